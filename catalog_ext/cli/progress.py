@@ -51,6 +51,8 @@ def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
                 counts = f"{report.partitions:,} of {report.total:,} partitions"
             if report.files:
                 counts += f", {report.files:,} files"
+            if report.left_s is not None:
+                counts += f", about {_duration(report.left_s)} left"
             bar.update(
                 task,
                 description=_WORDS.get(report.phase, report.phase),
@@ -60,6 +62,14 @@ def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
             )
 
         yield update
+
+
+def _duration(seconds: float) -> str:
+    """Return it as exactly as an estimate is."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 @contextmanager

@@ -55,7 +55,9 @@ class Difference:
         self._has_directories = has_directories
         self._drops = drops
         stays = f"NOT {self._is_gone}" if drops else "1"
-        self._staying = f"SELECT i.name FROM indexed_partitions i WHERE {stays}"
+        self._staying = (
+            f"SELECT i.name FROM indexed_partitions i WHERE {stays} UNION ALL SELECT name FROM partitions_in_step"
+        )
         self._equivalent = EquivalentNames(keys, self._staying_names, self._holds)
 
     def protect_incomplete(self) -> None:
@@ -151,7 +153,7 @@ class Difference:
         sums = "count(*), coalesce(sum(files), 0), coalesce(sum(bytes), 0), coalesce(sum(location IS NULL), 0)"
         lost = self._scratch.rows(f"SELECT {sums} FROM indexed_partitions i WHERE {gone}")
         partitions, files, size, here = next(lost)
-        registered = self._scratch.count("SELECT count(*) FROM indexed_partitions")
+        registered = self._scratch.count("SELECT count(*) FROM indexed_partitions") + self._scratch.in_step
         return Loss(partitions, files, size, here, registered)
 
     def changed(self) -> Iterator[Proposed]:

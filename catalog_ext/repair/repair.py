@@ -37,6 +37,8 @@ from catalog_ext.scan.observe import (
     report_taken,
 )
 from catalog_ext.scan.observe_pattern import PatternObserver
+from catalog_ext.scan.sides import AllIndexed, AllListed, Sides
+from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
+    from catalog_ext.scan.sides import Indexed, Listed
 
 MAX_BATCH_FILES = 50_000
 """Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
@@ -79,6 +82,7 @@ class Repair:
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
+        self._time_left = TimeLeft()
 
     def run(self, scratch: Scratch) -> int:
         """Compare and, unless this is a preview, apply; the report's entries are in ``scratch``.
@@ -148,10 +152,11 @@ class Repair:
         if mode is not RepairMode.ADD:
             self._refuse_mass_drop(difference, scratch)
         self._total = difference.count(adds=mode is not RepairMode.DROP)
+        self._time_left = TimeLeft()
         self._apply(self._proposals(difference), scratch)
 
     def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
-        mode, predicate = self._options.mode, self._options.predicate
+        mode = self._options.mode
         if self._pattern is not None:
             self._observe_pattern(self._pattern, scratch)
             return
@@ -160,9 +165,34 @@ class Repair:
             self._observe_named(self._options.names, scratch)
             in_flight.leave_out()
             return
-        observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, self._list_tree)
+        if self._table.totals.partitions:
+            timeless = not self._storage.store_has_directories(self._table.definition.location)
+            sides = Sides(scratch, with_files=mode is RepairMode.SYNC, timeless=timeless)
+            try:
+                has_relocated_data = self._observe_tree(scratch, sides.listed, sides.indexed)
+                sides.compare()
+            finally:
+                sides.close()
+        else:
+            has_relocated_data = self._observe_tree(scratch, AllListed(scratch), AllIndexed(scratch))
+        self._found_nothing = found_nothing(scratch)
+        if has_relocated_data:
+            report_unknown_relocations(self._index, self._storage, self._table, scratch)
+        report_elsewhere(scratch)
+        report_taken(self._index, self._table, scratch)
+        leave_out_expired(scratch, self._table, self._index.now_ms)
+        if mode is not RepairMode.ADD:
+            observe_elsewhere(self._storage, scratch)
+        in_flight.leave_out()
+
+    def _observe_tree(self, scratch: Scratch, listed: Listed, indexed: Indexed) -> bool:
+        """Observe the table's tree and what is registered; return whether relocating overwrites have data there."""
+        mode, predicate = self._options.mode, self._options.predicate
+        observer = StoreObserver(
+            self._storage, self._table, self._layout, scratch, self._progress, self._list_tree, listed
+        )
         observe_registered = partial(
-            observe_index, self._index, self._table, predicate, scratch, files=mode is RepairMode.SYNC
+            observe_index, self._index, self._table, predicate, indexed, files=mode is RepairMode.SYNC
         )
         if self._storage.store_has_directories(self._table.definition.location):
             # A local listing does not wait for anything: side by side the two would take longer.
@@ -173,15 +203,7 @@ class Repair:
                 registered = pool.submit(observe_registered)
                 observer.observe(selective=predicate is not None)
                 registered.result()
-        self._found_nothing = found_nothing(scratch)
-        if observer.has_relocated_data:
-            report_unknown_relocations(self._index, self._storage, self._table, scratch)
-        report_elsewhere(scratch)
-        report_taken(self._index, self._table, scratch)
-        leave_out_expired(scratch, self._table, self._index.now_ms)
-        if mode is not RepairMode.ADD:
-            observe_elsewhere(self._storage, scratch)
-        in_flight.leave_out()
+        return observer.has_relocated_data
 
     def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
         """Observe single partitions, at the place that each has: nothing else is listed."""
@@ -195,7 +217,7 @@ class Repair:
         predicate = self._options.predicate
         observer = PatternObserver(self._storage, self._table, pattern, predicate, scratch, self._progress)
         observer.observe()
-        observe_index(self._index, self._table, predicate, scratch, files=True)
+        observe_index(self._index, self._table, predicate, AllIndexed(scratch), files=True)
         self._found_nothing = found_nothing(scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)
         if self._options.mode is not RepairMode.ADD:
@@ -268,7 +290,8 @@ class Repair:
             batch = self._commit(batch, scratch)
         scratch.add_entries(line for proposed in batch for line in proposed.lines)
         self._applied_files += sum(_file_count(p) for p in batch)
-        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total))
+        left_s = self._time_left.after(self._applied_partitions, self._total)
+        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total, left_s))
 
     def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
         batch = self._without_compared_later(batch, scratch)

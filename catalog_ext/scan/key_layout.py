@@ -73,6 +73,9 @@ class Layout:
         # itself, for its files and for what lies in it: remembering takes a repair's share from half to a fifth.
         self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component)
         self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
+        # Names of the deepest level that are values of its key: what most directories end in.
+        self._last_names: set[str] = set()
+        self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
 
     def judge(self, directory: str) -> Verdict:
         """Return the verdict on a directory.
@@ -80,7 +83,12 @@ class Layout:
         Args:
             directory: Its path relative to the table's location, ``''`` for the location itself.
         """
-        if directory.count("/") > len(self.keys):
+        depth = directory.count("/") + 1
+        if self._leaves_are_partitions and depth == len(self.keys):
+            parent, _, name = directory.rpartition("/")
+            if name in self._last_names and self._looked_at(parent)[0] is _ABOVE:
+                return _PARTITION
+        if depth > len(self.keys) + 1:
             # What lies in a directory that is too deep is so for the same reason.
             directory = "/".join(directory.split("/", len(self.keys) + 1)[:-1])
         return self._looked_at(directory)[0]
@@ -101,6 +109,8 @@ class Layout:
         if component.reason:
             return Verdict(Place.NONCONFORMING, component.reason), ()
         values = (*values, component.value)
+        if self._leaves_are_partitions and len(values) == len(self.keys) and len(self._last_names) < _REMEMBERED:
+            self._last_names.add(name)
         return self._place(values), values
 
     def _place(self, values: tuple[Value, ...]) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_in_this_process
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
+from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
 _NAMED_AT_ONCE = 500
+_OF_PARTITIONS = ("partition", "location", "files", "bytes")
 INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
 
@@ -51,12 +56,15 @@ class RepairProgress:
         partitions: Partitions seen (listing) or dealt with (applying) so far.
         files: Files, likewise; looked into so far (verifying).
         total: How many partitions there will be, where known (applying).
+        left_s: Seconds that this phase still takes, as fast as it went so far; None where nobody knows. Applying goes
+            by ``total``; listing by what is registered, or on a local disk by the directories right below the table's.
     """
 
     phase: str
     partitions: int
     files: int
     total: int | None = None
+    left_s: float | None = None
 
 
 Progress = Callable[[RepairProgress], None]
@@ -84,8 +92,10 @@ class StoreObserver:
         scratch: Scratch,
         progress: Progress,
         list_tree: TreeLister = list_in_this_process,
+        listed: Listed | None = None,
     ) -> None:
         self._storage = storage
+        self._listed = listed or AllListed(scratch)
         self._list_tree = list_tree
         self._table = table
         self._layout = layout
@@ -94,11 +104,17 @@ class StoreObserver:
         self._judge = layout.judge
         self._has_directories = storage.store_has_directories(table.definition.location)
         self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
-        self._partitions: list[tuple[str]] = []
-        self._files: list[tuple[str, str, int, int]] = []
+        self._partitions: list[str] = []
+        self._shown_by_files: list[str] = []
+        self._files: list[FileRow] = []
         self._last_directory: str | None = None
+        self._last_judged: tuple[str, Place] | None = None
         self._seen_partitions = 0
         self._seen_files = 0
+        self._time_left = TimeLeft()
+        self._expected: int | None = None
+        self._parts: int | None = None
+        self._seen_parts = 0
         self.has_relocated_data = False
         """Whether relocating overwrites have put something below the location; known when it was observed."""
 
@@ -111,9 +127,12 @@ class StoreObserver:
         """
         root = self._table.definition.location
         depth = max(1, len(self._layout.keys))
+        self._expected = None if selective else self._table.totals.partitions or None
+        if self._expected is None and depth > 1:
+            self._parts = self._count_parts(root)
         listing = self._list_tree(
             self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
-            expected=self._table.totals.partitions or None,
+            expected=self._expected,
         )  # fmt: skip
         try:
             for event in listing:
@@ -128,14 +147,32 @@ class StoreObserver:
         finally:
             listing.close()
         if not self._layout.keys and self._has_directories:
-            self._partitions.append(("",))
+            self._partitions.append("")
         self._flush()
+
+    def _count_parts(self, root: str) -> int | None:
+        """Count the directories that are listed one after the other, where that takes one short look."""
+        if Location.parse(root).scheme != "file":
+            return None
+        try:
+            names = os.listdir(Location.parse(root).path)
+        except OSError:
+            # The listing says what is wrong.
+            return None
+        return sum(1 for name in names if is_storable(name) and self._judge(name).place is Place.ABOVE)
+
+    def _left_s(self) -> float | None:
+        if self._parts is not None:
+            # The last one that was seen is not done.
+            return self._time_left.after(self._seen_parts - 1, self._parts)
+        return self._time_left.after(self._seen_partitions, self._expected)
 
     def _descend(self, directory: str) -> bool:
         if not is_storable(directory):
             self._skip(printable(directory), NOT_TEXT)
             return False
         verdict = self._judge(directory)
+        self._last_judged = (directory, verdict.place)
         if directory == DATA:
             self.has_relocated_data = True
         if verdict.place is Place.NONCONFORMING:
@@ -149,22 +186,28 @@ class StoreObserver:
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
-        place = self._judge(directory).place
+        place = self._place_of(directory)
         if place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms))
             if directory != self._last_directory:
                 # Where no directories are listed, their files show them.
-                self._take_partition(directory)
+                (self._shown_by_files if self._has_directories else self._partitions).append(directory)
+                self._last_directory = directory
         elif place is Place.ABOVE:
             self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
-        if self._judge(directory).place is Place.PARTITION:
-            self._take_partition(directory)
+        place = self._place_of(directory)
+        if place is Place.PARTITION:
+            self._partitions.append(directory)
+            self._last_directory = directory
+        elif "/" not in directory and place is Place.ABOVE:
+            self._seen_parts += 1
 
-    def _take_partition(self, directory: str) -> None:
-        self._partitions.append((directory,))
-        self._last_directory = directory
+    def _place_of(self, directory: str) -> Place:
+        # Mostly the directory that the listing has just asked about.
+        last = self._last_judged
+        return last[1] if last is not None and last[0] == directory else self._judge(directory).place
 
     def _take_failure(self, failure: ListingFailure) -> None:
         row = (printable(failure.directory), failure.error.message)
@@ -179,12 +222,14 @@ class StoreObserver:
     def _flush(self) -> None:
         self._seen_files += len(self._files)
         self._seen_partitions += len(self._partitions)
-        self._scratch.insert("listed_partitions", self._partitions, columns=1, ignore=True)
-        self._scratch.insert("listed_files", self._files, columns=4)
-        self._partitions.clear()
-        self._files.clear()
+        self._listed.partitions(self._partitions)
+        self._listed.shown_by_files(self._shown_by_files)
+        self._listed.files(self._files)
+        for rows in (self._partitions, self._shown_by_files, self._files):
+            rows.clear()
         self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
-        self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
+        left_s = self._left_s()
+        self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files, left_s=left_s))
 
     def _drain_skipped(self) -> Iterator[_Skipped]:
         while True:
@@ -198,15 +243,15 @@ def _path(event: ListedFile) -> str:
     return f"{event.directory}/{event.name}" if event.directory else event.name
 
 
-def observe_index(index: Index, table: Table, predicate: Predicate | None, scratch: Scratch, *, files: bool) -> None:
-    """Copy what is registered at the pinned version (files only where wanted) into the scratch database."""
-    for batch in index.list_partitions(table, predicate):
-        columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
-        scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
+    """Give what is registered at the pinned version (files only where wanted) to whoever compares it."""
+    for batch in index.unordered_partitions(table, predicate, _OF_PARTITIONS):
+        columns = [batch.column(n).to_pylist() for n in _OF_PARTITIONS]
+        indexed.partitions(list(zip(*columns, strict=True)))
     if files:
         for batch in index.plan_files(table, predicate):
             columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
-            scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
+            indexed.files(list(zip(*columns, strict=True)))
 
 
 def observe_named(index: Index, storage: Storage, table: Table, names: Sequence[str], scratch: Scratch) -> None:

@@ -22,6 +22,7 @@ CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
 CREATE TABLE indexed_partitions (name TEXT PRIMARY KEY, location TEXT, files INTEGER, bytes INTEGER) WITHOUT ROWID;
 CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
+CREATE TABLE partitions_in_step (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, side INTEGER);
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -42,23 +43,34 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+def scratch_failed(error: sqlite3.Error | OSError) -> StorageError:
+    """Return the error of a repair whose scratch files cannot be written or read."""
+    return StorageError(
+        f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set TMPDIR "
+        "(and SQLITE_TMPDIR, if you use it) to a directory on a disk with room, and run the repair again."
+    )
+
+
 def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return method(*args, **kwargs)
         except sqlite3.Error as error:
-            raise StorageError(
-                f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set "
-                "SQLITE_TMPDIR to a directory on a disk with room, and run the repair again."
-            ) from error
+            raise scratch_failed(error) from error
 
     return call
 
 
 class Scratch:
-    """A scratch database that goes with its owner, or with the process, however that ends; threads may share it."""
+    """A scratch database that goes with its owner, or with the process, however that ends; threads may share it.
+
+    Attributes:
+        in_step: How many registered partitions are not in it, because they are listed as they are registered. Their
+            names are in ``partitions_in_step`` if a partition was found that is not registered.
+    """
 
     def __init__(self) -> None:
+        self.in_step = 0
         # SQLite's own temporary database: on disk beyond its cache, and unlinked as soon as it is open.
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._lock = threading.Lock()

@@ -327,6 +327,12 @@ class Index:
         """Return the partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""
         return reader.list_partitions(self._database, table, predicate)
 
+    def unordered_partitions(
+        self, table: Table, predicate: Predicate | None, columns: Collection[str]
+    ) -> pa.RecordBatchReader:
+        """Return what ``list_partitions`` does, in any order, which is quicker: the columns of those names alone."""
+        return reader.unordered_partitions(self._database, table, predicate, columns)
+
     def partition_exists(self, table: Table, names: Sequence[str]) -> set[str]:
         """Return those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)

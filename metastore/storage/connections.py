@@ -15,12 +15,14 @@ from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
 from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.options import S3Options, StorageOptions
-from catalog_ext.metastore.storage.s3.client import Timeouts, connect, connect_boto, knows_region
+from catalog_ext.metastore.storage.s3.client import UPLOAD_REQUEST_S, Timeouts, connect, connect_boto, knows_region
+from catalog_ext.metastore.storage.s3.keys import Keys
 from catalog_ext.metastore.storage.uploads import Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from botocore.client import BaseClient
 
 T = TypeVar("T")
 
@@ -58,6 +60,7 @@ class StoreConnections:
         self._hdfs: dict[str, Hdfs] = {}
         self._s3: dict[_S3Key, pafs.FileSystem] = {}
         self._uploads: dict[_S3Key, Uploads] = {}
+        self._keys: dict[_S3Key, Keys] = {}
 
     def filesystem(self, location: Location) -> pafs.FileSystem:
         """Return the pyarrow file system that ``location`` lies on; it takes ``location.path``.
@@ -144,12 +147,28 @@ class StoreConnections:
         key = _s3_key(options, location)
         with self._lock:
             if key not in self._uploads:
-                try:
-                    client = connect_boto(options, location.bucket, self._timeouts, max(16, self._threads))
-                except OSError as error:
-                    raise self.translate(error, location, "find the region of") from error
+                client = self._connect_boto(options, location, read_s=UPLOAD_REQUEST_S)
                 self._uploads[key] = Uploads(client, self.backoff, options.endpoint)
             return self._uploads[key]
+
+    def keys_of(self, location: Location) -> Keys:
+        """Return the keys of the bucket of a location on S3.
+
+        Raises:
+            StorageUnavailableError: The region of the bucket cannot be found out.
+        """
+        options = self.options.for_bucket(location.bucket)
+        key = _s3_key(options, location)
+        with self._lock:
+            if key not in self._keys:
+                self._keys[key] = Keys(self._connect_boto(options, location), self.backoff, options.endpoint)
+            return self._keys[key]
+
+    def _connect_boto(self, options: S3Options, location: Location, *, read_s: float = 0) -> BaseClient:
+        try:
+            return connect_boto(options, location.bucket, self._timeouts, max(16, self._threads), read_s)
+        except OSError as error:
+            raise self.translate(error, location, "find the region of") from error
 
     def _connect(self, options: S3Options, location: Location) -> pafs.FileSystem:
         # Parallel listings are bound by pyarrow's pool of I/O threads, whose default is 8.

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _ATTEMPTS = 3
 # What a store with an endpoint of its own is signed for when nothing is said; most do not look at it.
 _REGION_OF_ENDPOINTS = "us-east-1"
-# Completing an upload of thousands of parts takes the store a while.
-_UPLOAD_REQUEST_S = 60.0
+
+UPLOAD_REQUEST_S = 60.0
+"""How long the store may take to complete an upload of thousands of parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +64,22 @@ def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileS
     )
 
 
-def connect_boto(options: S3Options, bucket: str, timeouts: Timeouts, connections: int) -> BaseClient:
+def connect_boto(
+    options: S3Options, bucket: str, timeouts: Timeouts, connections: int, read_s: float = 0
+) -> BaseClient:
     """Return boto3's client for ``bucket``, for use by several threads; it does not connect before it is used.
 
     Args:
         options: How the bucket is reached.
         bucket: Its name.
-        timeouts: How long a request may take; reading an answer at least a minute.
+        timeouts: How long a request may take.
         connections: How many are kept open.
+        read_s: How long it may take to read an answer at least, in seconds.
 
     Raises:
         OSError: The region is not known and Amazon does not tell it.
     """
-    # A quarter of a second that only writers have to wait.
+    # A quarter of a second that not everybody has to wait.
     import boto3.session
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -86,7 +90,7 @@ def connect_boto(options: S3Options, bucket: str, timeouts: Timeouts, connection
         signature_version="s3v4" if signed else UNSIGNED,
         s3={"addressing_style": "path" if by_path else "virtual"},
         connect_timeout=timeouts.connect_s,
-        read_timeout=max(timeouts.request_s, _UPLOAD_REQUEST_S),
+        read_timeout=max(timeouts.request_s, read_s),
         max_pool_connections=connections,
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         # Neither pyarrow nor S3A looks at the environment's proxies.

@@ -1,12 +1,12 @@
 """Listing of a tree on S3: in parallel by prefix, few requests, bounded memory.
 
-The levels below the root are walked (one LIST with a delimiter for each prefix) until there are enough prefixes;
-then each prefix is a *unit*, listed recursively with 1,000 keys a LIST, several at a time. Where the first units turn
-out to be small, their parents are listed instead, so that a table of many small partitions does not cost a request
-for each.
+The levels below the root are walked (LISTs with a delimiter for each prefix) until there are enough prefixes; then
+each prefix is a *unit*, listed recursively with 1,000 keys a LIST, several at a time. Where the first units turn out to
+be small, their parents are listed instead, so that a table of many small partitions does not cost a request for each.
 
-pyarrow cannot stream a recursive listing: a unit is held in memory while it is taken apart, about 750 bytes a key
-(measured with pyarrow 26, one key a directory). The number of units in flight is lowered where units are large.
+Pages are handed on as they come, and the next one of a unit is asked for meanwhile: at most a page for each thread is
+held, however many keys a prefix has, and the names of the directories to list. The files of a directory that goes on in
+the next page wait for it. A unit that fails in the middle is a `ListingFailure` after what was handed on of it.
 """
 
 from __future__ import annotations
@@ -15,58 +15,69 @@ import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TypeVar
-
-from pyarrow import fs as pafs
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError, IncompleteListingError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import Descend, Listed, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.s3.keys import KEYS_PER_PAGE, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator
 
     from catalog_ext.metastore.storage.store import Storage
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-_KEYS_PER_REQUEST = 1000
 # Units listed before their size decides how the others are listed.
 _SAMPLE = 4
-# Keys that all units in flight may hold together.
-_KEYS_IN_FLIGHT = 100_000
+# Files of one directory that wait for its end; those of a larger one are handed on in parts.
+_LARGEST_WAITING = 10_000
+# Directories whose verdict is remembered: the store gives the keys of one directory one after the other.
+_REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """What lies directly in one directory."""
-
-    directory: str
-    files: Sequence[Listed]
-    children: Sequence[str] = ()
-    turned_down: int = 0
-    has_empty_child: bool = False
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Unit:
-    """A directory to list recursively.
+    """A directory that is listed, page after page.
 
-    ``skip`` holds what is known already: the directory itself (its own files) and directories below it (everything).
+    Attributes:
+        directory: Its path relative to the root.
+        skip: What is known already: the directory itself (its own files) and directories below it (everything).
+        whole: Whether it is listed recursively.
+        keys: How many the store has given.
+        current: The directory of the last key.
+        take: Whether its files are wanted.
+        waiting: Those that were given so far, as it may go on in the next page.
+        wanted: Of directories below it, whether their files are wanted; of those that were asked for lately.
+        children: Directories in it, where it is not listed recursively.
+        turned_down: How many ``descend`` turned down of them.
+        has_empty_child: Whether one has an empty name.
     """
 
     directory: str
     skip: frozenset[str] = frozenset()
+    whole: bool = True
+    keys: int = 0
+    current: str | None = None
+    take: bool = False
+    waiting: list[Listed] = field(default_factory=list)
+    wanted: dict[str, bool] = field(default_factory=dict)
+    children: list[str] = field(default_factory=list)
+    turned_down: int = 0
+    has_empty_child: bool = False
 
+    def __post_init__(self) -> None:
+        self._forget()
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What a unit holds: how many entries the store listed, and those that are wanted."""
+    def enter(self, directory: str, *, take: bool) -> None:
+        """Go on with the keys of another directory."""
+        self.current, self.take = directory, take
+        self.waiting.clear()
+        if len(self.wanted) > _REMEMBERED + len(self.skip):
+            self._forget()
 
-    keys: int
-    listed: Sequence[Listed]
+    def _forget(self) -> None:
+        self.wanted = {self.directory: True, **dict.fromkeys(self.skip, False)}
 
 
 @dataclass(slots=True)
@@ -121,8 +132,9 @@ class S3Listing:
                 return
             asked, frontier.prefixes = frontier.prefixes, []
             frontier.parents, frontier.turned_down = [], 0
-            for level in self._parallel(self._list_level, asked, lambda: self._threads):
-                yield from level.files
+            levels = [_Unit(directory, whole=False) for directory in asked]
+            yield from self._list(levels)
+            for level in levels:
                 frontier.turned_down += level.turned_down
                 if level.has_empty_child:
                     frontier.whole.append(level.directory)
@@ -131,84 +143,96 @@ class S3Listing:
                     frontier.prefixes.extend(level.children)
 
     def _list_units(self, frontier: _Frontier) -> Iterator[Listed]:
-        sample, rest = frontier.prefixes[:_SAMPLE], frontier.prefixes[_SAMPLE:]
-        largest = total = 0
-        for content in self._parallel(self._list_unit, map(_Unit, sample), lambda: _SAMPLE):
-            yield from content.listed
-            largest, total = max(largest, content.keys), total + content.keys
+        first, rest = frontier.prefixes[:_SAMPLE], frontier.prefixes[_SAMPLE:]
+        sample = [_Unit(directory) for directory in first]
+        yield from self._list(sample)
         units: Iterable[_Unit] = map(_Unit, rest)
-        if rest and self._parents_are_cheaper(total / len(sample), len(rest), frontier):
-            units = [_Unit(parent, frozenset({parent, *sample})) for parent in frontier.parents]
+        if rest and self._parents_are_cheaper(sum(unit.keys for unit in sample) / len(sample), len(rest), frontier):
+            units = [_Unit(parent, frozenset({parent, *first})) for parent in frontier.parents]
         whole = [_Unit(directory, frozenset({directory})) for directory in frontier.whole]
-
-        def window() -> int:
-            return max(1, min(self._threads, _KEYS_IN_FLIGHT // max(1, largest)))
-
-        for content in self._parallel(self._list_unit, chain(whole, units), window):
-            yield from content.listed
-            largest = max(largest, content.keys)
+        yield from self._list(chain(whole, units))
 
     def _parents_are_cheaper(self, keys_per_prefix: float, prefixes: int, frontier: _Frontier) -> bool:
         """Return whether listing the level above costs less time: pages one after the other against parallel LISTs."""
         keys = keys_per_prefix * (prefixes + frontier.turned_down)
-        pages = keys / _KEYS_PER_REQUEST / max(1, min(len(frontier.parents), self._threads))
-        rounds = prefixes * max(1.0, keys_per_prefix / _KEYS_PER_REQUEST) / self._threads
-        return bool(frontier.parents) and keys <= _KEYS_IN_FLIGHT and max(1.0, pages) < rounds
+        pages = keys / KEYS_PER_PAGE / max(1, min(len(frontier.parents), self._threads))
+        rounds = prefixes * max(1.0, keys_per_prefix / KEYS_PER_PAGE) / self._threads
+        return bool(frontier.parents) and max(1.0, pages) < rounds
 
-    def _parallel(self, work: Callable[[T], R], items: Iterable[T], window: Callable[[], int]) -> Iterator[R]:
-        """Yield ``work(item)`` for each item as it is ready; at most ``window()`` are in flight or waiting."""
-        source = iter(items)
-        running: set[Future[R]] = {self._pool.submit(work, item) for item in islice(source, window())}
+    def _list(self, units: Iterable[_Unit]) -> Iterator[Listed]:
+        """Yield what lies in each unit; one that fails ends with its failure."""
+        source = iter(units)
+        running = {self._ask(unit): unit for unit in islice(source, self._threads)}
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            while done:
-                yield done.pop().result()
-                free = window() - len(running) - len(done)
-                running |= {self._pool.submit(work, item) for item in islice(source, max(0, free))}
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for answer in done:
+                unit = running.pop(answer)
+                try:
+                    page = answer.result()
+                except CatalogExtError as error:
+                    unit.children, unit.has_empty_child = [], False
+                    yield self._failure(unit.directory, error)
+                    page = None
+                if page is not None and page.next is not None:
+                    running[self._ask(unit, page.next)] = unit
+                else:
+                    running |= {self._ask(following): following for following in islice(source, 1)}
+                if page is not None:
+                    yield from self._taken(unit, page)
 
-    def _list_level(self, directory: str) -> _Level:
-        try:
-            infos = self._infos(directory, recursive=False)
-        except CatalogExtError as error:
-            return _Level(directory, [self._failure(directory, error)])
-        base = self._place(directory).path
-        files: list[Listed] = []
-        children: list[str] = []
-        turned_down, has_empty_child = 0, False
-        for info in infos:
-            if info.is_file:
-                files.append(ListedFile(directory, info.base_name, info.size, info.mtime_ns // 1_000_000))
-            elif info.path.rstrip("/") == base:
-                # pyarrow shows a child of an empty name under the name of its parent.
-                has_empty_child = True
-            elif self._descend(child := _below(directory, info.base_name)):
-                children.append(child)
-            else:
-                turned_down += 1
-        return _Level(directory, files, children, turned_down, has_empty_child)
+    def _ask(self, unit: _Unit, begin: str | None = None) -> Future[Page]:
+        return self._pool.submit(self._page, unit.directory, whole=unit.whole, begin=begin)
 
-    def _list_unit(self, unit: _Unit) -> _Content:
+    def _page(self, directory: str, *, whole: bool, begin: str | None) -> Page:
+        place = self._place(directory)
         try:
-            infos = self._infos(unit.directory, recursive=True)
-        except CatalogExtError as error:
-            return _Content(0, [self._failure(unit.directory, error)])
-        start = len(self._root.path) + 1
-        wanted = {unit.directory: True, **dict.fromkeys(unit.skip, False)}
-        files: list[Listed] = []
-        for info in infos:
-            if not info.is_file:
-                continue
-            head, slash, name = info.path[start:].rpartition("/")
+            return self._storage.keys_of(place).page(place, whole=whole, begin=begin, stop=self._stop)
+        except LocationNotFoundError as error:
+            # A prefix without keys is an empty one; a bucket that does not exist is an error.
+            if begin is not None or is_missing_bucket(error):
+                raise
+            return Page((), (), None)
+
+    def _taken(self, unit: _Unit, page: Page) -> Iterator[Listed]:
+        """Yield the files of a page that are wanted, each directory's when it is over."""
+        start = len(self._root.key) + 1 if self._root.key else 0
+        unit.keys += len(page.keys)
+        for key, size, modified_ms in page.keys:
+            if key.endswith("/"):
+                # It stands for a directory, unless it holds something.
+                if not size or len(key) == start:
+                    continue
+                key = key[:-1]
+            head, slash, name = key[start:].rpartition("/")
             directory = head or slash
-            if (take := wanted.get(directory)) is None:
-                take = self._decide(directory, unit, wanted)
-            if take:
-                files.append(ListedFile(directory, name, info.size, info.mtime_ns // 1_000_000))
-        return _Content(len(infos), files)
+            if directory != unit.current:
+                yield from unit.waiting
+                unit.enter(directory, take=self._decide(directory, unit))
+            if unit.take:
+                unit.waiting.append(ListedFile(directory, name, size, modified_ms))
+                if len(unit.waiting) >= _LARGEST_WAITING:
+                    yield from unit.waiting
+                    unit.waiting.clear()
+        if page.next is None:
+            yield from unit.waiting
+        self._note_children(unit, page.prefixes, start)
 
-    def _decide(self, directory: str, unit: _Unit, wanted: dict[str, bool]) -> bool:
+    def _note_children(self, unit: _Unit, prefixes: Iterable[str], start: int) -> None:
+        own = len(unit.directory) + 1 if unit.directory else 0
+        for prefix in prefixes:
+            child = prefix[start:-1]
+            if not child[own:]:
+                unit.has_empty_child = True
+            elif self._descend(child):
+                unit.children.append(child)
+            else:
+                unit.turned_down += 1
+
+    def _decide(self, directory: str, unit: _Unit) -> bool:
         """Return whether files of ``directory`` are wanted: its parents up to the unit, and itself, not turned down."""
-        missing = []
+        missing, wanted = [], unit.wanted
+        if (known := wanted.get(directory)) is not None:
+            return known
         current = directory
         while current != unit.directory and current not in wanted:
             missing.append(current)
@@ -219,19 +243,6 @@ class S3Listing:
             take = take and self._descend(step)
             wanted[step] = take
         return take
-
-    def _infos(self, directory: str, *, recursive: bool) -> list[pafs.FileInfo]:
-        place = self._place(directory)
-        selector = pafs.FileSelector(place.path, recursive=recursive)
-        try:
-            return self._storage.attempt(
-                place, "list", lambda filesystem: filesystem.get_file_info(selector), stop=self._stop
-            )
-        except LocationNotFoundError as error:
-            # A prefix without keys is an empty one; a bucket that does not exist is an error.
-            if is_missing_bucket(error):
-                raise
-            return []
 
     def _failure(self, directory: str, error: CatalogExtError) -> ListingFailure:
         if not directory:

@@ -378,6 +378,11 @@ def test_progress_is_for_terminals_only() -> None:
         assert report is not None
         report(RepairProgress("listing", 1200, 3400))
         report(RepairProgress("applying", 1000, 3000, 1200))
+    assert "left" not in written.getvalue()
+    with progress_bar(Console(file=written, force_terminal=True, width=120), "Repairing") as report:
+        assert report is not None
+        report(RepairProgress("applying", 1000, 3000, 1200, left_s=150.4))
+    assert "1,000 of 1,200 partitions, 3,000 files, about 3 min left" in written.getvalue()
     assert "Applying changes" in written.getvalue()
     assert "1,000 of 1,200 partitions, 3,000 files" in written.getvalue()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from itertools import count
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +28,7 @@ from catalog_ext.repair import repair as engine
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Scratch
+from catalog_ext.scan.time_left import TimeLeft
 from tests.repair_cases import deny, indexed, local_catalog, register, skipped, walked, write
 
 if TYPE_CHECKING:
@@ -434,6 +437,49 @@ def test_the_total_of_the_progress_is_what_there_is_to_do(catalog: Catalog, root
     expected = {RepairMode.ADD: 2, RepairMode.DROP: 1, RepairMode.SYNC: 4}[mode]
     applying = [(p.partitions, p.total) for p in told if p.phase == "applying"]
     assert applying == [(i + 1, expected) for i in range(expected)]
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the clock is ten seconds after the last."""
+    clock = count(0, 10)
+    monkeypatch.setattr("catalog_ext.scan.time_left.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr("catalog_ext.scan.observe._BUFFER_ROWS", 10)
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_first_repair_says_how_long_it_takes_by_the_first_key_and_by_what_there_is_to_add(
+    catalog: Catalog, root: Path
+) -> None:
+    write(root, *(f"ds=2025-01-{day:02d}/region={i}/1.csv" for day in range(1, 5) for i in range(5)))
+    (root / "_hidden").mkdir()
+    (root / "none").mkdir()
+    told: list[RepairProgress] = []
+    repair(catalog, told, batch_partitions=10)
+    # Of four days the first two were seen when the first rows were flushed, so that one was done after ten seconds.
+    assert [p.left_s for p in told if p.phase == "listing"][:2] == [None, pytest.approx(20 * 3)]
+    assert [p.left_s for p in told if p.phase == "applying"] == [pytest.approx(10), 0]
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_repair_says_how_long_it_takes_by_what_is_registered(catalog: Catalog, root: Path) -> None:
+    write(root, *(f"ds=2025-01-01/region={i:02d}/1.csv" for i in range(25)))
+    repair(catalog)
+    told: list[RepairProgress] = []
+    repair(catalog, told)
+    known = [(p.partitions, p.left_s) for p in told if p.phase == "listing"]
+    assert known[0] == (5, pytest.approx(10 * 20 / 5))
+    assert known[-1] == (25, 0)
+    # More than was known: nobody knows how many.
+    write(root, *(f"ds=2025-01-02/region={i:02d}/1.csv" for i in range(25)))
+    told.clear()
+    repair(catalog, told, dry_run=True)
+    assert all((p.left_s is None) == (p.partitions > 25) for p in told if p.phase == "listing")
+
+
+def test_how_long_it_takes_is_not_guessed() -> None:
+    left = TimeLeft()
+    assert left.after(10, 20) is None  # too early
 
 
 def test_a_repair_that_died_goes_on_where_it_stopped(

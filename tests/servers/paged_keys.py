@@ -1,0 +1,117 @@
+"""A store of keys alone that answers ListObjectsV2 as S3 does, without keeping more of them than a page asks for."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, NamedTuple, Self
+from urllib.parse import parse_qs, quote_plus, urlsplit
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Asked(NamedTuple):
+    """A LIST that came in: its prefix, how many pages came before, and whether it has a delimiter."""
+
+    prefix: str
+    page: int
+    has_delimiter: bool
+
+
+class PagedKeys:
+    """Serves keys, 1,000 a page; the size of each is its length, and it was modified 123 ms into a second.
+
+    Attributes:
+        endpoint: Its URL.
+        asked: The LISTs that came in.
+        fault: Gives a status and an error's code for a LIST, or None to answer it.
+        encodes: Whether keys are encoded as boto3 asks for.
+        alter: Changes the text of an answer.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = sorted(keys, key=lambda key: key.encode())
+        self.asked: list[Asked] = []
+        self.fault: Callable[[Asked], tuple[int, str] | None] = lambda _: None
+        self.encodes = True
+        self.alter: Callable[[str], str] = lambda text: text
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.options = {"endpoint": self.endpoint, "access_key": "a", "secret_key": "s", "region": "us-east-1"}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def page(self, query: dict[str, list[str]]) -> tuple[int, str]:
+        """Return the status and the text of the answer to a LIST."""
+        prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
+        begin, _, page = query.get("continuation-token", [""])[0].rpartition("@")
+        asked = Asked(prefix, int(page or 0), bool(delimiter))
+        self.asked.append(asked)
+        refused = self.fault(asked)
+        if refused is not None:
+            return refused[0], f"<Error><Code>{refused[1]}</Code><Message>made</Message></Error>"
+        is_encoded = self.encodes and "encoding-type" in query
+
+        def shown(text: str) -> str:
+            return quote_plus(text) if is_encoded else escape(text)
+
+        start = bisect_right(self.keys, begin.encode(), key=str.encode)
+        lines: list[str] = []
+        last, more = "", False
+        previous = begin if delimiter and begin.endswith(delimiter) else None
+        for key in self.keys[start:]:
+            if not key.startswith(prefix) or (previous is not None and key.startswith(previous)):
+                continue
+            if len(lines) == 1000:
+                more = True
+                break
+            end = key.find(delimiter, len(prefix)) if delimiter else -1
+            if end >= 0:
+                previous = last = key[: end + 1]
+                lines.append(f"<CommonPrefixes><Prefix>{shown(previous)}</Prefix></CommonPrefixes>")
+            else:
+                last = key
+                size = 0 if key.endswith("/") and not key.endswith("full/") else len(key)
+                lines.append(
+                    f"<Contents><Key>{shown(key)}</Key><LastModified>2026-11-23T10:00:{len(key) % 60:02d}.123Z"
+                    f"</LastModified><ETag>&quot;0&quot;</ETag><Size>{size}</Size></Contents>"
+                )
+        token = f"<NextContinuationToken>{escape(last)}@{asked.page + 1}</NextContinuationToken>" if more else ""
+        encoding = "<EncodingType>url</EncodingType>" if is_encoded else ""
+        return 200, self.alter(
+            '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+            f"<Name>bucket</Name><Prefix>{shown(prefix)}</Prefix>{encoding}<IsTruncated>{str(more).lower()}"
+            f"</IsTruncated>{token}{''.join(lines)}</ListBucketResult>"
+        )
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        store = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status, text = store.page(parse_qs(urlsplit(self.path).query, keep_blank_values=True))
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/xml")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        return Handler

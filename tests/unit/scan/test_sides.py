@@ -1,0 +1,182 @@
+"""What is the same on both sides is compared by digests; the difference is what comparing everything finds."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import Key
+from catalog_ext.repair.difference import Difference
+from catalog_ext.repair.mass_drop import found_nothing
+from catalog_ext.scan import sides as sides_module
+from catalog_ext.scan.scratch import Scratch
+from catalog_ext.scan.sides import AllIndexed, AllListed, Indexed, Listed, Sides
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEYS = (Key(0, "k", parse_type("STRING")),)
+WRITTEN = f"part-0-{'0123456789abcdef' * 2}.parquet"
+NAMES = ("k=a", "k=b", "k=A", "k=a b", "k=a%20b", "k=%61", "k=c")
+PATHS = ("x", "y", WRITTEN)
+
+
+class Rows(NamedTuple):
+    """The rows of both sides: partitions in batches, so that what is said twice can be far apart."""
+
+    listed: list[list[str]]
+    shown: list[str]
+    files: list[list[tuple[str, str, int, int]]]
+    indexed: dict[str, str | None]
+    registered: list[tuple[str, str, int, int]]
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Rows:
+    registered = {
+        (name, path): (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+        for name, path in draw(st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(PATHS))))
+    }
+    listed = {
+        key: (draw(st.integers(1, 2)), draw(st.integers(1, 2))) if draw(st.booleans()) else state
+        for key, state in registered.items()
+        if draw(st.integers(0, 3))
+    }
+    listed |= dict.fromkeys(
+        draw(st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(PATHS)), max_size=2)), (1, 1)
+    )
+    empty = draw(st.sets(st.sampled_from(NAMES)))
+    elsewhere = draw(st.sets(st.sampled_from(NAMES), max_size=1))
+    indexed = {name: "file:/there" if name in elsewhere else None for name in {n for n, _ in registered} | empty}
+    names = sorted({name for name, _ in listed} | draw(st.sets(st.sampled_from(sorted(empty or {"k=c"})))))
+    files = [(name, path, *state) for (name, path), state in sorted(listed.items())]
+    again = draw(st.lists(st.sampled_from(files), max_size=2)) if files else []
+    return Rows(
+        [names, draw(st.lists(st.sampled_from(names), max_size=2)) if names else []],
+        sorted({name for name, *_ in files}),
+        [files, again],
+        indexed,
+        [(name, path, *state) for (name, path), state in sorted(registered.items())],
+    )
+
+
+def fill(listed: Listed, indexed: Indexed, of: Rows) -> None:
+    for names in of.listed:
+        listed.partitions(names)
+    listed.shown_by_files(of.shown)
+    for files in of.files:
+        listed.files(files)
+    counts = {name: [row for row in of.registered if row[0] == name] for name in of.indexed}
+    indexed.partitions(
+        [(name, at, len(counts[name]), sum(r[2] for r in counts[name])) for name, at in of.indexed.items()]
+    )
+    indexed.files(of.registered)
+
+
+def found(scratch: Scratch, *, has_directories: bool, with_files: bool) -> tuple[object, ...]:
+    difference = Difference(scratch, KEYS, has_directories=has_directories, drops=True)
+    nothing = found_nothing(scratch)
+    if with_files:
+        difference.compare_files()
+    proposals = [*difference.dropped(), *difference.added(), *difference.changed()]
+    return nothing, difference.loss(), difference.count(adds=True), [(p.change, p.lines) for p in proposals]
+
+
+@pytest.fixture(params=[0, 1, (1 << 14) - 1], ids=lambda mask: f"{mask + 1}-buckets")
+def mask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sides_module, "_MASK", request.param)
+    return int(request.param)
+
+
+def compared(of: Rows, *, has_directories: bool, with_files: bool) -> Iterator[Scratch]:
+    everything, some = Scratch(), Scratch()
+    if not with_files:
+        of = of._replace(registered=[])
+    fill(AllListed(everything), AllIndexed(everything), of)
+    sides = Sides(some, with_files=with_files, timeless=not has_directories)
+    fill(sides.listed, sides.indexed, of)
+    sides.compare()
+    sides.close()
+    yield from (everything, some)
+    everything.close()
+    some.close()
+
+
+@pytest.mark.usefixtures("mask")
+@pytest.mark.parametrize("with_files", [True, False], ids=["sync", "add"])
+@pytest.mark.parametrize("has_directories", [True, False], ids=["directories", "objects"])
+def test_the_difference_is_that_of_everything(has_directories: bool, with_files: bool) -> None:
+    @settings(max_examples=20, deadline=None)
+    @given(rows())
+    def check(of: Rows) -> None:
+        everything, some = (
+            found(scratch, has_directories=has_directories, with_files=with_files)
+            for scratch in compared(of, has_directories=has_directories, with_files=with_files)
+        )
+        assert some == everything
+
+    check()
+
+
+def test_what_is_in_step_is_looked_at_no_further() -> None:
+    files = [(name, "x", 1, 1) for name in NAMES]
+    scratch = Scratch()
+    sides = Sides(scratch, with_files=True, timeless=False)
+    fill(sides.listed, sides.indexed, Rows([list(NAMES)], [], [files], dict.fromkeys(NAMES), files))
+    sides.compare()
+    sides.close()
+    assert scratch.in_step == len(NAMES)
+    for table in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files", "partitions_in_step"):
+        assert scratch.count(f"SELECT count(*) FROM {table}") == 0, table
+    assert not found_nothing(scratch)
+    scratch.close()
+
+
+def test_names_in_step_are_there_for_new_ones_alone() -> None:
+    files = [(name, "x", 1, 1) for name in NAMES]
+    scratch = Scratch()
+    sides = Sides(scratch, with_files=True, timeless=False)
+    fill(sides.listed, sides.indexed, Rows([[*NAMES, "k=new"]], [], [files], dict.fromkeys(NAMES), files))
+    sides.compare()
+    sides.close()
+    assert {name for (name,) in scratch.rows("SELECT name FROM partitions_in_step")} == set(NAMES)
+    scratch.close()
+
+
+def test_times_of_written_files_count_where_the_store_has_directories() -> None:
+    def in_step(path: str, *, timeless: bool) -> int:
+        scratch = Scratch()
+        sides = Sides(scratch, with_files=True, timeless=timeless)
+        fill(
+            sides.listed,
+            sides.indexed,
+            Rows([["k=a"]], [], [[("k=a", path, 1, 5)]], {"k=a": None}, [("k=a", path, 1, 7)]),
+        )
+        sides.compare()
+        sides.close()
+        scratch.close()
+        return scratch.in_step
+
+    assert in_step(WRITTEN, timeless=True) == 1
+    assert in_step(WRITTEN, timeless=False) == 0
+    assert in_step("x", timeless=True) == 0
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    scratch = Scratch()
+    sides = Sides(scratch, with_files=True, timeless=False)
+    monkeypatch.setattr(sides_module.pickle, "dump", full)
+    with pytest.raises(StorageError, match="TMPDIR") as caught:
+        sides.listed.partitions(["k=a"])
+    assert "No space left" in caught.value.message
+    sides.close()
+    scratch.close()
