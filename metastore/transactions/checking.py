@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, covers
@@ -119,14 +120,15 @@ class Checker:
             self._refuse_others(transaction, plan, asked, names)
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
+        new = _NewPartitions(self._index, transaction.table_id or 0)
         if isinstance(asked, Append):
-            found = self._found(transaction, staging, visible)
+            found = self._found(new, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = {*names, *(() if static_partition is None else (static_partition,))}
             unknown = self._unknown(transaction, plan, asked, replaced)
         if not plan.relocate and plan.definition is None:
             comes = visible if static_partition is None else visible | {static_partition}
-            unknown = self._with_left(transaction, staging, comes, unknown)
+            unknown = self._with_left(new, staging, comes, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._has_policies(transaction) else ()
         checked = CheckedWrite(
             asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown
@@ -226,32 +228,29 @@ class Checker:
             )
 
     def _found(
-        self, transaction: Transaction, locations: StagingLocations, names: Collection[str]
+        self, new: _NewPartitions, locations: StagingLocations, names: Collection[str]
     ) -> Mapping[str, tuple[DataFile, ...]]:
         """Visible files in the directories of partitions that an append to an external table creates."""
-        table_id = transaction.table_id or 0
-        table = self._index.load_table_by_id(table_id)
-        if not names or table.definition.table_type is not TableType.EXTERNAL:
+        if not names or new.table.definition.table_type is not TableType.EXTERNAL:
             return {}
-        new = {*names} - self._index.partition_exists(table, sorted(names))
-        if not new:
+        directories = {name: locations.directory(name) for name in new.among(names)}
+        if not directories:
             return {}
-        found = self._new_files.found(table_id, {name: locations.directory(name) for name in new}, existing=False)
+        found = self._new_files.found(new.table.table_id, directories, existing=False)
         return {name: files for name, files in found.items() if files}
 
     def _with_left(
         self,
-        transaction: Transaction,
+        new: _NewPartitions,
         locations: StagingLocations,
         names: Collection[str],
         unknown: Mapping[str, tuple[Removal, ...]],
     ) -> Mapping[str, tuple[Removal, ...]]:
         """Add what relocations have left in the directories of partitions that the write creates."""
-        table = self._index.load_table_by_id(transaction.table_id or 0)
-        if not names or not table.definition.partition_columns:
+        if not names or not new.table.definition.partition_columns:
             return unknown
-        new = {*names} - self._index.partition_exists(table, sorted(names))
-        left = self._new_files.left(table, {name: locations.directory(name) for name in new}) if new else {}
+        directories = {name: locations.directory(name) for name in new.among(names)}
+        left = self._new_files.left(new.table, directories) if directories else {}
         merged = dict(unknown)
         for name, removals in left.items():
             there = merged.get(name, ())
@@ -319,6 +318,35 @@ class Checker:
             name: Location.parse(own) if own is not None else (base.join(name) if name else base)
             for name, own in zip(rows.column("partition").to_pylist(), rows.column("location").to_pylist(), strict=True)
         }
+
+
+class _NewPartitions:
+    """Which partitions a write creates, as the table is when it is first asked for: it is asked for twice.
+
+    A partition that comes later, or is relocated, is a conflict of the reservation.
+    """
+
+    def __init__(self, index: Index, table_id: int) -> None:
+        self._index = index
+        self._table_id = table_id
+        self._known: dict[str, bool] = {}
+
+    @cached_property
+    def table(self) -> Table:
+        """The table.
+
+        Raises:
+            TableNotFoundError: It is gone.
+        """
+        return self._index.load_table_by_id(self._table_id)
+
+    def among(self, names: Collection[str]) -> list[str]:
+        """Return those of the names that the table has no partition of."""
+        unasked = sorted(name for name in names if name not in self._known)
+        if unasked:
+            there = self._index.partition_exists(self.table, unasked)
+            self._known.update((name, name in there) for name in unasked)
+        return [name for name in names if not self._known[name]]
 
 
 def _counted(names: Collection[str]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SIZES = (100, 100_000)
 ROUNDS = 40
 FILES = 10
-PROCESSES = 8
+PROCESSES = 16
 COMMITS = 40
 PROJECT = Path(__file__).resolve().parents[2]
 TABLE = f"{NAMESPACE}.t"
@@ -75,7 +75,7 @@ def commits(stand: Stand) -> Outcome:
 
 
 def appenders(stand: Stand) -> Outcome:
-    """Eight processes that append to one table, each as fast as it can."""
+    """Many processes that append to one table, each as fast as it can."""
     rows, aims = [], []
     with _databases(stand.folder / "appenders") as databases:
         for database, make_url in databases.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import select
 import sqlite3
 import time
@@ -33,6 +34,8 @@ _RESTS_SINCE = "catalog_ext_rests_since"
 _REST_S = 5.0
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
 _LOCKED = Backoff(retries=60, first_s=0.1, longest_s=0.1)
+_WRITE_LOCK_ASKED_EVERY_S = 0.003
+"""SQLite's own waiting gets longer up to 100 ms, many times what a commit holds the lock: the lock lies idle then."""
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
@@ -208,7 +211,12 @@ def _sqlite_engine(url: URL) -> sa.Engine:
         connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
     )
     sa.event.listen(engine, "connect", _prepare_sqlite)
-    sa.event.listen(engine, "begin", _begin_sqlite)
+    wait_s = _timeout_s(url)
+
+    def begin(connection: sa.Connection) -> None:
+        _begin_sqlite(connection, wait_s)
+
+    sa.event.listen(engine, "begin", begin)
     return engine
 
 
@@ -232,16 +240,40 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _begin_sqlite(connection: sa.Connection) -> None:
+def _begin_sqlite(connection: sa.Connection, wait_s: float) -> None:
     execution = connection.get_execution_options()
-    writing = execution.get("catalog_ext_write", False)
     driver: Any = connection.connection.dbapi_connection
-    if writing:
-        # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
-        level = "FULL" if execution.get("catalog_ext_durable", True) else "NORMAL"
-        driver.execute(f"PRAGMA synchronous = {level}")
-    # A writer takes the lock at once: one that reads first could find that its snapshot is too old to write on.
-    driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+    if not execution.get("catalog_ext_write", False):
+        driver.execute("BEGIN")
+        return
+    # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
+    level = "FULL" if execution.get("catalog_ext_durable", True) else "NORMAL"
+    driver.execute(f"PRAGMA synchronous = {level}")
+    _take_write_lock(driver, wait_s)
+
+
+def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as SQLAlchemy has it
+    """Begin a transaction that writes.
+
+    It takes the lock at once: one that reads first could find that its snapshot is too old to write on.
+
+    Raises:
+        sqlite3.OperationalError: Others had the lock for all of the time.
+    """
+    deadline = time.monotonic() + wait_s
+    driver.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if not _is_locked(error) or time.monotonic() >= deadline:
+                    raise
+            else:
+                return
+            time.sleep(_WRITE_LOCK_ASKED_EVERY_S * random.uniform(0.3, 1.0))
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
 
 
 def use_write_ahead_log(database: Database) -> None:

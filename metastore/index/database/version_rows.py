@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -20,10 +21,18 @@ def insert_version(connection: sa.Connection, row: Mapping[str, Any]) -> None:
         connection: In the transaction that makes the version.
         row: Of ``table_versions``, without its time.
     """
+    statement = _statement(connection.dialect.name, tuple(row))
+    connection.execute(statement, {**row, "version_before": row["version"] - 1})
+
+
+@cache
+def _statement(dialect: str, columns: tuple[str, ...]) -> sa.Insert:
     v = table_versions.c
-    before = sa.select(v.committed_at_ms).where(v.table_id == row["table_id"], v.version == row["version"] - 1)
+    values = {name: sa.bindparam(name, type_=v[name].type) for name in columns}
+    before = sa.select(v.committed_at_ms).where(
+        v.table_id == values["table_id"], v.version == sa.bindparam("version_before")
+    )
     last = sa.func.coalesce(before.scalar_subquery(), 0)
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    values = (sa.literal(value, v[name].type) for name, value in row.items())
-    dated = sa.select(*values, sa.case((last > now, last), else_=now))
-    connection.execute(sa.insert(table_versions).from_select([*row, "committed_at_ms"], dated))
+    now = database_now_ms(dialect).scalar_subquery()
+    dated = sa.select(*values.values(), sa.case((last > now, last), else_=now))
+    return sa.insert(table_versions).from_select([*columns, "committed_at_ms"], dated)

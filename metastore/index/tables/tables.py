@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_column
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -74,6 +75,7 @@ class TableVersion:
 
 
 _SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespaces)
+_BY_NAME = _SELECT.where(namespaces.c.name == sa.bindparam("in_namespace"), tables.c.name == sa.bindparam("named"))
 
 
 def list_tables(database: Database, namespace: str) -> list[str]:
@@ -135,8 +137,8 @@ def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[
 
 def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
     """Return the same as ``load_row``, or None where there is neither a table nor a view of this name."""
-    statement = _SELECT.where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
-    row = connection.execute(statement).mappings().one_or_none()
+    named = {"in_namespace": identifier.namespace, "named": identifier.name}
+    row = connection.execute(_BY_NAME, named).mappings().one_or_none()
     return None if row is None else dict(row)
 
 
@@ -152,11 +154,17 @@ def load_table_by_id(database: Database, table_id: int) -> Table:
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
     """Return the row of the table, with the namespace's name as ``namespace`` and the database's time as ``now_ms``."""
-    statement = _SELECT.add_columns(now_column(connection)).where(tables.c.table_id == table_id)
-    row = connection.execute(statement).mappings().one_or_none()
+    statement = _by_id(connection.dialect.name)
+    row = connection.execute(statement, {"table_id": table_id}).mappings().one_or_none()
     if row is None:
         raise _not_found(f"with the id {table_id}")
     return dict(row)
+
+
+@cache
+def _by_id(dialect: str) -> sa.Select[Any]:
+    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
+    return _SELECT.add_columns(now).where(tables.c.table_id == sa.bindparam("table_id"))
 
 
 def _not_found(which: str) -> TableNotFoundError:

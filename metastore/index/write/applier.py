@@ -414,21 +414,22 @@ class Applier:
         return n_bytes, counted
 
     def _update_table(self) -> None:
-        t = tables.c
+        sums, row = self.sums, self.row
+        # The row is locked: what it had is what it has.
         self.connection.execute(
-            sa.update(tables)
-            .where(t.table_id == self.table.table_id)
-            .values(
-                version=self.version,
-                total_partitions=t.total_partitions + self.sums.partitions,
-                total_files=t.total_files + self.sums.files,
-                total_bytes=t.total_bytes + self.sums.bytes,
-                counted_rows=t.counted_rows + self.sums.rows,
-                uncounted_partitions=t.uncounted_partitions + self.sums.uncounted,
-                next_partition_number=self._next_partition,
-                next_file_id=self._next_file,
-                has_long_keys=1 if self._key_rows.has_long_keys else t.has_long_keys,
-            )
+            _UPDATE_TABLE,
+            {
+                "id": self.table.table_id,
+                "new_version": self.version,
+                "partitions": sums.partitions,
+                "files": sums.files,
+                "bytes": sums.bytes,
+                "rows": sums.rows,
+                "uncounted": sums.uncounted,
+                "next_partition": self._next_partition,
+                "next_file": self._next_file,
+                "long_keys": 1 if self._key_rows.has_long_keys else row["has_long_keys"],
+            },
         )
 
     def record(self, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None) -> int:
@@ -471,6 +472,28 @@ class Applier:
         told = self.published
         documents = PartitionChanges(self._published(told.added), self._published(told.altered), told.dropped)
         return enqueue_changes(self.connection, self.table, documents)
+
+
+def _update_table() -> sa.Update:
+    t = tables.c
+    return (
+        sa.update(tables)
+        .where(t.table_id == sa.bindparam("id"))
+        .values(
+            version=sa.bindparam("new_version"),
+            total_partitions=t.total_partitions + sa.bindparam("partitions"),
+            total_files=t.total_files + sa.bindparam("files"),
+            total_bytes=t.total_bytes + sa.bindparam("bytes"),
+            counted_rows=t.counted_rows + sa.bindparam("rows"),
+            uncounted_partitions=t.uncounted_partitions + sa.bindparam("uncounted"),
+            next_partition_number=sa.bindparam("next_partition"),
+            next_file_id=sa.bindparam("next_file"),
+            has_long_keys=sa.bindparam("long_keys"),
+        )
+    )
+
+
+_UPDATE_TABLE = _update_table()
 
 
 def _twin(row: Mapping[str, Any]) -> _Twin:

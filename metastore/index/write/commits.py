@@ -63,6 +63,20 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+_FORGET_STAGED = sa.delete(transaction_files).where(
+    transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+)
+_END = (
+    sa.update(transactions)
+    .where(transactions.c.transaction_id == sa.bindparam("id"))
+    .values(
+        state=sa.bindparam("to"),
+        table_id=sa.bindparam("of_table"),
+        version=sa.bindparam("as_version"),
+        outcome=sa.bindparam("with_outcome"),
+        ended_at_ms=sa.bindparam("at_ms"),
+    )
+)
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500
 _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
@@ -227,26 +241,22 @@ class _Committing:
         return replace(outcome, pending_deliveries=messages)
 
     def _end(self, outcome: WriteOutcome, table: Table | None) -> None:
-        t = transaction_files.c
         # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
-        staged = sa.delete(transaction_files).where(t.transaction_id == self._id, t.removal == 0)
-        self._connection.execute(staged.where(~rows.moves_files(self._id)))
+        if not self._plan.moves:
+            self._connection.execute(_FORGET_STAGED, {"id": self._id})
         self._removals.flush()
         if table is not None:
             self._removals.spare(table)
         self._end_claims(outcome)
         self._note_application(outcome)
-        self._connection.execute(
-            sa.update(transactions)
-            .where(transactions.c.transaction_id == self._id)
-            .values(
-                state=str(State.COMMITTED),
-                table_id=outcome.table_id,
-                version=outcome.version,
-                outcome=to_json(outcome_to_dict(outcome)),
-                ended_at_ms=self._now,
-            )
-        )
+        self._connection.execute(_END, {
+            "id": self._id,
+            "to": str(State.COMMITTED),
+            "of_table": outcome.table_id,
+            "as_version": outcome.version,
+            "with_outcome": to_json(outcome_to_dict(outcome)),
+            "at_ms": self._now,
+        })  # fmt: skip
 
     def _end_claims(self, outcome: WriteOutcome) -> None:
         mine = transaction_claims.c.transaction_id == self._id

@@ -214,7 +214,7 @@ class _Putting:
         return changed
 
 
-def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row], now: int) -> int:
+def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Mapping[str, Any]], now: int) -> int:
     """Enqueue what is known of partitions at this time for the metastore; return how many messages that takes."""
     published = [
         PublishedPartition(

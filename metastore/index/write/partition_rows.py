@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_column
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -102,13 +103,19 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     Raises:
         TableNotFoundError: It is gone.
     """
-    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
-    columns = sa.select(tables, namespace.label("namespace"), now_column(connection))
-    statement = columns.where(tables.c.table_id == table_id).with_for_update(of=tables)
-    row = connection.execute(statement).mappings().one_or_none()
+    statement = _lock_statement(connection.dialect.name)
+    row = connection.execute(statement, {"table_id": table_id}).mappings().one_or_none()
     if row is None:
         raise gone_meanwhile(shown)
     return dict(row)
+
+
+@cache
+def _lock_statement(dialect: str) -> sa.Select[Any]:
+    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
+    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
+    columns = sa.select(tables, namespace.label("namespace"), now)
+    return columns.where(tables.c.table_id == sa.bindparam("table_id")).with_for_update(of=tables)
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:
@@ -139,7 +146,7 @@ def lock_tables(
 
 def by_values(
     connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of partitions whose typed values are those of one of the names, whatever their own names are."""
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
@@ -147,11 +154,12 @@ def by_values(
     for chunk in batched(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
-        for row in connection.execute(by_values_statement(table, values, clause)).mappings().all():
+        rows: Sequence[Any] = connection.execute(by_values_statement(table, values, clause)).mappings().all()
+        for row in rows:
             version = (row["partition_id"], row["begin_version"])
             if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
                 seen.add(version)
-                yield dict(row)
+                yield row
 
 
 def by_values_statement(
@@ -181,8 +189,11 @@ def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | 
 
 def matching(
     connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of partitions that a predicate is true for: the living ones, or those that a clause chooses.
+
+    They are views of tuples: as dictionaries a million of them would take a gigabyte more.
+    """
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         living = chosen.c.end_version == ALIVE if clause is None else sa.true()
@@ -195,9 +206,10 @@ def matching(
         *scope(partitions), condition.within(partitions), sa.true() if clause is None else clause
     )
     evaluator = Evaluator(predicate, keys)
-    for row in connection.execute(statement).mappings().all():
+    rows: Sequence[Any] = connection.execute(statement).mappings().all()
+    for row in rows:
         if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
-            yield dict(row)
+            yield row
 
 
 def mark_in_metastore(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+_DIRECTORIES_AT_ONCE = 5000
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -242,11 +244,12 @@ class RowWrite:
         """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
         if self._plan.relocate:
             return
-        by_id = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in ended}
-        at = {row["name"]: by_id[row["partition_id"]] for row in ended}
-        for name, files_there in self._write.unknown.items():
+        unknown = self._write.unknown
+        at = {row["name"]: self._directory(row) for row in ended if row["name"] in unknown}
+        for name, files_there in unknown.items():
             self._removals.add_in(at.get(name) or self._table.directory(name), files_there)
-        self._removals.add_files(by_id)
+        for some in batched(ended, _DIRECTORIES_AT_ONCE):
+            self._removals.add_files({row["partition_id"]: self._directory(row) for row in some})
 
     def _remove_directories(self, drops: Sequence[Row]) -> None:
         """Remove the directories of partitions that end without files, which a repair would add again.
@@ -255,11 +258,14 @@ class RowWrite:
         """
         policies = PartitionCommit.of(self._plan.partition_commit, [key.name for key in self._table.definition.keys])
         for row in drops:
-            directory = self._table.directory(row["name"], row["location"])
+            directory = self._directory(row)
             if PolicyKind.SUCCESS_FILE in policies.policies:
                 self._removals.add(Removal(f"{directory}/{policies.success_file}", size=0))
             if not row["n_files"]:
                 self._removals.add(Removal(f"{directory}/"))
+
+    def _directory(self, row: Row) -> str:
+        return self._table.directory(row["name"], row["location"])
 
 
 def _name(row: Row) -> str:

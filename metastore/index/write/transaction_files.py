@@ -146,14 +146,22 @@ def next_document(
     connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
 ) -> tuple[int | None, str | None]:
     """Return the text of the next row of ``transaction_files``, and its number where more come after it; or None."""
-    t = transaction_files.c
-    mine = (t.transaction_id == transaction_id, t.removal == int(removal))
-    last = sa.select(sa.func.max(t.number)).where(*mine).correlate(None).scalar_subquery()
-    statement = sa.select(t.number, t.payload, last.label("last")).where(*mine, t.number > after)
-    row = connection.execute(statement.order_by(t.number).limit(1)).one_or_none()
+    asked = {"id": transaction_id, "removes": int(removal), "after": after}
+    row = connection.execute(_NEXT_DOCUMENT, asked).one_or_none()
     if row is None:
         return None, None
     return (row.number if row.number < row.last else None), row.payload
+
+
+def _next_document() -> sa.Select[Any]:
+    t = transaction_files.c
+    mine = (t.transaction_id == sa.bindparam("id"), t.removal == sa.bindparam("removes"))
+    last = sa.select(sa.func.max(t.number)).where(*mine).correlate(None).scalar_subquery()
+    statement = sa.select(t.number, t.payload, last.label("last")).where(*mine, t.number > sa.bindparam("after"))
+    return statement.order_by(t.number).limit(1)
+
+
+_NEXT_DOCUMENT = _next_document()
 
 
 def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:

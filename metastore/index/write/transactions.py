@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -49,6 +50,7 @@ _ERROR_LENGTH = 4000
 _AT_ONCE = 500
 _MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
+_INSERT = sa.insert(transactions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,7 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
         ConflictError: The table's location has changed since it was loaded, or another table has its name.
     """
 
-    def work(connection: sa.Connection) -> Transaction:
-        known = _find_row(connection, transaction.transaction_id)
-        if known is not None:
-            return _same(from_row(known), transaction)
+    def inserted(connection: sa.Connection) -> Transaction:
         replaces = None
         if transaction.plan.definition is not None:
             replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
@@ -88,16 +87,21 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
                 raise replaced_meanwhile(transaction.table)
         else:
             _check_location(connection, transaction)
-        connection.execute(sa.insert(transactions), {**_to_row(transaction), "replaces": replaces})
+        connection.execute(_INSERT, {**_to_row(transaction), "replaces": replaces})
         return transaction
 
+    # Hardly anybody asks again: the database says of those who do that the id is taken.
     try:
-        return database.write(work)
-    except IndexDatabaseError as error:
-        if error.__cause__ is None or not is_duplicate(error.__cause__):
+        return database.write(inserted)
+    except (ConflictError, IndexDatabaseError) as error:
+        if isinstance(error, IndexDatabaseError) and not (error.__cause__ and is_duplicate(error.__cause__)):
             raise
-        # The same question came twice at the same time, and the other one was first.
-        return database.write(work)
+        # What the first call has begun stands, whatever has become of the table since.
+        with database.reading() as connection:
+            row = _find_row(connection, transaction.transaction_id)
+        if row is None:
+            raise
+        return _same(from_row(row), transaction)
 
 
 def replaced_meanwhile(table: str) -> ConflictError:
@@ -305,10 +309,17 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
 
 
 def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    statement = sa.select(transactions, now.label("now_ms")).where(transactions.c.transaction_id == transaction_id)
-    row = connection.execute(statement.with_for_update() if lock else statement).mappings().one_or_none()
+    statement = _row_statement(connection.dialect.name, lock=lock)
+    row = connection.execute(statement, {"id": transaction_id}).mappings().one_or_none()
     return None if row is None else dict(row)
+
+
+@cache
+def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
+    now = database_now_ms(dialect).scalar_subquery()
+    mine = transactions.c.transaction_id == sa.bindparam("id")
+    statement = sa.select(transactions, now.label("now_ms")).where(mine)
+    return statement.with_for_update() if lock else statement
 
 
 def locked(connection: sa.Connection, row: Mapping[str, Any]) -> Mapping[str, Any]:
