@@ -120,8 +120,8 @@ def _read_before(response_dict: dict[str, Any], customized_response_dict: dict[s
     if not len(keys) == len(sizes) == len(modified) == count or len(prefixes) != body.count(b"</CommonPrefixes>"):
         return
     is_encoded = b"<EncodingType>url</EncodingType>" in body
-    if not is_encoded and any(b"&" in text for text in (*keys, *prefixes)):
-        # Of a store that does not encode as it was asked to.
+    if any(b"&" in text for text in (*keys, *prefixes)):
+        # Of a store that does not encode as it was asked to, or as SeaweedFS not everything.
         return
     times = (_milliseconds(datetime.fromisoformat(text.decode())) for text in modified)
     found = list(zip(_texts(keys, is_encoded=is_encoded), map(int, sizes), times, strict=True))

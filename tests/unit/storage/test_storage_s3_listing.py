@@ -62,6 +62,14 @@ def test_a_whole_bucket() -> None:
         assert sorted(listed(store, 2, root="")) == by_pyarrow(store, "bucket")
 
 
+@pytest.mark.parametrize("depth_hint", [1, 2, 3])
+def test_ampersands_that_a_store_does_not_encode(depth_hint: int) -> None:
+    with PagedKeys(ODD) as store:
+        plain = listed(store, depth_hint)
+        store.alter = lambda text: text.replace("%26", "&amp;")
+        assert sorted(listed(store, depth_hint)) == sorted(plain)
+
+
 def test_what_is_written_in_another_way_is_read_too() -> None:
     with PagedKeys(["t/k=1/a", "t/k=1/b c", "t/e"]) as store:
         plain = listed(store, 2)
