@@ -55,6 +55,27 @@ def current_revision(database: Database) -> str | None:
         return _revision(connection)
 
 
+def revision_column() -> sa.ScalarSelect[str]:
+    """Return the revision that the database is at, for a column of a query on an index."""
+    return sa.select(sa.func.max(_revisions.c.version_num)).scalar_subquery()
+
+
+def require_same(revision: str | None) -> None:
+    """Return when a revision that ``revision_column`` has given is that of this release.
+
+    Raises:
+        IndexNotAtHeadError: Somebody has migrated the index since this process has opened it.
+    """
+    head = head_revision()
+    if revision != head:
+        raise IndexNotAtHeadError(
+            f"The index was migrated to revision {revision} after this process had opened it, and this release knows "
+            f"{head}: it would not write what the other one needs. Nothing was done. Start the process again with the "
+            "newer release.",
+            {"revision": revision or "", "head": head},
+        )
+
+
 def _revision(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None

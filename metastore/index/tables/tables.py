@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
     PARTITION_NUMBER_BITS,
@@ -153,18 +154,28 @@ def load_table_by_id(database: Database, table_id: int) -> Table:
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
-    """Return the row of the table, with the namespace's name as ``namespace`` and the database's time as ``now_ms``."""
+    """Return the row of the table, with the namespace's name as ``namespace`` and the database's time as ``now_ms``.
+
+    Its ``revision`` is the one that the index is at, which was looked at.
+
+    Raises:
+        TableNotFoundError: There is none.
+        IndexNotAtHeadError: The index has been migrated meanwhile.
+    """
     statement = _by_id(connection.dialect.name)
     row = connection.execute(statement, {"table_id": table_id}).mappings().one_or_none()
     if row is None:
         raise _not_found(f"with the id {table_id}")
+    require_same(row["revision"])
     return dict(row)
 
 
 @cache
 def _by_id(dialect: str) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery().label("now_ms")
-    return _SELECT.add_columns(now).where(tables.c.table_id == sa.bindparam("table_id"))
+    return _SELECT.add_columns(now, revision_column().label("revision")).where(
+        tables.c.table_id == sa.bindparam("table_id")
+    )
 
 
 def _not_found(which: str) -> TableNotFoundError:

@@ -22,6 +22,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
@@ -298,13 +299,19 @@ def while_in_state(database: Database, transaction_id: str, state: State, work: 
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
-    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps all others from moving it."""
+    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps all others from moving it.
+
+    Raises:
+        TransactionNotFoundError: There is none.
+        IndexNotAtHeadError: The index has been migrated since this process has opened it.
+    """
     row = _find_row(connection, transaction_id, lock=lock)
     if row is None:
         raise TransactionNotFoundError(
             f"The index has no transaction {transaction_id[:64]!r}: it never was, or vacuum has removed it.",
             {"transaction": transaction_id[:64]},
         )
+    require_same(row["revision"])
     return row
 
 
@@ -318,7 +325,7 @@ def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fa
 def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery()
     mine = transactions.c.transaction_id == sa.bindparam("id")
-    statement = sa.select(transactions, now.label("now_ms")).where(mine)
+    statement = sa.select(transactions, now.label("now_ms"), revision_column().label("revision")).where(mine)
     return statement.with_for_update() if lock else statement
 
 
