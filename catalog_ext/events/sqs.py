@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 10
 _AMAZON = re.compile(r"sqs\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|([a-z0-9-]+)\.queue\.amazonaws\.com")
 _LONG_POLL_S = 20
+_REMEMBERED = 100_000
+"""Messages that are no notifications, whose numbers are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class Queue:
         self._client = _connect(url, access)
         self._batch_messages = batch_messages
         self._linger_s = linger_s
+        self._unreadable: set[str] = set()
 
     def close(self) -> None:
         """Give up the connections."""
@@ -78,6 +81,14 @@ class Queue:
         return outcome
 
     def _receive(self, *, wait: bool) -> list[_Message]:
+        while True:
+            known = len(self._unreadable)
+            messages = self._receive_batch(wait=wait)
+            # Behind messages that are none there may be others; those that were told before come round again.
+            if messages or len(self._unreadable) == known:
+                return messages
+
+    def _receive_batch(self, *, wait: bool) -> list[_Message]:
         messages: dict[str, _Message] = {}
         unread = 0
         until: float | None = None
@@ -100,11 +111,16 @@ class Queue:
                     events = read_notification(each["Body"])
                 except InvalidInputError as error:
                     unread += 1
-                    logger.warning("Message %s of %s is left: %s", each["MessageId"], self._url, error.message)
+                    self._tell_unreadable(each["MessageId"], error)
                     continue
                 # One that comes again in a batch is deleted by the handle that it came with last.
                 messages[each["MessageId"]] = _Message(each["MessageId"], each["ReceiptHandle"], events)
         return list(messages.values())
+
+    def _tell_unreadable(self, number: str, error: InvalidInputError) -> None:
+        if number not in self._unreadable and len(self._unreadable) < _REMEMBERED:
+            self._unreadable.add(number)
+        logger.warning("Message %s of %s is left: %s", number, self._url, error.message)
 
     def _delete(self, messages: list[_Message]) -> None:
         """Delete messages; one that stays comes again, and says nothing new then."""
