@@ -76,13 +76,9 @@ def connect(
 
     configured = configured_uris() if metastore is UNSET else None
     settings = Settings.resolve(
-        name=name,
-        index=index,
-        metastore=metastore,
-        warehouse=warehouse,
-        storage=storage,
+        name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
         configured_metastore=configured,
-    )
+    )  # fmt: skip
     return Catalog(settings, settings.open_storage)
 
 
