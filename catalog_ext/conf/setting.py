@@ -126,20 +126,19 @@ def percentage(text: str) -> int:
 
 def count_or_all(text: str) -> int | None:
     """Return a whole number from 1 to a million, or None for ``all``."""
-    if text.lower() == "all":
-        return None
-    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
-        raise ValueError("give a whole number from 1 to 1000000, or 'all'")
-    return int(text)
+    return _count_or("all", text)
 
 
 def count_or_none(text: str) -> int | None:
     """Return a whole number from 1 to a million; None for ``none``."""
-    if text.lower() == "none":
-        return None
-    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
-        raise ValueError("give a whole number from 1 to 1000000, or 'none'")
-    return int(text)
+    return _count_or("none", text)
+
+
+def _count_or(word: str, text: str) -> int | None:
+    try:
+        return None if text.lower() == word else count(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or {word!r}") from None
 
 
 def any_count_or_all(text: str) -> int | None:

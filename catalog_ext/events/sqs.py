@@ -118,7 +118,7 @@ class Queue:
         return list(messages.values())
 
     def _tell_unreadable(self, number: str, error: InvalidInputError) -> None:
-        if number not in self._unreadable and len(self._unreadable) < _REMEMBERED:
+        if len(self._unreadable) < _REMEMBERED:
             self._unreadable.add(number)
         logger.warning("Message %s of %s is left: %s", number, self._url, error.message)
 

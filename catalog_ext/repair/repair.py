@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRef
 from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
-from catalog_ext.metastore.storage.listing import list_in_this_process
+from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import InFlightWrites
@@ -64,14 +64,14 @@ class Repair:
         table: Table,
         options: RepairOptions,
         progress: Progress,
-        list_tree: TreeLister = list_in_this_process,
+        lister: TreeLister = list_tree,
     ) -> None:
         self._index = index
         self._storage = storage
         self._table = table
         self._options = options
         self._progress = progress
-        self._list_tree = list_tree
+        self._lister = lister
         self._layout = Layout(table.definition, options.predicate)
         self._pattern = LocationPattern.of(table.definition)
         self._version = table.version
@@ -189,7 +189,7 @@ class Repair:
         """Observe the table's tree and what is registered; return whether relocating overwrites have data there."""
         mode, predicate = self._options.mode, self._options.predicate
         observer = StoreObserver(
-            self._storage, self._table, self._layout, scratch, self._progress, self._list_tree, listed
+            self._storage, self._table, self._layout, scratch, self._progress, self._lister, listed
         )
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, indexed, files=mode is RepairMode.SYNC

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import keys
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
-from catalog_ext.metastore.storage.listing import list_in_this_process
+from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
@@ -117,7 +117,7 @@ class TableRepair:
     def _lister(self, table: Table) -> TreeLister:
         distributed = self._context.distributed_listing
         threshold = keys.REPAIR_DISTRIBUTED_LISTING.read(table.definition.properties, self._context.settings.conf)
-        return list_in_this_process if distributed is None or threshold is None else distributed(threshold)
+        return list_tree if distributed is None or threshold is None else distributed(threshold)
 
     def _repair(self, target: Table, options: RepairOptions, report_progress: Progress) -> RepairReport:
         table = str(target.identifier)

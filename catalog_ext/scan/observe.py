@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
-from catalog_ext.metastore.storage.listing import list_in_this_process
+from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.key_layout import Layout, Place
@@ -91,12 +91,12 @@ class StoreObserver:
         layout: Layout,
         scratch: Scratch,
         progress: Progress,
-        list_tree: TreeLister = list_in_this_process,
+        lister: TreeLister = list_tree,
         listed: Listed | None = None,
     ) -> None:
         self._storage = storage
         self._listed = listed or AllListed(scratch)
-        self._list_tree = list_tree
+        self._lister = lister
         self._table = table
         self._layout = layout
         self._scratch = scratch
@@ -130,7 +130,7 @@ class StoreObserver:
         self._expected = None if selective else self._table.totals.partitions or None
         if self._expected is None and depth > 1:
             self._parts = self._count_parts(root)
-        listing = self._list_tree(
+        listing = self._lister(
             self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
             expected=self._expected,
         )  # fmt: skip

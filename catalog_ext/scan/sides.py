@@ -11,6 +11,7 @@ import pickle
 import secrets
 import tempfile
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
@@ -204,12 +205,9 @@ class Sides:
         both = zip(self._listed.digests, self._indexed.digests, strict=True)
         differs = bytes(one != other for one, other in both)
         if any(differs):
-            for table, rows in self._listed.kept():
+            for table, rows in chain(self._listed.kept(), self._indexed.kept()):
                 if some := [row for row in rows if differs[hash(row[0]) & _MASK]]:
                     scratch.insert(table, some, columns=len(some[0]), ignore=table == "listed_partitions")
-            for table, rows in self._indexed.kept():
-                if some := [row for row in rows if differs[hash(row[0]) & _MASK]]:
-                    scratch.insert(table, some, columns=len(some[0]))
         here = "SELECT count(*) FROM indexed_partitions WHERE location IS NULL"
         scratch.in_step = self._indexed.count - scratch.count(here)
         new = "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions))"

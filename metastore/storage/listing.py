@@ -22,17 +22,12 @@ __all__ = [
     "ListedFile",
     "ListingFailure",
     "TreeLister",
-    "list_in_this_process",
     "list_tree",
 ]
 
 
 class TreeLister(Protocol):
-    """Lists a tree as `list_tree` does, by whatever means.
-
-    Beside its arguments there is ``expected``: how many directories that hold files there are likely to be, None where
-    nobody knows.
-    """
+    """Lists a tree as `list_tree` does, by whatever means."""
 
     def __call__(
         self,
@@ -49,7 +44,13 @@ class TreeLister(Protocol):
 
 
 def list_tree(
-    storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False
+    storage: Storage,
+    root: str | Location,
+    *,
+    descend: Descend,
+    depth_hint: int,
+    selective: bool = False,
+    expected: int | None = None,
 ) -> Generator[Listed, None, None]:
     """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
@@ -67,6 +68,8 @@ def list_tree(
             never results.
         selective: Whether ``descend`` is likely to turn down many directories of the deepest level. On S3 that level
             is then listed by itself, so that a directory turned down there costs no request either.
+        expected: How many directories that hold files there are likely to be, None where nobody knows; it makes no
+            difference here.
 
     Raises:
         LocationNotFoundError: The root does not exist (on S3: its bucket; a prefix without keys yields nothing).
@@ -79,16 +82,3 @@ def list_tree(
         return list_hdfs(storage, place, descend)
     levels = max(1, depth_hint) - (0 if selective else 1)
     return S3Listing(storage, place, descend, levels).run()
-
-
-def list_in_this_process(
-    storage: Storage,
-    root: str | Location,
-    *,
-    descend: Descend,
-    depth_hint: int,
-    selective: bool = False,
-    expected: int | None = None,
-) -> Generator[Listed, None, None]:
-    """Yield as `list_tree` does, which is the lister that needs nothing else."""
-    return list_tree(storage, root, descend=descend, depth_hint=depth_hint, selective=selective)

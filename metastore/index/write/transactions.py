@@ -411,7 +411,7 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
     def work(connection: sa.Connection) -> bool:
         if connection.execute(statement).rowcount != 1:
             return False
-        moves = moves_files(transaction_id)
+        moves = _moves_files(transaction_id)
         if to in (State.ABORTING, State.ABORTED):
             claims = sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             # Files are still to be moved back: until then the partitions are nobody else's.
@@ -427,7 +427,7 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
     return database.write(work, durable=to is not State.FINISHED)
 
 
-def moves_files(transaction_id: str) -> sa.Exists:
+def _moves_files(transaction_id: str) -> sa.Exists:
     """Return the condition that the transaction is a partition command that moves files."""
     return sa.exists().where(transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES))
 

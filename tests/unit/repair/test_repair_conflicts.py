@@ -19,11 +19,10 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore.storage import listing as storage_listing
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
-from catalog_ext.repair import repair
+from catalog_ext.repair import repair, table_repair
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
@@ -253,7 +252,7 @@ def flat(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     def files_only(*args: object, **kwargs: object) -> Iterator[Listed]:
         return (e for e in list_tree(*args, **kwargs) if not isinstance(e, ListedDirectory))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(storage_listing, "list_tree", files_only)
+    monkeypatch.setattr(table_repair, "list_tree", files_only)
     monkeypatch.setattr(catalog.storage, "store_has_directories", lambda _: False)
     return catalog
 
@@ -294,7 +293,7 @@ def test_what_a_failed_part_listed_before_it_failed_is_not_used(
         ListedFile("ds=2025-01-01/region=new", "1.csv", 5, 5),
     ]
     events = [failure, *part] if first else [*part, failure]
-    monkeypatch.setattr(storage_listing, "list_tree", lambda *_, **__: (e for e in events))
+    monkeypatch.setattr(table_repair, "list_tree", lambda *_, **__: (e for e in events))
     report = catalog.repair_partitions("s.t")
     assert skipped(report) == {"ds=2025-01-01": "the listing is incomplete: time-out"}
     assert indexed(catalog) == {A: held[A], B: held[B]}
@@ -307,7 +306,7 @@ def test_a_failure_of_the_whole_table_changes_nothing(
     write(root, f"{A}/1.csv")
     catalog.repair_partitions("s.t")
     events = [ListingFailure("", StorageAccessDeniedError("denied")), ListedFile(C, "1.csv", 1, 1)]
-    monkeypatch.setattr(storage_listing, "list_tree", lambda *_, **__: (e for e in events))
+    monkeypatch.setattr(table_repair, "list_tree", lambda *_, **__: (e for e in events))
     report = catalog.repair_partitions("s.t")
     assert [(e.action, e.path) for e in report] == [("skip", "")]
     assert "(the table): the listing is incomplete: denied" in str(report)
@@ -324,7 +323,7 @@ def test_a_listing_is_closed_when_the_repair_fails(catalog: Catalog, monkeypatch
         finally:
             closed.append(True)
 
-    monkeypatch.setattr(storage_listing, "list_tree", listing)
+    monkeypatch.setattr(table_repair, "list_tree", listing)
     with pytest.raises(StorageUnavailableError, match=r"s\.t cannot be repaired: the store went away"):
         catalog.repair_partitions("s.t")
     assert closed == [True]
