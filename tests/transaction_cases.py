@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _NUMBERS = itertools.count(1)
-LEASE_MS = 600_000
 
 
 def new_id() -> str:
@@ -42,15 +41,17 @@ def creation(definition: TableDefinition, kind: WriteKind = WriteKind.CREATE, **
     return transaction(made, table_id=None, table=str(definition.identifier), operation="CTAS", base_version=NOT_READ)
 
 
-def transaction(plan: WritePlan, *, began_at_ms: int = 1_700_000_000_000, **more: Any) -> Transaction:
+def transaction(plan: WritePlan, **more: Any) -> Transaction:
+    """A transaction as it is asked for: the index dates it."""
     values = {
         "transaction_id": new_id(),
         "operation": "INSERT",
         "state": State.OPEN,
         "owner": "test",
-        "expires_at_ms": began_at_ms + LEASE_MS,
+        "began_at_ms": 0,
+        "expires_at_ms": 0,
     }
-    return Transaction(began_at_ms=began_at_ms, plan=plan, **{**values, **more})
+    return Transaction(plan=plan, **{**values, **more})
 
 
 def staged(
@@ -69,7 +70,7 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
     if not write.relocate:
         write = replace(write, locations=dict(index.located_partitions(table)))
     made = transaction(write, table_id=table.table_id, table=str(table.identifier), base_version=table.version, **more)
-    index.begin_transaction(made)
+    made = index.begin_transaction(made)
     if partitions:
         index.record_files(made.transaction_id, staged(made.transaction_id, *partitions, each=each))
     return made

@@ -548,13 +548,11 @@ class Index:
         table_id: int | None = None,
         *,
         states: Collection[State] | None = None,
-        expired_before_ms: int | None = None,
+        expired: bool = False,
         limit: int | None = None,
     ) -> list[Transaction]:
-        """Return transactions, newest first: of a table, in some states, with a lease that ended before a time."""
-        return transactions.list_all(
-            self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
-        )
+        """Return transactions, newest first: of a table, in some states, with a lease that is over."""
+        return transactions.list_all(self._database, table_id, states=states, expired=expired, limit=limit)
 
     def now_ms(self) -> int:
         """Return the time by which leases are judged, the database's: in milliseconds since the epoch, UTC."""
@@ -608,7 +606,12 @@ class Index:
         return transactions.find_application(self._database, table_id, app_id)
 
     def reserve(
-        self, transaction_id: str, plan: WritePlan, *, files: int | None = None
+        self,
+        transaction_id: str,
+        plan: WritePlan,
+        *,
+        staged: int | None = None,
+        brought: Sequence[StagedFile] = (),
     ) -> Transaction | ApplicationVersion:
         """Decide conflicts and return the transaction, now reserved; or its batch if that is committed already.
 
@@ -617,10 +620,11 @@ class Index:
         Args:
             transaction_id: The transaction's.
             plan: Checked.
-            files: How many files it has staged, as its writer counts them; None where nobody has counted.
+            staged: How many files are recorded, as its writer counts them; None where nobody has counted.
+            brought: Staged files that are not recorded yet, and are with the reservation.
 
         Raises:
-            StagedFileMissingError: The index remembers another number of them.
+            StagedFileMissingError: The index remembers another number of those that are recorded.
             ConflictError: Another writer, a repair or a partition DDL was first.
             TableNotFoundError: The table is gone.
             TableAlreadyExistsError: The table to be created is there.
@@ -628,11 +632,11 @@ class Index:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: Somebody undid it.
         """
-        return reservations.reserve(self._database, transaction_id, plan, files)
+        return reservations.reserve(self._database, transaction_id, plan, staged, brought)
 
     def commit_transaction(
         self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
-        left: Sequence[Removal] = (), deliver_source: bool = False,
+        left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
     ) -> Transaction:  # fmt: skip
         """Return the transaction, committed now or before, with its outcome; its changes become visible together.
 
@@ -643,6 +647,7 @@ class Index:
                 shows them; the time of the commit stands in for those that are not there.
             left: What is to be deleted with what the commit replaces.
             deliver_source: Whether to enqueue those of the table that an exchange takes partitions from.
+            tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -658,6 +663,7 @@ class Index:
             modified=modified or {},
             left=left,
             deliver_source=deliver_source,
+            tidied=tidied,
         )
         outcome = done.outcome
         if outcome is not None:

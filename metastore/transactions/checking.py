@@ -23,10 +23,11 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLo
 from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedWrite, WritePlan
     from catalog_ext.metastore.commit.removals import Removal
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Table
@@ -80,6 +81,7 @@ class Checker:
         self,
         transaction: Transaction,
         asked: AskedWrite,
+        brought: Sequence[StagedFile] | None = None,
         *,
         static_partition: str | None,
         watermark_ms: int | None,
@@ -88,8 +90,9 @@ class Checker:
         """Return the plan with all that is decided before ``reserve``.
 
         Args:
-            transaction: Open, its files recorded.
+            transaction: Open.
             asked: What it is for.
+            brought: Its files, all of them; None where they are recorded.
             static_partition: The fully static partition that is to be there also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the query has ended by itself.
@@ -102,7 +105,8 @@ class Checker:
             StorageError: The store refuses or does not answer.
         """
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
-        names = self._staged_partitions(transaction, staging)
+        files = self._index.staged_files(transaction.transaction_id) if brought is None else brought
+        names = self._staged_partitions(files, staging)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final)
         visible = (names - {*decision.waiting}) | {*decision.due}
         self._check_targets(transaction, staging, names)
@@ -165,10 +169,10 @@ class Checker:
         table = self._index.load_table_by_id(transaction.table_id or 0)
         return {**self._index.locations_of(table, others), **known}
 
-    def _staged_partitions(self, transaction: Transaction, locations: StagingLocations) -> set[str]:
+    def _staged_partitions(self, files: Iterable[StagedFile], locations: StagingLocations) -> set[str]:
         """Return the partitions of the staged files, each of which is there with its size."""
         names: set[str] = set()
-        for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+        for batch in batched(files, _AT_ONCE):
             names.update(file.partition for file in batch)
             check_staged(self._storage, [locations.locate(file) for file in batch])
         return names

@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
 from catalog_ext.metastore.transactions.unknown_state import Attempts, may_pass, reason_of, state_unknown
@@ -63,12 +64,16 @@ class Owner:
             StagedFileMissingError: The index does not remember those that have gone before.
         """
         fault_point("stage.before")
-        locations = StagingLocations(transaction.transaction_id, transaction.plan)
-        for file in files:
-            locations.check(file)
+        self._check_places(transaction, files)
         if files:
             self._index.record_files(transaction.transaction_id, files, staged)
         fault_point("stage.after")
+
+    @staticmethod
+    def _check_places(transaction: Transaction, files: Sequence[StagedFile]) -> None:
+        locations = StagingLocations(transaction.transaction_id, transaction.plan)
+        for file in files:
+            locations.check(file)
 
     def load(self, transaction_id: str) -> Transaction:
         """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
@@ -110,6 +115,7 @@ class Owner:
                 plan = self._checker.check(
                     transaction,
                     asked,
+                    brought,
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,
@@ -117,16 +123,22 @@ class Owner:
             fault_point("check.after")
             return plan
 
-        expected = None if staged is None else staged + len(files)
+        # Few files that come with the commit are recorded with the reservation; in it, many would keep others waiting.
+        whole = staged == 0 and len(files) <= FILES_PER_DOCUMENT and not transaction.plan.is_command
+        brought = files if whole else None
+        expected = staged if staged is None or whole else staged + len(files)
         try:
-            self.stage(transaction, files, staged)
+            if whole:
+                self._check_places(transaction, files)
+            else:
+                self.stage(transaction, files, staged)
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error)
 
         def reserved(_: int) -> Transaction | ApplicationVersion:
             fault_point("reserve.before")
-            found = self._index.reserve(transaction.transaction_id, plan, files=expected)
+            found = self._index.reserve(transaction.transaction_id, plan, staged=expected, brought=brought or ())
             fault_point("reserve.after")
             return found
 

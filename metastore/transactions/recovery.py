@@ -156,9 +156,9 @@ class Recovery:
         return pause_ms if self._index.claim_recovery(transaction, now + pause_ms) else None
 
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
-        now = self._index.now_ms()
         if older_than_s is None:
-            return self._index.list_transactions(table_id, states=IN_FLIGHT, expired_before_ms=now)
+            return self._index.list_transactions(table_id, states=IN_FLIGHT, expired=True)
+        now = self._index.now_ms()
         found = self._index.list_transactions(table_id, states=IN_FLIGHT)
         seen = ((t, t.expires_at_ms - t.plan.lease_ms) for t in found)
         # A sign of life that is yet to come is not its owner's: somebody has tried to recover it.

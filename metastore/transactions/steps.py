@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import (
-    CheckedExchange,
-)
+from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
@@ -119,8 +117,9 @@ class Steps:
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
                 return self._take_back(transaction, self._reason(transaction, error))
+            tidied = self._tidied(transaction)
             try:
-                return self._commit(transaction, definition, modified, left)
+                return self._commit(transaction, definition, modified, left, tidied=tidied)
             except StorageError:
                 raise
             except CatalogExtError as error:
@@ -176,6 +175,26 @@ class Steps:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
         return modified, left
+
+    def _tidied(self, transaction: Transaction) -> bool:
+        """Remove what a write leaves in its staging directory, and return whether its commit then ends it.
+
+        Only what adds files is asked: what replaces some has a clean-up of its own, which does it all.
+        """
+        write = transaction.plan.write
+        if write is None or not isinstance(write.asked, Append | Create):
+            return False
+        if write.waiting or write.due or write.published:
+            return False
+        try:
+            self._cleanup.remove_staging(
+                transaction, StagingLocations(transaction.transaction_id, transaction.plan), frozenset()
+            )
+        except CatalogExtError as error:
+            # The files have their names, and what is left is invisible: the clean-up after the commit tries again.
+            logger.info("What write %s has staged stays for now: %s", transaction.transaction_id, error.message)
+            return False
+        return True
 
     def _left_of_replaced(self, transaction: Transaction) -> list[Removal]:
         """Return what relocations have left of a table that is replaced in its place: nobody would know it any more."""
@@ -322,6 +341,8 @@ class Steps:
         definition: TableDefinition,
         modified: dict[tuple[str, str], int],
         left: Sequence[Removal],
+        *,
+        tidied: bool,
     ) -> Transaction:
         fault_point("commit.before")
         deliver = self._deliver(definition)
@@ -331,6 +352,7 @@ class Steps:
             deliver=deliver,
             modified=modified,
             left=left,
+            tidied=tidied,
             deliver_source=source_id is not None and self._deliver(self._index.load_table_by_id(source_id).definition),
         )
         fault_point("commit.after")

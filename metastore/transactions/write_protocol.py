@@ -129,7 +129,6 @@ class Transactions:
         plan = self._planner.plan(request, transaction_id)
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
-        now = self._index.now_ms()
         creates = isinstance(request.asked, CREATIONS)
         begun = self._index.begin_transaction(
             Transaction(
@@ -140,8 +139,8 @@ class Transactions:
                 state=State.OPEN,
                 owner=signed(request.owner),
                 base_version=_base_version(request),
-                began_at_ms=now,
-                expires_at_ms=now + plan.lease_ms,
+                began_at_ms=0,
+                expires_at_ms=0,
                 plan=plan,
                 app_id=request.app_id,
                 app_version=request.app_version,
@@ -308,7 +307,7 @@ class Transactions:
         """
         asked = Overwrite(predicate, keep_emptied=truncate)
         request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", this_process(), table, options=options)
-        return self.commit(self.begin(request).transaction_id)
+        return self.commit(self.begin(request).transaction_id, staged=0)
 
     def command(
         self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS

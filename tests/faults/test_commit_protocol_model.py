@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The steps of whoever works on a transaction; owner and recoverer share all of them from CHECK on.
 BEGIN, STAGE, RECORD, CHECK, RESERVE, PROMOTE, COMMIT, CLEAN, FINISH = range(9)
-ABORT, GONE, UNDO, UNDONE, TAKEN, ASK, DONE, SYNC, SWEPT = range(9, 18)
+ABORT, GONE, UNDO, UNDONE, TAKEN, ASK, DONE, SYNC, SWEPT, TIDY = range(9, 19)
 # The states of a transaction.
 NONE, OPEN, RESERVED, COMMITTED, FINISHED, ABORTING, ABORTED = range(7)
 # What the user was told.
@@ -143,7 +143,7 @@ class Protocol:
             case 5:
                 yield from self._promote(world, number, actor)
             case 6:
-                yield from self._commit(world, number)
+                yield from self._commit(world, number, tidied=bool(actor.at))
             case 7:
                 yield self._clean(world, number)
             case 8:  # FINISH
@@ -170,7 +170,11 @@ class Protocol:
             case 11:
                 yield self._undo(world, number, actor)
             case 16:  # SYNC
-                yield world._replace(volatile=world.volatile & ~ALL[number]), Actor(COMMIT)
+                yield world._replace(volatile=world.volatile & ~ALL[number]), self._promoted(number)
+            case 18:  # TIDY: what only adds files removes what it has staged before its commit, or fails to
+                early = self.mistake == "tidy before the promotion"
+                yield world._replace(staged=world.staged & ~ALL[number]), Actor(PROMOTE if early else COMMIT, not early)
+                yield world, Actor(COMMIT)
             case 17:  # SWEPT: what was deleted stays so
                 after = TAKEN if self.mistake == "finish before the clean-up" else FINISH
                 yield world._replace(ghosts=world.ghosts & ~transaction.removals), Actor(after)
@@ -200,12 +204,17 @@ class Protocol:
             yield world, Actor(ABORT, told=CONFLICT)
             return
         after = put(world, number, state=RESERVED, reserved=True, unknown=found)
-        yield after, Actor(COMMIT if self.mistake == "promote before reserve" else PROMOTE)
+        yield after, Actor(self._after_reserve(number))
         if self.mistake == "a lost answer of reserve is a failure":
             yield after, Actor(DONE, told=FAILURE)
         elif number == 0 and not self.guest:  # the answer, or the question, is lost; only so the search stays short
             yield after, Actor(ASK, found)
             yield world, Actor(ASK, found)
+
+    def _after_reserve(self, number: int) -> int:
+        if self.mistake == "tidy before the promotion" and not self.overwrites[number]:
+            return TIDY
+        return COMMIT if self.mistake == "promote before reserve" else PROMOTE
 
     def _promote(self, world: World, number: int, actor: Actor) -> Iterator[tuple[World, Actor]]:
         """Files in any order; ``at`` has the bits of those that are done."""
@@ -214,8 +223,8 @@ class Protocol:
             if actor.at & bit:
                 continue
             done = actor.at | bit
-            last = RESERVE if early else SYNC if self._syncs() else COMMIT
-            following = Actor(PROMOTE, done) if done != ALL[number] else Actor(last)
+            last = Actor(RESERVE) if early else Actor(SYNC) if self._syncs() else self._promoted(number)
+            following = Actor(PROMOTE, done) if done != ALL[number] else last
             if "refusal" in self.guest:
                 yield world, Actor(GONE)
             if world.staged & bit:
@@ -225,10 +234,14 @@ class Protocol:
             else:
                 yield world, following if world.visible & bit else Actor(GONE)
 
+    def _promoted(self, number: int) -> Actor:
+        tidies = not self.overwrites[number] or self.mistake == "what replaces is finished by its commit"
+        return Actor(TIDY if tidies and self.mistake != "tidy before the promotion" else COMMIT)
+
     def _syncs(self) -> bool:
         return "power" in self.guest and self.mistake != "a promotion is not synced"
 
-    def _commit(self, world: World, number: int) -> Iterator[tuple[World, Actor]]:
+    def _commit(self, world: World, number: int, *, tidied: bool) -> Iterator[tuple[World, Actor]]:
         mine = world.transactions[number]
         blind = self.mistake == "commit without comparing" and mine.state != COMMITTED
         if mine.state != RESERVED and not blind:
@@ -236,9 +249,12 @@ class Protocol:
             return
         removals = world.alive | mine.unknown if self.overwrites[number] else 0
         version = world.version + 1
-        after = put(world, number, state=COMMITTED, version=version, removals=removals)
+        # Who has tidied and replaces nothing has nothing to clean up.
+        ended = tidied and (not removals or self.mistake == "what replaces is finished by its commit")
+        after = put(world, number, state=FINISHED if ended else COMMITTED, version=version, removals=removals)
         after = after._replace(alive=world.alive & ~removals | ALL[number], version=version)
-        yield after, Actor(FINISH if self.mistake == "finish before the clean-up" else CLEAN)
+        early = self.mistake == "finish before the clean-up"
+        yield after, Actor(DONE, told=SUCCESS) if ended else Actor(FINISH if early else CLEAN)
         if self.mistake == "a lost answer of commit is a failure":
             yield after, Actor(DONE, told=FAILURE)
         elif number == 0 and not self.guest:
@@ -543,6 +559,7 @@ def test_no_interleaving_breaks_a_promise(overwrites: tuple[bool, bool]) -> None
         ("undo without comparing", "was taken back|is not there"),
         ("reserve forgets who is reserved", "a write committed over one that it had not seen"),
         ("reserve forgets who has committed", "a write committed over one that it had not seen"),
+        ("what replaces is finished by its commit", "the listing shows something other than the index"),
         ("finish before the clean-up", "the listing shows something other than the index"),
         ("a lost answer of reserve is a failure", "failure was told"),
         ("a lost answer of commit is a failure", "failure was told of a write that is committed"),
@@ -574,6 +591,7 @@ def test_no_guest_breaks_a_promise(guest: str) -> None:
         ("vacuum hive", "vacuum goes by the clock", "a foreign file was lost"),
         ("power", "a promotion is not synced", "is not there"),
         ("power", "a clean-up is not synced", "the listing shows something other than the index"),
+        ("refusal", "tidy before the promotion", "a file that is not there"),
         ("refusal power", "an undoing is not synced", "the listing shows something other than the index"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,13 @@ def insert_rows(
     preparer = connection.dialect.identifier_preparer
     names = ", ".join(preparer.quote(c) for c in columns)
     mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    marks = ", ".join([mark] * len(columns))
-    connection.exec_driver_sql(
-        f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES ({marks})",
-        list(rows),
-    )
+    marks = f"({', '.join([mark] * len(columns))})"
+    insert = f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES "
+    if connection.dialect.name == "postgresql":
+        # Its driver would send a statement a row.
+        connection.exec_driver_sql(insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
+    else:
+        connection.exec_driver_sql(insert + marks, list(rows))
 
 
 def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

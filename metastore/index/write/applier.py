@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
+_ALIVE_NAMED = sa.select(partitions).where(
+    partitions.c.table_id == sa.bindparam("table_id"),
+    partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
+    partitions.c.end_version == ALIVE,
+)
 _FILES_AT_ONCE = 10_000
 _FEW_NAMES = 1000
 """Of more, one look at all partitions costs less than to look for the values of each."""
@@ -213,13 +218,7 @@ class Applier:
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in batched(names, _AT_ONCE):
             hashes = [name_hash(n) for n in chunk]
-            rows = self.connection.execute(
-                sa.select(partitions).where(
-                    partitions.c.table_id == self.table.table_id,
-                    partitions.c.name_hash.in_(hashes),
-                    partitions.c.end_version == ALIVE,
-                )
-            )
+            rows = self.connection.execute(_ALIVE_NAMED, {"table_id": self.table.table_id, "hashes": hashes})
             self._hashes.update(zip(chunk, hashes, strict=True))
             found.update((row["name"], dict(row)) for row in rows.mappings())
         return found

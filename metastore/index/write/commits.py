@@ -77,6 +77,14 @@ _END = (
         ended_at_ms=sa.bindparam("at_ms"),
     )
 )
+_END_CLAIMS = (
+    sa.update(transaction_claims)
+    .where(
+        transaction_claims.c.transaction_id == sa.bindparam("id"),
+        transaction_claims.c.table_id == sa.bindparam("of_table"),
+    )
+    .values(version=sa.bindparam("as_version"))
+)
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500
 _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
@@ -84,7 +92,7 @@ _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 def commit(
     database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int],
-    left: Sequence[Removal] = (), deliver_source: bool = False,
+    left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
 ) -> Transaction:  # fmt: skip
     """Return the transaction, committed now or before.
 
@@ -96,6 +104,7 @@ def commit(
             them; the time of the commit stands in for those that are not there.
         left: What is to be deleted with what the commit replaces.
         deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
+        tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
@@ -105,7 +114,7 @@ def commit(
     """
     done = database.write(
         lambda connection: _Committing(connection, transaction_id, modified).run(
-            deliver=deliver, deliver_source=deliver_source, left=left
+            deliver=deliver, deliver_source=deliver_source, left=left, tidied=tidied
         )
     )
     if done.plan.definition is not None:
@@ -125,7 +134,7 @@ class _Committing:
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
 
-    def run(self, *, deliver: bool, deliver_source: bool, left: Sequence[Removal]) -> Transaction:
+    def run(self, *, deliver: bool, deliver_source: bool, left: Sequence[Removal], tidied: bool) -> Transaction:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
         locked, source = ({}, None) if creation else lock_tables(self._connection, self._row, self._plan)
         namespace_id = (
@@ -148,9 +157,10 @@ class _Committing:
             outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
         else:
             outcome = replace(outcome, version=table.version - 1)
-        self._end(outcome, None if creation else table)
+        state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
+        self._end(outcome, None if creation else table, state)
         return replace(
-            self._transaction, state=State.COMMITTED, table_id=outcome.table_id, version=outcome.version,
+            self._transaction, state=state, table_id=outcome.table_id, version=outcome.version,
             outcome=outcome, ended_at_ms=self._now,
         )  # fmt: skip
 
@@ -240,18 +250,20 @@ class _Committing:
         messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)
         return replace(outcome, pending_deliveries=messages)
 
-    def _end(self, outcome: WriteOutcome, table: Table | None) -> None:
+    def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
         # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
         if not self._plan.moves:
             self._connection.execute(_FORGET_STAGED, {"id": self._id})
         self._removals.flush()
         if table is not None:
             self._removals.spare(table)
+        if state is State.FINISHED and self._plan.asks_locations:
+            rows.forget_locations(self._connection, self._id)
         self._end_claims(outcome)
         self._note_application(outcome)
         self._connection.execute(_END, {
             "id": self._id,
-            "to": str(State.COMMITTED),
+            "to": str(state),
             "of_table": outcome.table_id,
             "as_version": outcome.version,
             "with_outcome": to_json(outcome_to_dict(outcome)),
@@ -259,17 +271,15 @@ class _Committing:
         })  # fmt: skip
 
     def _end_claims(self, outcome: WriteOutcome) -> None:
-        mine = transaction_claims.c.transaction_id == self._id
         if self._plan.definition is not None:
+            mine = transaction_claims.c.transaction_id == self._id
             self._connection.execute(sa.delete(transaction_claims).where(mine))
             return
+        ended = {outcome.table_id: outcome.version}
         if self._source is not None:
-            of_source = sa.update(transaction_claims).where(
-                mine, transaction_claims.c.table_id == self._source.table.table_id
-            )
-            self._connection.execute(of_source.values(version=self._source.version))
-            mine = sa.and_(mine, transaction_claims.c.table_id == outcome.table_id)
-        self._connection.execute(sa.update(transaction_claims).where(mine).values(version=outcome.version))
+            ended[self._source.table.table_id] = self._source.version
+        for table_id, version in ended.items():
+            self._connection.execute(_END_CLAIMS, {"id": self._id, "of_table": table_id, "as_version": version})
         if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
             forget_claims(self._connection, outcome.table_id)
 

@@ -34,6 +34,11 @@ class Removals:
         self._as_found: set[str] = set()
         self._written = False
 
+    @property
+    def are_none(self) -> bool:
+        """Whether nothing was taken."""
+        return not (self._taken or self._written)
+
     def add(self, removal: Removal) -> None:
         """Take what is to be deleted; much is written from time to time."""
         self._taken.append(removal)

@@ -28,6 +28,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -42,7 +43,7 @@ from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
-from catalog_ext.metastore.index.write.transaction_files import check_remembered, staged_within
+from catalog_ext.metastore.index.write.transaction_files import add_files, check_remembered, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -51,9 +52,10 @@ from catalog_ext.metastore.model.typed_values import checked_values, claim_hash,
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
@@ -68,30 +70,58 @@ _NO_TABLE = 0
 
 _AT_ONCE = 200
 
+_NOBODYS = sa.select(table_versions.c.version).where(
+    table_versions.c.table_id == sa.bindparam("table_id"),
+    table_versions.c.version > sa.bindparam("base"),
+    table_versions.c.transaction_id.is_(None),
+)
+"""The versions of a table above a base that no write made."""
+
+_RESERVE = (
+    sa.update(transactions)
+    .where(transactions.c.transaction_id == sa.bindparam("id"))
+    .values(state=str(State.RESERVED), plan=sa.bindparam("checked"), reserved=1)
+)
+
 
 def reserve(
-    database: Database, transaction_id: str, plan: WritePlan, files: int | None
+    database: Database,
+    transaction_id: str,
+    plan: WritePlan,
+    staged: int | None,
+    brought: Sequence[StagedFile] = (),
 ) -> Transaction | ApplicationVersion:
     """Claim what the transaction touches and move it from open to reserved; return it as it then is.
 
     Where the batch is committed already the answer says by which transaction, and nothing was changed.
+
+    Args:
+        database: The index's.
+        transaction_id: The transaction's.
+        plan: Checked.
+        staged: How many files are recorded, as its writer counts them; None where nobody has counted.
+        brought: Staged files that are not recorded yet, and are with the reservation.
 
     Raises:
         ConflictError: Another transaction, a repair or a partition DDL was first.
         TableNotFoundError: The table is gone.
         TableAlreadyExistsError: The table to be created is there.
         InvalidInputError: A file is staged twice, or a partition does not fit the table.
-        StagedFileMissingError: ``files`` says how many were staged, and the index remembers another number.
+        StagedFileMissingError: The index remembers another number of recorded files.
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: Somebody undid it.
     """
-    return database.write(lambda connection: _Reservation(connection, transaction_id, plan, files).run())
+    return database.write(lambda connection: _Reservation(connection, transaction_id, plan, staged, brought).run())
 
 
 class _Reservation:
-    def __init__(self, connection: sa.Connection, transaction_id: str, plan: WritePlan, files: int | None) -> None:
+    def __init__(
+        self, connection: sa.Connection, transaction_id: str, plan: WritePlan, staged: int | None,
+        brought: Sequence[StagedFile],
+    ) -> None:  # fmt: skip
         self._connection = connection
-        self._files = files
+        self._staged = staged
+        self._brought = brought
         assert isinstance(plan.change, CHECKED), "what is reserved was checked"
         self._id = transaction_id
         self._plan = plan
@@ -191,19 +221,33 @@ class _Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        for value in staged_within(self._connection, self._id):
-            file = (value["partition"], storable(value["name"], "file"))
-            if file in staged:
-                raise InvalidInputError(
-                    f"The write of table {shown} has staged the file {file[1][:200]!r} of partition {file[0][:200]!r} "
-                    "twice. Nothing was written; run the statement again.",
-                    {"table": shown, "partition": file[0][:200], "file": file[1][:200]},
-                )
-            staged.add(file)
-        if self._files is not None:
-            check_remembered(len(staged), self._files, shown)
+        recorded = staged_within(self._connection, self._id)
+        self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
+        if self._staged is not None:
+            check_remembered(len(staged), self._staged, shown)
+        if self._brought:
+            add_files(self._connection, self._id, self._brought, none_before=not staged)
+            self._collect(staged, ((file.partition, file.name) for file in self._brought))
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
+
+    def _collect(self, staged: set[tuple[str, str]], files: Iterable[tuple[str, str]]) -> None:
+        """Add files, given by their partitions and names, to those that are staged.
+
+        Raises:
+            InvalidInputError: One is there already.
+            InvalidPartitionNameError: A name cannot be kept.
+        """
+        shown = self._row["table_name"]
+        for partition, name in files:
+            file = (partition, storable(name, "file"))
+            if file in staged:
+                raise InvalidInputError(
+                    f"The write of table {shown} has staged the file {name[:200]!r} of partition {partition[:200]!r} "
+                    "twice. Nothing was written; run the statement again.",
+                    {"table": shown, "partition": partition[:200], "file": name[:200]},
+                )
+            staged.add(file)
 
     def _reserve_partitions(self, locked: Mapping[str, Any]) -> Transaction:
         table = table_from_row(locked)
@@ -366,9 +410,7 @@ class _Reservation:
 
     def _repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        v = table_versions.c
-        others = sa.select(v.version).where(v.table_id == table.table_id, v.version > base, v.transaction_id.is_(None))
-        return list(self._connection.execute(others).scalars())
+        return list(self._connection.execute(_NOBODYS, {"table_id": table.table_id, "base": base}).scalars())
 
     def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
         for row in found:
@@ -399,20 +441,15 @@ class _Reservation:
         if kept.asks_locations:
             rows.keep_locations(self._connection, self._id, kept.locations)
             kept = replace(kept, locations={})
-        self._connection.execute(
-            sa.update(transactions)
-            .where(transactions.c.transaction_id == self._id)
-            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(kept)), reserved=1)
-        )
+        self._connection.execute(_RESERVE, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
         return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
 
     def _claim(self, claims: Sequence[tuple[str, str]], table_id: int, exclusive: int | None = None) -> None:
         if exclusive is None:
             exclusive = int(replaces(self._plan))
-        values = {"transaction_id": self._id, "table_id": table_id, "exclusive": exclusive, "version": None}
-        if claims:
-            named = [{**values, "claim_hash": digest, "name": name} for digest, name in claims]
-            self._connection.execute(sa.insert(transaction_claims), named)
+        columns = ("transaction_id", "claim_hash", "table_id", "name", "exclusive")
+        named = [(self._id, digest, table_id, name, exclusive) for digest, name in claims]
+        insert_rows(self._connection, transaction_claims, columns, named)
 
 
 def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:

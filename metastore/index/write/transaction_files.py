@@ -45,7 +45,6 @@ def record_files(
         TransactionStateError: It is not open any more.
         StagedFileMissingError: The index does not remember all of those that have gone before.
     """
-    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in batched(files, FILES_PER_DOCUMENT)]
 
     def work(connection: sa.Connection) -> None:
         row = load_row(connection, transaction_id, lock=True)
@@ -56,8 +55,7 @@ def record_files(
             if recorded >= staged + len(files):
                 return
             check_remembered(recorded, staged, row["table_name"])
-        counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
-        add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
+        add_files(connection, transaction_id, files)
 
     # The reservation makes them durable; whoever dies before it has only files to be removed.
     database.write(work, durable=False)
@@ -77,12 +75,28 @@ def check_remembered(recorded: int, staged: int, table: str) -> None:
         )
 
 
-def add_documents(
-    connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool
+def add_files(
+    connection: sa.Connection, transaction_id: str, files: Sequence[StagedFile], *, none_before: bool = False
 ) -> None:
-    """Append rows (count and JSON text) to ``transaction_files``."""
+    """Append staged files to ``transaction_files``; ``none_before`` says that the transaction has no rows there."""
+    chunks = batched(files, FILES_PER_DOCUMENT)
+    documents = ((len(chunk), to_json([staged_file_to_dict(file) for file in chunk])) for chunk in chunks)
+    add_documents(connection, transaction_id, documents, removal=False, none_before=none_before)
+
+
+def add_documents(
+    connection: sa.Connection,
+    transaction_id: str,
+    documents: Iterable[tuple[int, str]],
+    *,
+    removal: bool,
+    none_before: bool = False,
+) -> None:
+    """Append rows (count and JSON text) to ``transaction_files``; the first ones, where there are ``none_before``."""
     t = transaction_files.c
-    last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
+    last: int | None = None
+    if not none_before:
+        last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
     start = 0 if last is None else last + 1
     rows = [
         {

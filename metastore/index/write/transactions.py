@@ -35,7 +35,6 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
-from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
-_AT_ONCE = 500
 _MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
 _INSERT = sa.insert(transactions)
@@ -66,11 +64,12 @@ class ApplicationVersion:
 def begin(database: Database, transaction: Transaction, replaced: int | None = None) -> Transaction:
     """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
-    Where there is one of its id, that one is returned: the writer asks again, because it had no answer.
+    It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is returned:
+    the writer asks again, because it had no answer.
 
     Args:
         database: The index.
-        transaction: The transaction.
+        transaction: The transaction; its times are not looked at.
         replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is of;
             None where it found none.
 
@@ -80,16 +79,19 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
     """
 
     def inserted(connection: sa.Connection) -> Transaction:
-        replaces = None
+        replaces, now = None, None
         if transaction.plan.definition is not None:
             replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
             # Another table of the name has the same versions; the one that was found may be renamed, at its place.
             if replaces != replaced and not isinstance(transaction.plan.asked, Create):
                 raise replaced_meanwhile(transaction.table)
         else:
-            _check_location(connection, transaction)
-        connection.execute(_INSERT, {**_to_row(transaction), "replaces": replaces})
-        return transaction
+            now = _check_location(connection, transaction)
+        if now is None:
+            now = connection.execute(database_now_ms(database.dialect)).scalar_one()
+        begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
+        connection.execute(_INSERT, {**_to_row(begun), "replaces": replaces})
+        return begun
 
     # Hardly anybody asks again: the database says of those who do that the id is taken.
     try:
@@ -128,16 +130,27 @@ def _same(known: Transaction, asked: Transaction) -> Transaction:
     return known
 
 
-def _check_location(connection: sa.Connection, transaction: Transaction) -> None:
+def _check_location(connection: sa.Connection, transaction: Transaction) -> int | None:
+    """Return the database's time if the table lies where it did; None if it is gone, which the reservation finds."""
     # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
-    statement = sa.select(tables.c.location).where(tables.c.table_id == transaction.table_id)
-    now = connection.execute(statement.with_for_update(read=True)).scalar()
-    if now is not None and now != transaction.plan.location:
+    statement = _location_statement(connection.dialect.name)
+    row = connection.execute(statement, {"table_id": transaction.table_id}).one_or_none()
+    if row is None:
+        return None
+    if row.location != transaction.plan.location:
         raise ConflictError(
-            f"The location of table {transaction.table} has just changed from {transaction.plan.location} to {now}. "
-            "Nothing was written; run the statement again.",
+            f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
+            f"{row.location}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
+    return int(row.now_ms)
+
+
+@cache
+def _location_statement(dialect: str) -> sa.Select[Any]:
+    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
+    columns = sa.select(tables.c.location, now).where(tables.c.table_id == sa.bindparam("table_id"))
+    return columns.with_for_update(read=True, of=tables)
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
@@ -340,21 +353,31 @@ def list_all(
     table_id: int | None,
     *,
     states: Collection[State] | None,
-    expired_before_ms: int | None,
+    expired: bool,
     limit: int | None,
 ) -> list[Transaction]:
     """Return transactions, newest first."""
-    t = transactions.c
-    statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
-    if table_id is not None:
-        statement = statement.where(t.table_id == table_id)
-    if states is not None:
-        statement = statement.where(t.state.in_([str(s) for s in states]))
-    if expired_before_ms is not None:
-        statement = statement.where(t.expires_at_ms < expired_before_ms)
+    statement = _list_statement(
+        database.dialect, of_table=table_id is not None, in_states=states is not None, expired=expired
+    )
+    asked = {"table_id": table_id, "states": [str(state) for state in states or ()]}
     with database.reading() as connection:
-        found = [from_row(dict(row)) for row in connection.execute(statement).mappings()]
+        rows = connection.execute(statement if limit is None else statement.limit(limit), asked).mappings()
+        found = [from_row(dict(row)) for row in rows]
         return [with_locations(connection, transaction) for transaction in found]
+
+
+@cache
+def _list_statement(dialect: str, *, of_table: bool, in_states: bool, expired: bool) -> sa.Select[Any]:
+    t = transactions.c
+    statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc())
+    if of_table:
+        statement = statement.where(t.table_id == sa.bindparam("table_id"))
+    if in_states:
+        statement = statement.where(t.state.in_(sa.bindparam("states", expanding=True)))
+    if expired:
+        statement = statement.where(t.expires_at_ms < database_now_ms(dialect).scalar_subquery())
+    return statement
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
@@ -482,31 +505,36 @@ def moving_commands(database: Database, states: Collection[State]) -> list[Trans
     Plans are long, and those that have ended are many: they are found by the lists of files that such commands alone
     keep.
     """
-    t, f = transactions.c, transaction_files.c
-    command = sa.select(transactions).where(t.plan.like(_MOVES))
     ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
     in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
-    found: list[Transaction] = []
     with database.reading() as connection:
-        if in_flight:
-            found += _read(connection, command.where(t.state.in_(in_flight)))
-        if ended:
-            staged = sa.select(f.transaction_id).where(f.removal == 0).distinct()
-            for some in batched(list(connection.execute(staged).scalars()), _AT_ONCE):
-                found += _read(connection, command.where(t.transaction_id.in_(some), t.state.in_(ended)))
-    # One that ended meanwhile was found twice.
-    return list({one.transaction_id: one for one in found}.values())
+        found = connection.execute(_MOVING, {"in_flight": in_flight, "ended": ended}).mappings()
+        return [from_row(dict(row)) for row in found]
 
 
-def _read(connection: sa.Connection, statement: sa.Select[Any]) -> list[Transaction]:
-    return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
+def _moving() -> sa.CompoundSelect[Any]:
+    t, f = transactions.c, transaction_files.c
+    command = sa.select(transactions).where(t.plan.like(_MOVES))
+    staged = sa.select(f.transaction_id).where(f.removal == 0)
+    # By an expression, which has no index: those that have ended are to be found by their lists.
+    ended = sa.func.coalesce(t.state, "").in_(sa.bindparam("ended", expanding=True))
+    return sa.union_all(
+        command.where(t.state.in_(sa.bindparam("in_flight", expanding=True))),
+        command.where(ended, t.transaction_id.in_(staged)),
+    )
+
+
+_MOVING = _moving()
 
 
 def relocations(database: Database, table_id: int) -> set[int]:
     """Return the versions that relocating overwrites have made."""
-    t = transactions.c
-    statement = sa.select(t.version).where(
-        t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%')
-    )
     with database.reading() as connection:
-        return set(connection.execute(statement).scalars())
+        return set(connection.execute(_RELOCATIONS, {"table_id": table_id}).scalars())
+
+
+_RELOCATIONS = sa.select(transactions.c.version).where(
+    transactions.c.table_id == sa.bindparam("table_id"),
+    transactions.c.version.is_not(None),
+    transactions.c.plan.like('%"relocate":true%'),
+)

@@ -320,15 +320,18 @@ def test_repair_is_told_of_what_is_not_committed(index: Index, table: Table) -> 
 
 
 def test_transactions_are_listed_newest_first(index: Index, table: Table) -> None:
-    made = [begin(index, table, plan(table), began_at_ms=1_700_000_000_000 + i) for i in range(4)]
-    index.extend_lease(made[0].transaction_id, 10**13)
+    begun = [begin(index, table, plan(table)) for _ in range(4)]
+    made = sorted(begun, key=lambda one: (one.began_at_ms, one.transaction_id))
+    over_ms = index.now_ms() - 1
+    for over in made[1:]:
+        index.extend_lease(over.transaction_id, over_ms)
     finish(index, made[3])
     ids = [t.transaction_id for t in index.list_transactions(table.table_id)]
     assert ids == [t.transaction_id for t in reversed(made)]
-    dead = index.list_transactions(states=(State.OPEN,), expired_before_ms=10**12 * 2)
+    dead = index.list_transactions(states=(State.OPEN,), expired=True)
     assert [t.transaction_id for t in dead] == ids[1:3]
     assert [t.transaction_id for t in index.list_transactions(limit=1)] == ids[:1]
-    opened = replace(made[2], plan=replace(made[2].plan, change=made[2].plan.asked))
+    opened = replace(made[2], expires_at_ms=over_ms, plan=replace(made[2].plan, change=made[2].plan.asked))
     assert index.load_transaction(ids[1]) == opened
 
 

@@ -104,6 +104,8 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   }
   // By it the service knows a request that comes twice, and notices what its database has forgotten in a restart.
   @volatile private var staged = 0L
+  /** What goes with the commit: a write of few files is one request. */
+  @volatile private var last: Seq[JsonNode] = Nil
   private val answers = Option.when(stagingLocations.asks)(AskedLocations.serve(client, stagingLocations.transaction))
   @volatile private var commitSent = false
   @volatile private var ended = false
@@ -119,24 +121,27 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
       case NonFatal(e) => logWarning(s"The heartbeat of transaction $id (table ${target.tableName}) failed", e)
     }
 
-  /** Records staged files, as many requests as it takes. Every one is recorded before the commit is asked for. */
+  /** Records staged files, as many requests as it takes, but for the last ones, which go with the commit. */
   def stage(files: Iterator[JsonNode]): Unit = ServiceException.translating {
     chunks(files).foreach { chunk =>
-      client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(chunk), "staged" -> long(staged)))
-      staged += chunk.size
+      if (last.nonEmpty) {
+        client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(last), "staged" -> long(staged)))
+        staged += last.size
+      }
+      last = chunk
     }
   }
 
   /**
    * Commits what is staged.
    *
-   * An answer that is lost, or an outcome that the service does not know yet, is asked for again: the files are recorded
-   * already, so that asking twice commits once. Any other error of the service is the end.
+   * An answer that is lost, or an outcome that the service does not know yet, is asked for again: `staged` says which
+   * files the request brings, so that asking twice commits once. Any other error of the service is the end.
    */
-  def commit(watermarkMillis: Option[Long] = None, last: Boolean = false): WriteOutcome = {
+  def commit(watermarkMillis: Option[Long] = None, ends: Boolean = false): WriteOutcome = {
     val request = obj(
-      "transaction" -> text(id), "files" -> arr(Nil), "staged" -> long(staged), "keep" -> text(target.keep),
-      "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(last))
+      "transaction" -> text(id), "files" -> arr(last), "staged" -> long(staged), "keep" -> text(target.keep),
+      "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(ends))
     commitSent = true
     try ServiceException.translating(WriteOutcome.fromJson(answer(request, Pauses))) finally end()
   }
