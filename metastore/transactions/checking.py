@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,11 +32,14 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Table
+    from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.new_files import NewFiles
 
 _AT_ONCE = 5000
 _VALUES_AT_ONCE = 100
+_LISTED_AT_ONCE = 20_000
+"""Partitions whose directories are listed, and compared with the index, at a time."""
 
 
 class Checker:
@@ -272,18 +276,39 @@ class Checker:
         if table is not None and isinstance(asked, Overwrite):
             names = _covered(plan, table, names)
         directories = {name: base.join(name) if name else base for name in names}
-        predicates: list[Predicate] = [TRUE]
-        if table is not None and not creates:
-            predicates = list(self._overwritten(plan, table, sorted(names)))
-            for predicate in predicates:
-                directories.update(self._directories(table, predicate))
+        if table is None or creates:
+            return self._unknown_in(transaction, plan, table, directories, None)
+        unknown: dict[str, tuple[Removal, ...]] = {}
+        # Each would list all partitions where they are in one directory.
+        at_once = _LISTED_AT_ONCE if len(table.definition.keys) > 1 else sys.maxsize
+        for living in batched(self._overwritten_places(plan, table, sorted(names)), at_once):
+            taken = {name: place for _, name, place in living}
+            numbers = {number: place for number, _, place in living}
+            unknown.update(self._unknown_in(transaction, plan, table, taken, numbers))
+            for name in taken.keys() & directories.keys():
+                del directories[name]
+        return {**unknown, **self._unknown_in(transaction, plan, table, directories, {})}
+
+    def _unknown_in(
+        self,
+        transaction: Transaction,
+        plan: WritePlan,
+        table: Table | None,
+        directories: Mapping[str, Location],
+        living: Mapping[int, Location] | None,
+    ) -> dict[str, tuple[Removal, ...]]:
+        """Return those of the visible files in some directories that are not known after they were listed.
+
+        Known are those of the living partitions, given by their numbers and directories, or (None) of all.
+        """
         self._refuse_linked(transaction, plan, directories)
-        found = self._new_files.visible(directories, table)
+        found: Mapping[str, Sequence[Entry]] = self._new_files.visible(directories, table)
         if not any(found.values()):
             return {}
         if table is not None:
             table = self._index.load_table_by_id(table.table_id)
-            found = self._new_files.unknown(table, found, self._new_files.known(table, predicates))
+            of_all = self._new_files.known(table, TRUE) if living is None else {}
+            found = self._new_files.unknown(table, found, {**of_all, **self._new_files.known_of(living or {})})
         return {name: tuple(map(removal_of, entries)) for name, entries in found.items() if entries}
 
     def _replaced(self, transaction: Transaction) -> Table | None:
@@ -315,13 +340,16 @@ class Checker:
             )
             yield bind(Or(alternatives), keys, str(table.identifier))
 
-    def _directories(self, table: Table, predicate: Predicate) -> dict[str, Location]:
-        rows = self._index.list_partitions(table, predicate).read_all()
+    def _overwritten_places(
+        self, plan: WritePlan, table: Table, names: Sequence[str]
+    ) -> Iterator[tuple[int, str, Location]]:
+        """Yield the numbers, names and directories of the partitions that lose their files."""
         base = Location.parse(table.definition.location)
-        return {
-            name: Location.parse(own) if own is not None else (base.join(name) if name else base)
-            for name, own in zip(rows.column("partition").to_pylist(), rows.column("location").to_pylist(), strict=True)
-        }
+        columns = ("partition_id", "partition", "location")
+        for predicate in self._overwritten(plan, table, names):
+            for batch in self._index.list_partitions(table, predicate):
+                for number, name, own in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+                    yield number, name, Location.parse(own) if own is not None else base.join(name) if name else base
 
 
 class _NewPartitions:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.entries import Entry, EntryKind
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _TREE_FROM = 64
 """Directories from which on they may be listed together."""
+_ASKED_AT_ONCE = 5000
 _FILES_A_REQUEST, _REQUESTS_A_PARENT = 1000, 4
 
 
@@ -154,17 +156,23 @@ class NewFiles:
         committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
         return {str(Location.parse(r.path)): r for t in committed for r in self._index.removals(t.transaction_id)}
 
-    def known(self, table: Table, predicates: Iterable[Predicate]) -> dict[str, Removal]:
-        """Return the files of the partitions that one of the bound predicates is true for, by URI."""
+    def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
+        """Return the files of the partitions that a bound predicate is true for, by URI."""
         known: dict[str, Removal] = {}
         columns = ("partition", "location", "path", "size", "modified_ms")
-        for predicate in predicates:
-            for batch in self._index.plan_files(table, predicate):
-                for name, own, path, size, modified_ms in zip(
-                    *(batch.column(c).to_pylist() for c in columns), strict=True
-                ):
-                    known[f"{table.directory(name, own)}/{path}"] = Removal(path, size, modified_ms)
+        for batch in self._index.plan_files(table, predicate):
+            for name, own, path, size, modified_ms in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+                known[f"{table.directory(name, own)}/{path}"] = Removal(path, size, modified_ms)
         return known
+
+    def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
+        """Return the files that partitions have now, by URI; given are their numbers and directories."""
+        return {
+            f"{places[number]}/{file.path}": Removal(file.path, file.size, file.modified_ms)
+            for numbers in batched(places, _ASKED_AT_ONCE)
+            for number, there in self._index.files_of_partitions(numbers).items()
+            for file in there
+        }
 
     def visible(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
         """Return the visible files directly in each directory; none where there is no directory. As ``contents``."""

@@ -124,7 +124,8 @@ class Owner:
             return plan
 
         # Few files that come with the commit are recorded with the reservation; in it, many would keep others waiting.
-        whole = staged == 0 and len(files) <= FILES_PER_DOCUMENT and not transaction.plan.is_command
+        few = len(files) <= FILES_PER_DOCUMENT and not transaction.plan.is_command
+        whole = few and not (self._index.staged_count(transaction.transaction_id) if staged is None else staged)
         brought = files if whole else None
         expected = staged if staged is None or whole else staged + len(files)
         try:

@@ -114,7 +114,7 @@ class CommandChecker:
         if not any(found.values()):
             return CheckedDrop(asked)
         table = self._index.load_table_by_id(table.table_id)
-        known = self._new_files.known(table, [predicate])
+        known = self._new_files.known(table, predicate)
         unknown = self._unknown(table, found, known)
         return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
 

@@ -501,26 +501,24 @@ class Steps:
         fault_point("clean.before")
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         removed = 0
-        directories: set[Location] = set()
         for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
             if self._index.load_transaction(transaction.transaction_id).state is State.FINISHED:
                 # By somebody else: these names may be given again, as a RENAME brings back any that it finds elsewhere.
                 return removed
             replaced = [removal for removal in batch if not removal.is_directory]
             files = self._cleanup.remove_replaced(transaction.table_id, replaced, locations.location)
-            directories.update(file.parent for file in files)
-            directories.update(Location.parse(removal.path) for removal in batch if removal.is_directory)
             removed += len(files)
-        fault_point("clean.removed")
-        self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
-        if transaction.plan.is_command:
+            fault_point("clean.removed")
+            directories = {file.parent for file in files}
+            directories.update(Location.parse(removal.path) for removal in batch if removal.is_directory)
+            self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
             self._remove_source_directories(transaction.plan, directories)
-            if transaction.plan.moves:
-                self._moves.tidy(transaction)
-        else:
+            # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
+            self._storage.sync_directories(directories)
+        if not transaction.plan.is_command:
             self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
-        # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
-        self._storage.sync_directories(directories)
+        elif transaction.plan.moves:
+            self._moves.tidy(transaction)
         fault_point("clean.staging")
         try:
             self._run_policies(transaction, locations, {} if failures is None else failures)

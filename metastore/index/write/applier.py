@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
+_ROWS_HELD = 10_000
+"""Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
 _ALIVE_NAMED = sa.select(partitions).where(
     partitions.c.table_id == sa.bindparam("table_id"),
     partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
@@ -184,7 +186,7 @@ class Applier:
 
     def flush(self) -> None:
         """Write the rows that were gathered, and the table's own."""
-        insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
+        self._flush_partitions()
         self._flush_files()
         self.sums.parts.write(self.connection, self.table.table_id, self.version)
         self._update_table()
@@ -207,6 +209,10 @@ class Applier:
         give_to_metastore(self.connection, new)
         self.published.altered.extend(map(_twin, inherited.values()))
         dropped[:] = [name for name in dropped if partition_values(name) not in inherited]
+
+    def _flush_partitions(self) -> None:
+        insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
+        self._partition_rows = []
 
     def _flush_files(self) -> None:
         insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
@@ -249,6 +255,8 @@ class Applier:
                 self._end(files, cleared)
             for change in chunk:
                 self._rewrite_one(change)
+            if len(self._partition_rows) >= _ROWS_HELD:
+                self._flush_partitions()
 
     def _rewrite_one(self, change: Rewrite) -> None:
         row = change.row

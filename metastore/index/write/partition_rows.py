@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 200
+_STREAMED_AT_ONCE = 5000
 
 
 def partition_of(row: Mapping[str, Any]) -> Partition:
@@ -194,22 +196,53 @@ def matching(
 
     They are views of tuples: as dictionaries a million of them would take a gigabyte more.
     """
+    statement, exact = _matching_statement(connection, table, predicate, partitions.c, clause)
+    keys = table.definition.keys
+    evaluator = Evaluator(predicate, keys)
+    rows: Sequence[Any] = connection.execute(statement).mappings().all()
+    for row in rows:
+        if exact or evaluator.matches(typed_values(row["name"], keys)):
+            yield row
+
+
+def _matching_statement(
+    connection: sa.Connection,
+    table: Table,
+    predicate: Predicate,
+    columns: Iterable[sa.Column[Any]],
+    clause: sa.ColumnElement[bool] | None = None,
+) -> tuple[sa.Select[Any], bool]:
+    """Return the query of ``matching``, and whether all that it finds match."""
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         living = chosen.c.end_version == ALIVE if clause is None else sa.true()
         return (chosen.c.table_id == table.table_id, living)
 
     dialect = "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
+    condition = predicate_sql(predicate, table.definition.keys, dialect, scope, partitions)
+    chosen = (*scope(partitions), condition.within(partitions), sa.true() if clause is None else clause)
+    return sa.select(*columns).where(*chosen), condition.exact
+
+
+def matching_numbers(connection: sa.Connection, table: Table, predicate: Predicate) -> array[int]:
+    """Return the numbers of the living partitions that a predicate is true for: eight bytes each."""
     keys = table.definition.keys
-    condition = predicate_sql(predicate, keys, dialect, scope, partitions)
-    statement = sa.select(partitions).where(
-        *scope(partitions), condition.within(partitions), sa.true() if clause is None else clause
-    )
     evaluator = Evaluator(predicate, keys)
+    statement, exact = _matching_statement(connection, table, predicate, (partitions.c.partition_id, partitions.c.name))
+    numbers = array("q")
+    # Streamed to its end before anything is changed: MySQL has no second statement before that.
+    with connection.execute(statement, execution_options={"yield_per": _STREAMED_AT_ONCE}) as rows:
+        for some in rows.partitions():
+            numbers.extend(number for number, name in some if exact or evaluator.matches(typed_values(name, keys)))
+    return numbers
+
+
+def living_rows(connection: sa.Connection, numbers: Sequence[int]) -> list[Mapping[str, Any]]:
+    """Return the rows of living partitions, given by their numbers, by name."""
+    p = partitions.c
+    statement = sa.select(partitions).where(p.partition_id.in_(numbers), p.end_version == ALIVE)
     rows: Sequence[Any] = connection.execute(statement).mappings().all()
-    for row in rows:
-        if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
-            yield row
+    return sorted(rows, key=lambda row: str(row["name"]))
 
 
 def mark_in_metastore(

@@ -16,7 +16,12 @@ from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.applier import Rewrite
-from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching
+from catalog_ext.metastore.index.write.partition_rows import (
+    by_values,
+    living_rows,
+    mark_in_metastore,
+    matching_numbers,
+)
 from catalog_ext.metastore.index.write.reservations import require_in_place
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
@@ -35,7 +40,8 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-_DIRECTORIES_AT_ONCE = 5000
+_AT_ONCE = 5000
+"""Partitions whose rows are held in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +82,42 @@ class RowWrite:
         self._removals = removals
         self._modified = modified
         self._written = Written()
+        self._unregistered = dict(write.unknown)
 
     def run(self) -> Written:
         """Apply the write, but for the flush of the applier, and return what it has written."""
         added = self._added_files()
         living = self._living(added)
-        adds, rewrites, drops = self._classified(added, living)
-        self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
-        self._remove_directories(drops)
+        rewrites, drops, static_stays = self._classified(added, living)
+        new = self._new_partitions(added, {row["name"] for row in living}, static_stays=static_stays)
+        adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
         marked = mark_in_metastore(self._connection, self._table, adds, drops)
-        self._applier.drop(drops)
-        self._applier.rewrite(rewrites)
+        others = self._others({row["partition_id"] for row in living})
+        self._take_out(rewrites, drops)
+        # Those that get no rows may be all of a million.
+        for numbers in batched(others, _AT_ONCE):
+            rewrites, drops, _ = self._classified({}, living_rows(self._connection, numbers))
+            self._take_out(rewrites, drops)
+        self._remove_unregistered()
         self._applier.add(marked)
         return self._written
+
+    def _others(self, named: Collection[int]) -> Sequence[int]:
+        """Return the numbers of partitions that the condition of an overwrite is true for, but for these."""
+        if self._plan.definition is not None or isinstance(self._write.asked, Append):
+            return ()
+        predicate = bound_predicate(self._plan, self._table)
+        if predicate is None:
+            return ()
+        found = matching_numbers(self._connection, self._table, predicate)
+        return [number for number in found if number not in named] if named else found
+
+    def _take_out(self, rewrites: Sequence[Rewrite], drops: Sequence[Row]) -> None:
+        """End what living partitions lose, and begin what they get."""
+        self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
+        self._remove_directories(drops)
+        self._applier.drop(drops)
+        self._applier.rewrite(rewrites)
 
     def _added_files(self) -> dict[str, list[DataFile]]:
         added: dict[str, list[DataFile]] = {}
@@ -146,24 +175,18 @@ class RowWrite:
         return [value for row in found for value in json.loads(row.payload)]
 
     def _living(self, added: Mapping[str, object]) -> list[Row]:
-        """Return the rows of the partitions that the write touches, by name."""
+        """Return the rows of the partitions that the write has files for, or names, by name."""
         if self._plan.definition is not None:
             return []
         named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
         if isinstance(self._write.asked, Append):
             return sorted(self._applier.alive(named).values(), key=_name)
-        table = self._table
-        alive = partitions.c.end_version == ALIVE
-        found = {row["partition_id"]: row for row in by_values(self._connection, table, named, alive)}
-        predicate = bound_predicate(self._plan, table)
-        if predicate is not None:
-            found.update((row["partition_id"], row) for row in matching(self._connection, table, predicate))
-        return sorted(found.values(), key=_name)
+        return sorted(by_values(self._connection, self._table, named, partitions.c.end_version == ALIVE), key=_name)
 
     def _classified(
         self, added: Mapping[str, list[DataFile]], living: Sequence[Row]
-    ) -> tuple[list[AddPartition], list[Rewrite], list[Row]]:
-        """Return what is to be added, rewritten (or appended to) and dropped."""
+    ) -> tuple[list[Rewrite], list[Row], bool]:
+        """Return what is to be rewritten (or appended to) and dropped, and whether the static partition stays."""
         is_replaced = self._replacement()
         stays_registered = self._stay_registered(added)
         rewrites: list[Rewrite] = []
@@ -181,9 +204,7 @@ class RowWrite:
                 drops.append(row)
             else:
                 rewrites.extend(self._rewrites(row, files_added, replaced=replaced))
-        new = self._new_partitions(added, {row["name"] for row in living}, static_stays=static_stays)
-        adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
-        return adds, rewrites, drops
+        return rewrites, drops, static_stays
 
     def _rewrites(self, row: Row, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
         """Return what becomes of a partition that stays: one rewrite, or none where nothing changes."""
@@ -244,12 +265,17 @@ class RowWrite:
         """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
         if self._plan.relocate:
             return
-        unknown = self._write.unknown
-        at = {row["name"]: self._directory(row) for row in ended if row["name"] in unknown}
-        for name, files_there in unknown.items():
-            self._removals.add_in(at.get(name) or self._table.directory(name), files_there)
-        for some in batched(ended, _DIRECTORIES_AT_ONCE):
+        for row in ended:
+            if row["name"] in self._unregistered:
+                self._removals.add_in(self._directory(row), self._unregistered.pop(row["name"]))
+        for some in batched(ended, _AT_ONCE):
             self._removals.add_files({row["partition_id"]: self._directory(row) for row in some})
+
+    def _remove_unregistered(self) -> None:
+        """Remove what lies where no partition ends: in the directories of those that come."""
+        if not self._plan.relocate:
+            for name, files_there in self._unregistered.items():
+                self._removals.add_in(self._table.directory(name), files_there)
 
     def _remove_directories(self, drops: Sequence[Row]) -> None:
         """Remove the directories of partitions that end without files, which a repair would add again.
