@@ -17,6 +17,7 @@ from catalog_ext.metastore.model.changes import ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.tables.freshness import Staleness
+from tests.examples import examples
 from tests.repair_cases import deny, indexed, local_catalog, register, walked, write
 from tests.writes import crash_at, insert
 
@@ -266,7 +267,7 @@ STEPS = st.lists(
 PLACES = [A, B, C, "ds=2025-01-09/region=x y"]
 
 
-@settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=examples(25), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(steps=STEPS, seed=st.integers(0, 2**32), mended=st.sampled_from(["repair", "staleness"]))
 def test_any_history_ends_where_a_repair_does(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int, str]], seed: int, mended: str

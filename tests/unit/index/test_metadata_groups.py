@@ -18,6 +18,7 @@ from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.tree import And, Comparison, Constant, In, IsNull, Not, Operator, Or
+from tests.examples import examples
 from tests.index_cases import KEY_TYPES, create, fill_with_every_kind, local_index, predicates
 
 if TYPE_CHECKING:
@@ -116,14 +117,14 @@ def _aggregates(name: str) -> st.SearchStrategy[list[Aggregate]]:
 
 
 @pytest.mark.parametrize("name", AGGREGATED)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_groups_are_those_of_the_rows(filled: tuple[Index, Table], name: str, data: st.DataObject) -> None:
     check(*filled, name, data, predicates, sorted(KEY_TYPES))
 
 
 @pytest.mark.parametrize("name", AGGREGATED)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_groups_by_short_keys_are_those_of_the_rows(short: tuple[Index, Table], name: str, data: st.DataObject) -> None:
     leaves: st.SearchStrategy[Predicate] = st.sampled_from(
@@ -150,7 +151,7 @@ _NUMBERS = st.sampled_from((None, "0", "1", "5", "-9223372036854775808", "922337
 
 
 @pytest.mark.parametrize("name", AGGREGATED)
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_conditions_on_numbers_are_those_of_sql(short: tuple[Index, Table], name: str, data: st.DataObject) -> None:
     index, table = short

@@ -17,6 +17,7 @@ from catalog_ext.repair.mass_drop import found_nothing
 from catalog_ext.scan import sides as sides_module
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.scan.sides import AllIndexed, AllListed, Indexed, Listed, Sides
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +113,7 @@ def compared(of: Rows, *, has_directories: bool, with_files: bool) -> Iterator[S
 @pytest.mark.parametrize("with_files", [True, False], ids=["sync", "add"])
 @pytest.mark.parametrize("has_directories", [True, False], ids=["directories", "objects"])
 def test_the_difference_is_that_of_everything(has_directories: bool, with_files: bool) -> None:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     @given(rows())
     def check(of: Rows) -> None:
         everything, some = (
