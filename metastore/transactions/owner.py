@@ -135,7 +135,7 @@ class Owner:
                 self.stage(transaction, files, staged)
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
-            return self._given_up(transaction, error)
+            return self._given_up(transaction, error, brought or ())
 
         def reserved(_: int) -> Transaction | ApplicationVersion:
             fault_point("reserve.before")
@@ -148,11 +148,11 @@ class Owner:
         except CommitStateUnknownError:
             raise
         except BaseException as error:  # noqa: BLE001 -- as above
-            return self._given_up(transaction, error)
+            return self._given_up(transaction, error, brought or ())
         if isinstance(found, Transaction):
             # Not what was sent: where the call was repeated, the plan of the first one holds.
             return found
-        self._give_up(transaction, TransactionStateError("its batch is committed already"))
+        self._give_up(transaction, TransactionStateError("its batch is committed already"), brought or ())
         return WriteOutcome(
             transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
             found.version, duplicate=True,
@@ -197,8 +197,13 @@ class Owner:
                 transaction.transaction_id, transaction.table, reason_of(error), ask_again=may_pass(error)
             ) from error
 
-    def abort(self, transaction_id: str, reason: str) -> None:
-        """Undo a transaction whose commit was not called.
+    def abort(self, transaction_id: str, reason: str, brought: Sequence[StagedFile] = ()) -> None:
+        """Undo a transaction whose commit was not called, or has not reserved anything.
+
+        Args:
+            transaction_id: The transaction's.
+            reason: Why.
+            brought: Its files that are not recorded, as far as they are known.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -213,9 +218,9 @@ class Owner:
                 "any more. Call commit again, or recover, to see it through.",
                 {"transaction": transaction_id, "table": transaction.table, "state": str(transaction.state)},
             )
-        self._steps.undo(transaction)
+        self._steps.undo(transaction, brought)
 
-    def _given_up(self, transaction: Transaction, error: BaseException) -> Transaction:
+    def _given_up(self, transaction: Transaction, error: BaseException, brought: Sequence[StagedFile]) -> Transaction:
         """Undo what is not reserved and raise ``error``; what somebody else has reserved meanwhile as it is now.
 
         A commit that was called again while the first call was still at work may find its files promoted.
@@ -223,7 +228,7 @@ class Owner:
         Raises:
             CommitStateUnknownError: Nobody can tell whether it is reserved.
         """
-        self._give_up(transaction, error)
+        self._give_up(transaction, error, brought)
         try:
             current = self._index.load_transaction(transaction.transaction_id)
         except CatalogExtError:
@@ -232,10 +237,10 @@ class Owner:
             raise error
         return current
 
-    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
+    def _give_up(self, transaction: Transaction, error: BaseException, brought: Sequence[StagedFile]) -> None:
         """Undo what is not reserved, now or by recovery."""
         try:
-            self.abort(transaction.transaction_id, reason_of(error))
+            self.abort(transaction.transaction_id, reason_of(error), brought)
         except CatalogExtError as trouble:
             logger.warning(
                 "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",

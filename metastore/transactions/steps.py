@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
@@ -420,8 +421,12 @@ class Steps:
                 error.message,
             )
 
-    def undo(self, transaction: Transaction) -> int:
+    def undo(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> int:
         """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
+
+        Args:
+            transaction: The transaction.
+            brought: Files of it that the index does not know: not every store tells which uploads are pending.
 
         Raises:
             CatalogExtError: Something could not be removed; the same call may be made again.
@@ -436,7 +441,7 @@ class Steps:
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
-        for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+        for batch in batched(chain(self._index.staged_files(transaction.transaction_id), brought), _AT_ONCE):
             placed = [locations.locate(file) for file in batch]
             remove(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)

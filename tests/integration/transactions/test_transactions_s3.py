@@ -10,7 +10,7 @@ import pytest
 import catalog_ext
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -110,6 +110,23 @@ def test_vacuum_leaves_the_uploads_of_another_index(s3_stand: tuple[Stand, str],
     report = stand.engine.vacuum(stand.table(), -60, unknown_writes=True)
     assert [str(entry.action) for entry in report.entries] == ["abort upload"]
     assert list(stand.storage.list_uploads(Location.parse(location))) == []
+
+
+def test_a_conflict_leaves_no_upload_on_a_store_that_does_not_tell_them(
+    s3_stand: tuple[Stand, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand, location = s3_stand
+    stand.write({"k=1": "1\n"})
+    begun = stand.begin(WriteKind.OVERWRITE_PARTITIONS)
+    staged = stand.put(begun, {"k=1": "2\n", "k=2": "2\n"})
+    stand.write({"k=1": "3\n"})
+    # As MinIO, which lists the uploads of a whole key alone.
+    monkeypatch.setattr(type(stand.storage), "list_uploads", lambda *_: iter(()))
+    with pytest.raises(ConflictError):
+        stand.engine.commit(begun.transaction_id, staged)
+    monkeypatch.undo()
+    assert list(stand.storage.list_uploads(Location.parse(location))) == []
+    assert stand.rows() == stand.listed() == {"k=1": "1\n3\n"}
 
 
 def test_a_bucket_that_is_gone_is_an_error_and_leaves_nothing(s3_stand: tuple[Stand, str]) -> None:
