@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.database.failures import takes_nothing
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
@@ -55,8 +56,15 @@ class Owner:
         self._steps = steps
         self._attempts = attempts
 
-    def stage(self, transaction: Transaction, files: Sequence[StagedFile], staged: int | None = None) -> None:
-        """Record files that tasks have staged, after so many others where that is known.
+    def stage(
+        self,
+        transaction: Transaction,
+        files: Sequence[StagedFile],
+        staged: int | None = None,
+        *,
+        recorded: bool = True,
+    ) -> None:
+        """Take files that tasks have staged, after so many others where that is known; usually they are recorded.
 
         Raises:
             TransactionStateError: The transaction is not open any more.
@@ -64,16 +72,12 @@ class Owner:
             StagedFileMissingError: The index does not remember those that have gone before.
         """
         fault_point("stage.before")
-        self._check_places(transaction, files)
-        if files:
-            self._index.record_files(transaction.transaction_id, files, staged)
-        fault_point("stage.after")
-
-    @staticmethod
-    def _check_places(transaction: Transaction, files: Sequence[StagedFile]) -> None:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         for file in files:
             locations.check(file)
+        if files and recorded:
+            self._index.record_files(transaction.transaction_id, files, staged)
+        fault_point("stage.after")
 
     def load(self, transaction_id: str) -> Transaction:
         """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
@@ -129,17 +133,20 @@ class Owner:
         brought = files if whole else None
         expected = staged if staged is None or whole else staged + len(files)
         try:
-            if whole:
-                self._check_places(transaction, files)
-            else:
-                self.stage(transaction, files, staged)
+            self.stage(transaction, files, staged, recorded=not whole)
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error, brought or ())
 
-        def reserved(_: int) -> Transaction | ApplicationVersion:
+        def reserved(attempt: int) -> Transaction | ApplicationVersion:
             fault_point("reserve.before")
-            found = self._index.reserve(transaction.transaction_id, plan, staged=expected, brought=brought or ())
+            try:
+                found = self._index.reserve(transaction.transaction_id, plan, staged=expected, brought=brought or ())
+            except IndexUnavailableError as error:
+                # Of the first attempt it is known that nothing was reserved.
+                if attempt == 0 and takes_nothing(error):
+                    raise WriteUndoneError(error) from error
+                raise
             fault_point("reserve.after")
             return found
 
@@ -147,6 +154,8 @@ class Owner:
             found = self._attempts.until_answered(transaction.transaction_id, transaction.table, reserved)
         except CommitStateUnknownError:
             raise
+        except WriteUndoneError as refused:
+            return self._given_up(transaction, refused.reason, brought or ())
         except BaseException as error:  # noqa: BLE001 -- as above
             return self._given_up(transaction, error, brought or ())
         if isinstance(found, Transaction):

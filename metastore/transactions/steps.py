@@ -513,13 +513,13 @@ class Steps:
             replaced = [removal for removal in batch if not removal.is_directory]
             files = self._cleanup.remove_replaced(transaction.table_id, replaced, locations.location)
             removed += len(files)
-            fault_point("clean.removed")
             directories = {file.parent for file in files}
             directories.update(Location.parse(removal.path) for removal in batch if removal.is_directory)
             self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
             self._remove_source_directories(transaction.plan, directories)
             # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
             self._storage.sync_directories(directories)
+        fault_point("clean.removed")
         if not transaction.plan.is_command:
             self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
         elif transaction.plan.moves:

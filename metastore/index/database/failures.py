@@ -64,6 +64,15 @@ def is_refused_for_good(error: CatalogExtError) -> bool:
     return not any(words in text for words in _SCHEMA_WORDS)
 
 
+def takes_nothing(error: CatalogExtError) -> bool:
+    """Return whether the database has said that it is full or read-only, so that what it was told was not done."""
+    cause = error.__cause__
+    if not isinstance(error, IndexUnavailableError) or cause is None:
+        return False
+    origin = _origin(cause)
+    return _is_full(origin) or _is_read_only(origin)
+
+
 @contextmanager
 def translated(database: str) -> Iterator[None]:
     """Raise database errors of its block as ours.
@@ -98,13 +107,13 @@ def as_ours(error: Exception, database: str) -> CatalogExtError:
             "when the other process has finished.",
             parameters,
         )
-    if _is_any(origin, _FULL_STATES, _FULL_CODES, _FULL_WORDS):
+    if _is_full(origin):
         return IndexUnavailableError(
             f"The index {database} has no room left: {text}. What it has taken down before is whole. Make room on the "
             "database's disk, or raise its limit, and run the statement again.",
             parameters,
         )
-    if _is_any(origin, _READ_ONLY_STATES, _READ_ONLY_CODES, _READ_ONLY_WORDS):
+    if _is_read_only(origin):
         return IndexUnavailableError(
             f"The index {database} can be read and not written: {text}. Let its user write the database (the file and "
             "its folder, of SQLite), or, after a failover, give the address of the server that takes writes; then run "
@@ -139,6 +148,14 @@ def _is_any(origin: BaseException, states: frozenset[str], codes: frozenset[int]
     if getattr(origin, "sqlstate", None) in states or _code(origin) in codes:
         return True
     return any(each in str(origin) for each in words)
+
+
+def _is_full(origin: BaseException) -> bool:
+    return _is_any(origin, _FULL_STATES, _FULL_CODES, _FULL_WORDS)
+
+
+def _is_read_only(origin: BaseException) -> bool:
+    return _is_any(origin, _READ_ONLY_STATES, _READ_ONLY_CODES, _READ_ONLY_WORDS)
 
 
 def _is_locked(origin: BaseException) -> bool:
