@@ -21,6 +21,4 @@ def test_an_append_to_old_and_new_partitions(tmp_path: Path) -> None:
         insert(catalog, "k=1", "k=2")
         before = catalog.index.query_count
         insert(catalog, "k=1", "k=2", "k=3", "k=4")
-        assert catalog.index.query_count - before <= 38, (
-            "48 before files came with the commit, which ends the write"
-        )
+        assert catalog.index.query_count - before <= 38, "48 before files came with the commit, which ends the write"
