@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.write
 
+import java.net.ConnectException
+import java.net.http.HttpConnectTimeoutException
 import java.util.UUID
 import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 
@@ -136,19 +138,25 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
    * Commits what is staged.
    *
    * An answer that is lost, or an outcome that the service does not know yet, is asked for again: `staged` says which
-   * files the request brings, so that asking twice commits once. Any other error of the service is the end.
+   * files the request brings, so that asking twice commits once. Any other error of the service is the end. A service
+   * that could not be reached at all has committed nothing: the write has failed, and is aborted.
    */
   def commit(watermarkMillis: Option[Long] = None, ends: Boolean = false): WriteOutcome = {
     val request = obj(
       "transaction" -> text(id), "files" -> arr(last), "staged" -> long(staged), "keep" -> text(target.keep),
       "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(ends))
     commitSent = true
-    try ServiceException.translating(WriteOutcome.fromJson(answer(request, Pauses))) finally end()
+    try ServiceException.translating(WriteOutcome.fromJson(answer(request, Pauses, first = true))) catch {
+      case e: UnsentException =>
+        commitSent = false
+        throw e.getCause
+    } finally if (commitSent) end()
   }
 
-  @tailrec private def answer(request: JsonNode, pauses: Seq[Long]): JsonNode = {
+  @tailrec private def answer(request: JsonNode, pauses: Seq[Long], first: Boolean): JsonNode = {
     val attempt =
-      try Right(client.call("writes/commit", request, limited = false, patient = false)) catch {
+      try Right(client.call("writes/commit", request, limited = false, patient = first)) catch {
+        case e: CatalogExtRuntimeException if first && isUnsent(e) => throw new UnsentException(e)
         case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) && !isSettled(e) => Left(e)
         case e: CatalogExtRuntimeException if Unanswered.contains(e.getCondition) => Left(e)
       }
@@ -160,8 +168,13 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
       case (Left(e), pause +: later) =>
         logWarning(s"The outcome of transaction $id (table ${target.tableName}) is not known; asking again", e)
         Thread.sleep(pause)
-        answer(request, later)
+        answer(request, later, first = false)
     }
+  }
+
+  private def isUnsent(e: Throwable): Boolean = e.getCause match {
+    case _: ConnectException | _: HttpConnectTimeoutException => true
+    case _ => false
   }
 
   private def isForeign(e: Throwable): Boolean = e match {
@@ -197,6 +210,9 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     }
   }
 }
+
+/** The request for a commit has not left: nobody could be connected to. */
+private class UnsentException(cause: Throwable) extends RuntimeException(cause)
 
 object WriteTransaction {
   private val Unanswered = Set(ConnectorErrors.ServiceUnavailable.code, ConnectorErrors.ServiceAnswer.code)
