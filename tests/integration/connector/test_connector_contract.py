@@ -620,6 +620,18 @@ class TestWrites:
         assert service.last("writes/begin")["kind"] == "overwrite_partitions"
         assert rows(spark, "SELECT id FROM lake.sales.written ORDER BY id") == [(1,), (3,)]
 
+    def test_many_files_are_sent_before_the_commit_and_the_last_with_it(
+        self, spark: SparkSession, service: RecordedService, written: Table
+    ) -> None:
+        many = "SELECT id, date_add(DATE'2000-01-01', CAST(id AS INT)) FROM range(0, 1001, 1, 1)"
+        spark.sql(f"INSERT INTO lake.sales.written {many}")
+        assert [name for name, _ in service.bodies if name.startswith("writes/")] == [
+            "writes/begin", "writes/stage", "writes/commit",
+        ]  # fmt: skip
+        staged, commit = service.last("writes/stage"), service.last("writes/commit")
+        assert [(len(sent["files"]), sent["staged"]) for sent in (staged, commit)] == [(1000, 0), (1, 1000)]
+        assert rows(spark, "SELECT count(*), count(DISTINCT ds) FROM lake.sales.written") == [(1001, 1001)]
+
     def test_locations_are_asked_for_together(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
