@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
+from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, settlements, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,7 @@ def checked_at_close() -> Iterator[None]:
             close(index)
             return
         with connection:
-            if sa.inspect(connection).has_table(partition_sums.name):
+            if sa.inspect(connection).has_table(settlements.name):
                 check_sums(connection)
         close(index)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FEW = 10_000
 """Rows of partitions and files that a commit ends itself: that takes less than what settling them would."""
 
-_PAGE, _FILES = 2000, 10_000
+_PAGE, _FILES = 1000, 5000
 """The most partitions that one transaction settles, and about the most files: others wait for it."""
 _AT_ONCE = 500
 
