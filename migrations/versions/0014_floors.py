@@ -32,7 +32,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    left = op.get_bind().execute(sa.text("SELECT count(*) FROM settlements")).scalar()
+    bind = op.get_bind()
+    there = sa.inspect(bind).has_table("settlements")
+    left = bind.execute(sa.text("SELECT count(*) FROM settlements")).scalar() if there else 0
     if left:
         # What has ended would come back. `catalog-ext migrate` has settled all of them just before.
         raise RuntimeError(f"{left} tables of the index are being written. End all writers, and migrate again.")

@@ -106,6 +106,9 @@ def settle_write(database: Database, transaction_id: str) -> None:
 def settle_all(database: Database) -> None:
     """Settle every table, as before a migration to a release that knows no floors."""
     with database.reading() as connection:
+        if not sa.inspect(connection).has_table(settlements.name):
+            # Such a migration was interrupted, and goes on.
+            return
         numbers = connection.execute(sa.select(settlements.c.table_id)).scalars().all()
     for table_id in numbers:
         settle(database, table_id)
