@@ -23,7 +23,6 @@ from catalog_ext.metastore.commit.plan import (
     WriteKind,
 )
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
@@ -36,9 +35,10 @@ from tests.sums import check_sums
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 NAMES = [f"k={k}/r={r}" for k in (1, 2, 3) for r in ("a", "b")]
@@ -115,7 +115,9 @@ class History:
                 assert read(index, loaded) == state, version
                 assert read(index, replace(now, version=version)) == state, version
 
-    def _write(self, table: Table, kind: WriteKind, names: list[str], after: Callable[[], STATE], **more: object) -> STATE:
+    def _write(
+        self, table: Table, kind: WriteKind, names: list[str], after: Callable[[], STATE], **more: object
+    ) -> STATE:
         begun = self.stand.begin(kind, table, **more)
         staged = self.stand.put(begun, {name: f"{self.rng.random()}\n" for name in names})
         state = after()
@@ -247,7 +249,7 @@ def run(index: Index, folder: Path, seed: int, steps: int) -> History:
 def test_random_histories(tmp_path: Path, seed: int) -> None:
     with local_index(tmp_path) as index:
         history = run(index, tmp_path / "t", seed, 40)
-        assert history.floors and history.between, "the history was too tame"
+        assert min(history.floors, history.between) > 0, "the history was too tame"
 
 
 @pytest.mark.parametrize("point", SETTLE_POINTS)

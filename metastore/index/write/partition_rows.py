@@ -102,7 +102,7 @@ def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dic
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
     """Return the table's row, which nobody else changes before the transaction ends; with ``namespace`` and ``now_ms``.
 
-    Rows of its partitions that have no end are alive: what a DELETE or overwrite of everything has left is settled first.
+    Rows of its partitions that have no end are alive: what a write of everything has left is settled first.
 
     Raises:
         TableNotFoundError: It is gone.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,6 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
 from catalog_ext.metastore.index.read.partition_groups import Wanted
 from catalog_ext.metastore.index.read.reader import at_version
@@ -22,8 +20,10 @@ from tests.index_cases import create, data_files, listed_names, local_index, pla
 from tests.transaction_cases import begin, files_by_partition, finish, plan, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 KEYS = {"k": "int", "r": "string"}
