@@ -34,7 +34,10 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         ["B", "a", "", DEFAULT, "a%20b", "a b", "%zz", "été", "Z", "_x", "a%25", "100"],
         ["'a'", "''", "'B'", "'a b'", "'a%'", "'é'", "'%zz'"],
     ),
-    "varchar(5)": (["a", "abc", "abc ", "", "abcde", "abcde "], ["'abcde'", "'abcde '", "'a'", "'ab'", "'abc'", "'abc      '", "'abcdef'", "'zzzzzzzz'"]),
+    "varchar(5)": (
+        ["a", "abc", "abc ", "", "abcde", "abcde "],
+        ["'abcde'", "'abcde '", "'a'", "'ab'", "'abc'", "'abc      '", "'abcdef'", "'zzzzzzzz'"],
+    ),
     "char(3)": (["a", "abc", "a  ", "ab "], ["'a'", "'abc'", "'a '", "'abc   '", "'abcd'", "'zzzz'"]),
     "double": (["-0.0", "0.0", "2.5", "NaN", "1e3", "-Infinity"], ["0", "2.5", "double('NaN')", "1000"]),
     "float": (["1.1", "2"], ["1.1", "float('1.1')"]),
