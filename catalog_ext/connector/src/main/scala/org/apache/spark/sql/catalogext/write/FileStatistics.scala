@@ -184,6 +184,9 @@ object FileStatistics {
     case (Category.DECIMAL, d: DecimalType) => in.getScale == d.scale && in.getPrecision <= d.precision
     case (Category.STRING | Category.VARCHAR, _: StringType) => true
     case (Category.TIMESTAMP | Category.TIMESTAMP_INSTANT, TimestampType | TimestampNTZType) => true
+    // What Spark writes as numbers: no bounds come of these, only how many are NULL.
+    case (Category.LONG, TimestampNTZType | _: DayTimeIntervalType | _: TimeType) => true
+    case (Category.INT, _: YearMonthIntervalType) => true
     case _ => false
   }
 
