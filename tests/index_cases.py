@@ -279,14 +279,16 @@ class _SharedStatements(LRUCache[tuple[Any, ...], Any]):
         super().__setitem__((key[0].name, *key[1:]), value)
 
 
+_COMPILED = _SharedStatements(5000)
+
+
 @contextlib.contextmanager
 def with_statements_compiled_once() -> Iterator[None]:
     """SQLAlchemy compiles a statement once, not for each index again: a third of a unit test's time."""
-    compiled = _SharedStatements(5000)
 
     def share(connection: sa.Connection) -> None:
         if connection.dialect.name == "sqlite":
-            connection.engine._compiled_cache = compiled
+            connection.engine._compiled_cache = _COMPILED
 
     sa.event.listen(sa.Engine, "engine_connect", share)
     try:
@@ -295,32 +297,42 @@ def with_statements_compiled_once() -> Iterator[None]:
         sa.event.remove(sa.Engine, "engine_connect", share)
 
 
+@cache
+def _migrated() -> sqlite3.Connection:
+    """A database in memory that the migrations have made."""
+    made = sqlite3.connect(":memory:", check_same_thread=False)
+    with tempfile.TemporaryDirectory() as folder, Index.connect(f"{folder}/index.db") as index:
+        migration.migrate(index._database)
+        with index._database.engine.connect() as connection:
+            ours: Any = connection.connection.dbapi_connection
+            ours.backup(made)
+    return made
+
+
 @contextlib.contextmanager
 def made_from_one_that_is_migrated() -> Iterator[None]:
     """New SQLite indexes are copies of one that the migrations have made, which take half of a unit test's time."""
-    migrate, made = migration.migrate, sqlite3.connect(":memory:", check_same_thread=False)
-    lock = threading.Lock()
+    made, migrate, lock = _migrated(), migration.migrate, threading.Lock()
 
     def copied(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
         if database.dialect != "sqlite" or revision != "head" or migration.current_revision(database) is not None:
             return migrate(database, revision)
         with lock, database.engine.connect() as connection:
             ours: Any = connection.connection.dbapi_connection
-            if made.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-                migrate(database)
-                ours.backup(made)
-            else:
-                made.backup(ours)
+            made.backup(ours)
         return None, migration.head_revision()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migration, "migrate", copied)
         yield
-    made.close()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def index_without_waiting_for_the_disk() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def quick_indexes() -> Iterator[None]:
+    """What makes the indexes of a folder's tests quick, and checks them; its ``conftest.py`` imports it.
+
+    Of each module, since others that the same process runs are to have indexes as they are.
+    """
     with (
         without_waiting_for_the_disk(),
         with_statements_compiled_once(),
