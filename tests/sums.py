@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
+from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, settlements, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +19,10 @@ _VERSIONS = 30
 
 def check_sums(connection: sa.Connection) -> None:
     """Fail where the sums of a table are not those of its partitions, at one of its newest versions."""
-    for table_id, version, oldest in connection.execute(_TABLES).all():
+    for table_id, version, oldest, floor in connection.execute(_TABLES).all():
         versions = {*connection.execute(_VERSIONS_OF, {"table_id": table_id}).scalars(), version}
         for at in sorted(v for v in versions if oldest <= v <= version)[-_VERSIONS:]:
-            where = {"table_id": table_id, "at": at}
+            where = {"table_id": table_id, "at": at, "since": floor if at >= floor else 0}
             found = _summed(connection, _PARTITIONS_AT, where)
             by_key = connection.execute(_BY_KEY_AT, where).all()
             whole = [sum(values) for values in zip(*found.values(), strict=True)]
@@ -55,11 +55,12 @@ def _sums_of() -> sa.Select[tuple[object, ...]]:
 
 
 # Made once: they are asked of every index that is closed.
-_TABLES = sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version)
+_TABLES = sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version, tables.c.floor_version)
 _VERSIONS_OF = _versions_of()
 _THERE_AT = (
     partitions.c.table_id == sa.bindparam("table_id"),
     partitions.c.begin_version <= sa.bindparam("at"),
+    partitions.c.begin_version >= sa.bindparam("since"),
     partitions.c.end_version > sa.bindparam("at"),
 )
 _PARTITIONS_AT = sa.select(*_partition_columns()).where(*_THERE_AT).group_by(partitions.c.k1)
@@ -91,7 +92,7 @@ def checked_at_close() -> Iterator[None]:
             close(index)
             return
         with connection:
-            if sa.inspect(connection).has_table(partition_sums.name):
+            if sa.inspect(connection).has_table(settlements.name):
                 check_sums(connection)
         close(index)
 
