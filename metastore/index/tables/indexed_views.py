@@ -235,7 +235,7 @@ class IndexedViews:
 
 
 @cache
-def _stale_views() -> sa.Select[tuple[str, str]]:
+def _stale_views() -> sa.Select[str, str]:
     """Return the query for the views that may be out of step; made once, since every change asks it."""
     s, n, t = view_sources.c, namespaces.c, tables.c
     own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
