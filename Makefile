@@ -9,8 +9,11 @@ T      ?= tests
 B      ?=
 KEEP   ?=
 
-# Two processes, and a share of hypothesis' examples: tests/examples.py
-QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick
+# A run of the tests starts hundreds of Python processes: what they import is compiled once, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Two processes, a share of hypothesis' examples (tests/examples.py), folders in memory (tests/scratch.py)
+QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick --in-memory
 
 .DEFAULT_GOAL := help
 .PHONY: help venv prerequisites lock demo test check unit lint format surface docs bench jar package clean distclean
@@ -88,7 +91,7 @@ bench: $(STAMP)  ## Measure, and keep the tables in docs/benchmarks.md (B="plann
 ##@ Clean
 clean:  ## Remove what was built; keep .venv
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find catalog_ext metastore migrations tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find catalog_ext docs examples metastore migrations tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## Remove .venv as well
 	rm -rf $(VENV)

@@ -7,7 +7,9 @@ import pytest
 # Registers the profiles, before pytest chooses one of them.
 import tests.examples  # noqa: F401
 
-pytest_plugins = ["tests.scheduling", "tests.servers.fixtures", "tests.conformance.recording", "tests.jvms"]
+pytest_plugins = [
+    "tests.scratch", "tests.scheduling", "tests.servers.fixtures", "tests.conformance.recording", "tests.jvms",
+]  # fmt: skip
 
 
 @pytest.hookimpl(trylast=True)

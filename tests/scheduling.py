@@ -1,6 +1,6 @@
 """The JVM that tests share, and which process runs which tests.
 
-A module stays in one process, and all that share the JVM are one piece of work.
+A module stays in one process, and those that share the JVM in the same one, unless another process would be idle.
 ``--dist loadgroup`` would do, but xdist 3.8 changes an attribute of tests that pytest 9 no longer has.
 """
 
@@ -15,7 +15,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tests.integration.spark_driver import Driver
 
@@ -31,18 +31,28 @@ def shares_driver(module: Path) -> bool:
 
 
 class ByModule(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives modules to processes, first of all those that share a JVM to one of them: it needs most of the run."""
+    """Gives modules to processes: those that share a JVM to the first one, as long as there are others for the rest.
 
-    _SHARED = "driver"
+    A JVM is warm after some modules, so that one for all takes the least time. A process that has nothing else to do
+    starts a second one all the same, rather than be idle.
+    """
+
+    _first: Any = None
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
-        return self._SHARED if shares_driver(_PROJECT / module) else module
+        return nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: Any) -> None:
-        if self._SHARED in self.workqueue:
-            self.workqueue.move_to_end(self._SHARED, last=False)
+        if self._first not in self.nodes:
+            self._first = node
+        module = next_module(self.workqueue, with_driver=node is self._first)
+        self.workqueue.move_to_end(module, last=False)
         super()._assign_work_unit(node)
+
+
+def next_module(waiting: Iterable[str], *, with_driver: bool) -> str:
+    """Return the module that a process is to have next; what takes long is begun early, unit tests fill up the end."""
+    return min(waiting, key=lambda m: (shares_driver(_PROJECT / m) != with_driver, m.startswith("tests/unit/")))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | None:

@@ -19,21 +19,15 @@ _VERSIONS = 30
 
 def check_sums(connection: sa.Connection) -> None:
     """Fail where the sums of a table are not those of its partitions, at one of its newest versions."""
-    t, p = tables.c, partitions.c
-    of = sa.select(t.table_id, t.version, t.oldest_version, t.floor_version)
-    for table_id, version, oldest, floor in connection.execute(of).all():
-        begun = sa.select(p.begin_version).where(p.table_id == table_id)
-        ended = sa.select(p.end_version).where(p.table_id == table_id, p.end_version < ALIVE)
-        versions = {*connection.execute(sa.union(begun, ended)).scalars(), version}
+    for table_id, version, oldest, floor in connection.execute(_TABLES).all():
+        versions = {*connection.execute(_VERSIONS_OF, {"table_id": table_id}).scalars(), version}
         for at in sorted(v for v in versions if oldest <= v <= version)[-_VERSIONS:]:
-            several = p.table_id == table_id, p.begin_version <= at, p.end_version > at
-            if at >= floor:
-                several += (p.begin_version >= floor,)
-            found = _summed(connection, sa.select(*_partition_columns()).where(*several), partitions.c.k1)
-            by_key = connection.execute(sa.select(p.k1).where(*several, p.k2.is_not(None)).limit(1)).all()
+            where = {"table_id": table_id, "at": at, "since": floor if at >= floor else 0}
+            found = _summed(connection, _PARTITIONS_AT, where)
+            by_key = connection.execute(_BY_KEY_AT, where).all()
             whole = [sum(values) for values in zip(*found.values(), strict=True)]
-            assert _sums_at(connection, table_id, 0, at) == ({"": tuple(whole)} if whole else {}), (table_id, at)
-            assert _sums_at(connection, table_id, 1, at) == (found if by_key else {}), (table_id, at)
+            assert _sums_at(connection, 0, where) == ({"": tuple(whole)} if whole else {}), (table_id, at)
+            assert _sums_at(connection, 1, where) == (found if by_key else {}), (table_id, at)
 
 
 def _partition_columns() -> list[sa.ColumnElement[object]]:
@@ -46,17 +40,42 @@ def _partition_columns() -> list[sa.ColumnElement[object]]:
     ]  # fmt: skip
 
 
-def _summed(connection: sa.Connection, rows: sa.Select[tuple[object, ...]], key: sa.Column[str]) -> _Sums:
-    return {key: tuple(map(int, values)) for key, *values in connection.execute(rows.group_by(key))}
+def _versions_of() -> sa.CompoundSelect[tuple[int]]:
+    p, table_id = partitions.c, sa.bindparam("table_id")
+    begun = sa.select(p.begin_version).where(p.table_id == table_id)
+    ended = sa.select(p.end_version).where(p.table_id == table_id, p.end_version < ALIVE)
+    return sa.union(begun, ended)
 
 
-def _sums_at(connection: sa.Connection, table_id: int, depth: int, at: int) -> _Sums:
+def _sums_of() -> sa.Select[tuple[object, ...]]:
     s = partition_sums.c
     totals = [sa.func.sum(c) for c in (s.n_partitions, s.n_files, s.n_bytes, s.n_rows, s.n_uncounted)]
-    rows = sa.select(s.k1, *totals).where(s.table_id == table_id, s.depth == depth, s.version <= at)
-    found = _summed(connection, rows, s.k1)
+    several = s.table_id == sa.bindparam("table_id"), s.depth == sa.bindparam("depth"), s.version <= sa.bindparam("at")
+    return sa.select(s.k1, *totals).where(*several).group_by(s.k1)
+
+
+# Made once: they are asked of every index that is closed.
+_TABLES = sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version, tables.c.floor_version)
+_VERSIONS_OF = _versions_of()
+_THERE_AT = (
+    partitions.c.table_id == sa.bindparam("table_id"),
+    partitions.c.begin_version <= sa.bindparam("at"),
+    partitions.c.begin_version >= sa.bindparam("since"),
+    partitions.c.end_version > sa.bindparam("at"),
+)
+_PARTITIONS_AT = sa.select(*_partition_columns()).where(*_THERE_AT).group_by(partitions.c.k1)
+_BY_KEY_AT = sa.select(partitions.c.k1).where(*_THERE_AT, partitions.c.k2.is_not(None)).limit(1)
+_SUMS_AT = _sums_of()
+
+
+def _summed(connection: sa.Connection, rows: sa.Select[tuple[object, ...]], where: dict[str, int]) -> _Sums:
+    return {key: tuple(map(int, values)) for key, *values in connection.execute(rows, where)}
+
+
+def _sums_at(connection: sa.Connection, depth: int, where: dict[str, int]) -> _Sums:
+    found = _summed(connection, _SUMS_AT, {**where, "depth": depth})
     gone = {key for key, values in found.items() if not values[0]}
-    assert not any(any(found[key]) for key in gone), (table_id, at, found)
+    assert not any(any(found[key]) for key in gone), (where, found)
     return {key: values for key, values in found.items() if key not in gone}
 
 

@@ -1,1 +1,1 @@
-from tests.index_cases import index_without_waiting_for_the_disk as index_without_waiting_for_the_disk
+from tests.index_cases import quick_indexes as quick_indexes

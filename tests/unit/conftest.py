@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.index_cases import index_without_waiting_for_the_disk as index_without_waiting_for_the_disk
+from tests.index_cases import quick_indexes as quick_indexes
 from tests.repair_cases import local_catalog
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -211,25 +212,8 @@ class IndexedViews:
 
     def stale(self) -> list[TableIdentifier]:
         """Return the automatic views one of whose tables is no longer as it was when it was last looked at."""
-        s, n, t = view_sources.c, namespaces.c, tables.c
-        own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
-        base = tables.join(namespaces, t.namespace_id == n.namespace_id)
-        changed = sa.or_(
-            sa.func.coalesce(t.table_id, _NOT_THERE) != s.seen_table_id,
-            sa.func.coalesce(t.version, _NOT_THERE) != s.seen_version,
-        )
-        statement = (
-            sa.select(own_namespace.c.name, own_name.c.name)
-            .distinct()
-            .select_from(
-                view_sources.join(own_name, own_name.c.table_id == s.table_id)
-                .join(own_namespace, own_namespace.c.namespace_id == own_name.c.namespace_id)
-                .outerjoin(base, sa.and_(n.name == s.namespace, t.name == s.name))
-            )
-            .where(changed)
-        )
         with self._database.reading() as connection:
-            return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(statement))
+            return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(_stale_views()))
 
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
@@ -248,3 +232,25 @@ class IndexedViews:
             return commit
 
         return self._database.write(work)
+
+
+@cache
+def _stale_views() -> sa.Select[str, str]:
+    """Return the query for the views that may be out of step; made once, since every change asks it."""
+    s, n, t = view_sources.c, namespaces.c, tables.c
+    own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
+    base = tables.join(namespaces, t.namespace_id == n.namespace_id)
+    changed = sa.or_(
+        sa.func.coalesce(t.table_id, _NOT_THERE) != s.seen_table_id,
+        sa.func.coalesce(t.version, _NOT_THERE) != s.seen_version,
+    )
+    return (
+        sa.select(own_namespace.c.name, own_name.c.name)
+        .distinct()
+        .select_from(
+            view_sources.join(own_name, own_name.c.table_id == s.table_id)
+            .join(own_namespace, own_namespace.c.namespace_id == own_name.c.namespace_id)
+            .outerjoin(base, sa.and_(n.name == s.namespace, t.name == s.name))
+        )
+        .where(changed)
+    )
