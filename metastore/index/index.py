@@ -612,6 +612,7 @@ class Index:
         *,
         staged: int | None = None,
         brought: Sequence[StagedFile] = (),
+        known: Transaction | None = None,
     ) -> Transaction | ApplicationVersion:
         """Decide conflicts and return the transaction, now reserved; or its batch if that is committed already.
 
@@ -622,6 +623,7 @@ class Index:
             plan: Checked.
             staged: How many files are recorded, as its writer counts them; None where nobody has counted.
             brought: Staged files that are not recorded yet, and are with the reservation.
+            known: The transaction as its caller has loaded it, so that it is read once.
 
         Raises:
             StagedFileMissingError: The index remembers another number of those that are recorded.
@@ -632,22 +634,26 @@ class Index:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: Somebody undid it.
         """
-        return reservations.reserve(self._database, transaction_id, plan, staged, brought)
+        return reservations.reserve(self._database, transaction_id, plan, staged, brought, known)
 
     def commit_transaction(
-        self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
-        left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
+        self, transaction_id: str, *, deliver: bool | Callable[[TableDefinition], bool],
+        modified: Mapping[tuple[str, str], int] | None = None, left: Sequence[Removal] = (),
+        deliver_source: bool = False, tidied: bool = False, known: Transaction | None = None,
+        staged: Sequence[StagedFile] | None = None,
     ) -> Transaction:  # fmt: skip
         """Return the transaction, committed now or before, with its outcome; its changes become visible together.
 
         Args:
             transaction_id: A reserved transaction whose files have their final names.
-            deliver: Whether to enqueue the changes for the metastore.
+            deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
             modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
                 shows them; the time of the commit stands in for those that are not there.
             left: What is to be deleted with what the commit replaces.
             deliver_source: Whether to enqueue those of the table that an exchange takes partitions from.
             tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
+            known: The transaction as its caller has loaded it since it was reserved, so that it is read once.
+            staged: All files that it has staged, of which none waits, where its caller has them at hand.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -664,6 +670,8 @@ class Index:
             left=left,
             deliver_source=deliver_source,
             tidied=tidied,
+            known=known,
+            staged=staged,
         )
         outcome = done.outcome
         if outcome is not None:

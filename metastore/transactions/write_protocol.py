@@ -27,7 +27,7 @@ from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.new_files import NewFiles
-from catalog_ext.metastore.transactions.owner import Owner
+from catalog_ext.metastore.transactions.owner import Decided, Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
@@ -234,8 +234,9 @@ class Transactions:
         started = time.monotonic()
         transaction = self._owner.load(transaction_id)
         with LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms):
+            decided = Decided(transaction)
             if transaction.state is State.OPEN:
-                decided = self._owner.decide(
+                found = self._owner.decide(
                     transaction,
                     files,
                     staged=staged,
@@ -243,10 +244,10 @@ class Transactions:
                     watermark_ms=watermark_ms,
                     final=final,
                 )
-                if isinstance(decided, WriteOutcome):
-                    return decided
-                transaction = decided
-            transaction = self._owner.forward(transaction)
+                if isinstance(found, WriteOutcome):
+                    return found
+                decided = found
+            transaction = self._owner.forward(decided)
             elapsed_ms = round((time.monotonic() - started) * 1000)
             pending = self._deliver(transaction)
             if transaction.state is State.COMMITTED:

@@ -6,10 +6,12 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
+from catalog_ext.metastore.index.database.prepared import as_sqlalchemy, send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import sqlalchemy as sa
 
 _COPY_FROM = 50
 _MANY = 1000
@@ -39,9 +41,9 @@ def insert_rows(
     insert = f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES "
     if connection.dialect.name == "postgresql":
         # Its driver would send a statement a row.
-        connection.exec_driver_sql(insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
+        send(connection, insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
     else:
-        connection.exec_driver_sql(insert + marks, list(rows))
+        send(connection, insert + marks, rows, many=True)
 
 
 def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -53,11 +55,7 @@ def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], ro
             for row in rows:
                 copy.write_row(row)
     except module.Error as error:
-        # SQLAlchemy, which has not seen this statement, would have raised its own.
-        lost = connection.dialect.is_disconnect(error, driver, None)
-        raise sa.exc.DBAPIError.instance(
-            statement, None, error, module.Error, connection_invalidated=lost, dialect=connection.dialect
-        ) from error
+        raise as_sqlalchemy(connection, statement, error) from error
 
 
 def _without_empty(

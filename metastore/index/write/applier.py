@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.keys import KeyRows
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -41,10 +42,12 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 500
 _ROWS_HELD = 10_000
 """Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
-_ALIVE_NAMED = sa.select(partitions).where(
-    partitions.c.table_id == sa.bindparam("table_id"),
-    partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
-    partitions.c.end_version == ALIVE,
+_ALIVE_NAMED = Prepared(
+    sa.select(partitions).where(
+        partitions.c.table_id == sa.bindparam("table_id"),
+        partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
+        partitions.c.end_version == ALIVE,
+    )
 )
 _FILES_AT_ONCE = 10_000
 _FEW_NAMES = 1000
@@ -224,9 +227,9 @@ class Applier:
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in batched(names, _AT_ONCE):
             hashes = [name_hash(n) for n in chunk]
-            rows = self.connection.execute(_ALIVE_NAMED, {"table_id": self.table.table_id, "hashes": hashes})
+            rows = _ALIVE_NAMED.rows(self.connection, {"table_id": self.table.table_id, "hashes": hashes})
             self._hashes.update(zip(chunk, hashes, strict=True))
-            found.update((row["name"], dict(row)) for row in rows.mappings())
+            found.update((row["name"], row) for row in rows)
         return found
 
     def _hash(self, name: str) -> str:
@@ -235,8 +238,8 @@ class Applier:
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """End living partitions, given by their rows, and their files."""
         for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
-            self._end(partitions, chunk)
-            self._end(files, chunk)
+            self._end(_END_PARTITIONS, chunk)
+            self._end(_END_FILES, chunk)
         self.partitions_removed += len(rows)
         for row in rows:
             self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
@@ -249,10 +252,10 @@ class Applier:
         """Add to living partitions, or replace all that they hold, without reading it."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
-            self._end(partitions, [c.row["partition_id"] for c in chunk])
+            self._end(_END_PARTITIONS, [c.row["partition_id"] for c in chunk])
             cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
             if cleared:
-                self._end(files, cleared)
+                self._end(_END_FILES, cleared)
             for change in chunk:
                 self._rewrite_one(change)
             if len(self._partition_rows) >= _ROWS_HELD:
@@ -302,7 +305,7 @@ class Applier:
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
         """
-        self._end(partitions, [row["partition_id"]])
+        self._end(_END_PARTITIONS, [row["partition_id"]])
         self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if row["in_metastore"]:
             self.published.dropped.append(row["name"])
@@ -323,7 +326,7 @@ class Applier:
 
     def end_partitions(self, partition_ids: Sequence[int]) -> None:
         """End the rows of living partitions; their files stay."""
-        self._end(partitions, partition_ids)
+        self._end(_END_PARTITIONS, partition_ids)
 
     def end_files(self, ended: Sequence[tuple[int, int]]) -> None:
         """End files, given by their partitions' numbers and their own."""
@@ -337,12 +340,8 @@ class Applier:
         self.connection.execute(statement, [{"p": p, "f": f} for p, f in ended])
         self.files_removed += len(ended)
 
-    def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
-        self.connection.execute(
-            sa.update(rows)
-            .where(rows.c.partition_id.in_(partition_ids), rows.c.end_version == ALIVE)
-            .values(end_version=self.version)
-        )
+    def _end(self, statement: Prepared, partition_ids: Sequence[int]) -> None:
+        statement.run(self.connection, {"ended": list(partition_ids), "version": self.version})
 
     def add(self, changes: Iterable[AddPartition]) -> None:
         """Begin partitions.
@@ -423,8 +422,8 @@ class Applier:
     def _update_table(self) -> None:
         sums, row = self.sums, self.row
         # The row is locked: what it had is what it has.
-        self.connection.execute(
-            _UPDATE_TABLE,
+        _UPDATE_TABLE.run(
+            self.connection,
             {
                 "id": self.table.table_id,
                 "new_version": self.version,
@@ -500,7 +499,15 @@ def _update_table() -> sa.Update:
     )
 
 
-_UPDATE_TABLE = _update_table()
+_UPDATE_TABLE = Prepared(_update_table())
+
+
+def _end(rows: sa.Table) -> Prepared:
+    ended = (rows.c.partition_id.in_(sa.bindparam("ended", expanding=True)), rows.c.end_version == ALIVE)
+    return Prepared(sa.update(rows).where(*ended).values(end_version=sa.bindparam("version")))
+
+
+_END_PARTITIONS, _END_FILES = _end(partitions), _end(files)
 
 
 def _twin(row: Mapping[str, Any]) -> _Twin:

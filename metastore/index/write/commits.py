@@ -25,6 +25,7 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -53,20 +54,24 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
     Row = Mapping[str, Any]
+    Delivers = Callable[[TableDefinition], bool]
 
-_FORGET_STAGED = sa.delete(transaction_files).where(
-    transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+_FORGET_STAGED = Prepared(
+    sa.delete(transaction_files).where(
+        transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+    )
 )
-_END = (
+_END = Prepared(
     sa.update(transactions)
     .where(transactions.c.transaction_id == sa.bindparam("id"))
     .values(
@@ -77,7 +82,7 @@ _END = (
         ended_at_ms=sa.bindparam("at_ms"),
     )
 )
-_END_CLAIMS = (
+_END_CLAIMS = Prepared(
     sa.update(transaction_claims)
     .where(
         transaction_claims.c.transaction_id == sa.bindparam("id"),
@@ -91,20 +96,23 @@ _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
 def commit(
-    database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int],
+    database: Database, transaction_id: str, *, deliver: bool | Delivers, modified: Mapping[tuple[str, str], int],
     left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
+    known: Transaction | None = None, staged: Sequence[StagedFile] | None = None,
 ) -> Transaction:  # fmt: skip
     """Return the transaction, committed now or before.
 
     Args:
         database: Holds the index.
         transaction_id: A reserved transaction, whose files have their final names.
-        deliver: Whether to enqueue the changes for the metastore.
+        deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
         modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
             them; the time of the commit stands in for those that are not there.
         left: What is to be deleted with what the commit replaces.
         deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
         tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
+        known: The transaction as its caller has loaded it since it was reserved, so that its plan is not read again.
+        staged: All files that it has staged, of which none waits, by who has them at hand.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
@@ -113,7 +121,7 @@ def commit(
         TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
     """
     done = database.write(
-        lambda connection: _Committing(connection, transaction_id, modified).run(
+        lambda connection: _Committing(connection, transaction_id, modified, known, staged).run(
             deliver=deliver, deliver_source=deliver_source, left=left, tidied=tidied
         )
     )
@@ -123,22 +131,26 @@ def commit(
 
 
 class _Committing:
-    def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
+    def __init__(
+        self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int],
+        known: Transaction | None, staged: Sequence[StagedFile] | None,
+    ) -> None:  # fmt: skip
         self._connection = connection
-        self._row = rows.load_row(connection, transaction_id)
-        self._transaction = rows.with_locations(connection, rows.from_row(self._row))
+        self._transaction = known or rows.load_within(connection, transaction_id)
         self._plan = self._transaction.plan
         self._id = transaction_id
         self._modified = modified
-        self._now: int = self._row["now_ms"]
+        self._staged = staged
+        self._row: Row = {}
+        self._now = 0
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
 
-    def run(self, *, deliver: bool, deliver_source: bool, left: Sequence[Removal], tidied: bool) -> Transaction:
+    def run(self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool) -> Transaction:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
-        locked, source = ({}, None) if creation else lock_tables(self._connection, self._row, self._plan)
+        locked, source = ({}, None) if creation else lock_tables(self._connection, self._transaction)
         namespace_id = (
-            lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
+            lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
             if creation
             else 0
         )
@@ -146,15 +158,16 @@ class _Committing:
             return rows.with_locations(self._connection, rows.from_row(self._row))
         for removal in left:
             self._removals.add(removal)
+        told = deliver if isinstance(deliver, bool) else deliver(self._definition(locked))
         if creation:
-            locked = self._create_table(creation, namespace_id, deliver=deliver)
+            locked = self._create_table(creation, namespace_id, deliver=told)
         locked = {**locked, "version": locked["version"] + 1}
         table = table_from_row(locked)
         applier = Applier(self._connection, table, table.version, locked, now=self._now)
         outcome = self._apply(applier, source)
         if creation or self._changes_something(applier):
             applier.flush()
-            outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
+            outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
         else:
             outcome = replace(outcome, version=table.version - 1)
         state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
@@ -164,8 +177,12 @@ class _Committing:
             outcome=outcome, ended_at_ms=self._now,
         )  # fmt: skip
 
+    def _definition(self, locked: Row) -> TableDefinition:
+        """Return the definition that the table has, or is to get."""
+        return self._plan.definition or table_from_row(locked).definition
+
     def _is_committed(self) -> bool:
-        self._row = rows.locked(self._connection, self._row)
+        self._row = rows.load_row(self._connection, self._id, lock=True)
         self._now = self._row["now_ms"]
         if self._row["state"] in (State.COMMITTED, State.FINISHED):
             return True
@@ -188,7 +205,7 @@ class _Committing:
         match self._plan.change:
             case CheckedWrite() as write:
                 written = RowWrite(
-                    self._connection, self._transaction, write, applier, self._removals, self._modified
+                    self._connection, self._transaction, write, applier, self._removals, self._modified, self._staged
                 ).run()
                 return self._outcome(applier, written)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
@@ -253,7 +270,7 @@ class _Committing:
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
         # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
         if not self._plan.moves:
-            self._connection.execute(_FORGET_STAGED, {"id": self._id})
+            _FORGET_STAGED.run(self._connection, {"id": self._id})
         self._removals.flush()
         if table is not None:
             self._removals.spare(table)
@@ -261,7 +278,7 @@ class _Committing:
             rows.forget_locations(self._connection, self._id)
         self._end_claims(outcome)
         self._note_application(outcome)
-        self._connection.execute(_END, {
+        _END.run(self._connection, {
             "id": self._id,
             "to": str(state),
             "of_table": outcome.table_id,
@@ -279,7 +296,7 @@ class _Committing:
         if self._source is not None:
             ended[self._source.table.table_id] = self._source.version
         for table_id, version in ended.items():
-            self._connection.execute(_END_CLAIMS, {"id": self._id, "of_table": table_id, "as_version": version})
+            _END_CLAIMS.run(self._connection, {"id": self._id, "of_table": table_id, "as_version": version})
         if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
             forget_claims(self._connection, outcome.table_id)
 

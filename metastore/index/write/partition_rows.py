@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,6 +12,7 @@ from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.keys import key_row
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
@@ -25,7 +25,7 @@ from catalog_ext.metastore.predicates.evaluation import Evaluator
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import AddPartition
     from catalog_ext.metastore.model.tables import Table
@@ -105,19 +105,20 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     Raises:
         TableNotFoundError: It is gone.
     """
-    statement = _lock_statement(connection.dialect.name)
-    row = connection.execute(statement, {"table_id": table_id}).mappings().one_or_none()
+    row = _LOCK.row(connection, {"table_id": table_id})
     if row is None:
         raise gone_meanwhile(shown)
-    return dict(row)
+    return row
 
 
-@cache
 def _lock_statement(dialect: str) -> sa.Select[Any]:
     namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
     now = database_now_ms(dialect).scalar_subquery().label("now_ms")
     columns = sa.select(tables, namespace.label("namespace"), now)
     return columns.where(tables.c.table_id == sa.bindparam("table_id")).with_for_update(of=tables)
+
+
+_LOCK = Prepared(_lock_statement)
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:
@@ -129,20 +130,20 @@ def gone_meanwhile(table: str) -> TableNotFoundError:
 
 
 def lock_tables(
-    connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
+    connection: sa.Connection, transaction: Transaction
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """Return the locked row of a transaction's table, and of an exchange its source's; in the order of their numbers.
 
     Raises:
         TableNotFoundError: One of them is gone.
     """
-    asked = plan.asked
+    asked, table_id = transaction.plan.asked, transaction.table_id or 0
     if not isinstance(asked, ExchangePartitions):
-        return lock_table(connection, row["table_id"], row["table_name"]), None
-    if asked.source_id < row["table_id"]:
+        return lock_table(connection, table_id, transaction.table), None
+    if asked.source_id < table_id:
         source = lock_table(connection, asked.source_id, asked.source)
-        return lock_table(connection, row["table_id"], row["table_name"]), source
-    locked = lock_table(connection, row["table_id"], row["table_name"])
+        return lock_table(connection, table_id, transaction.table), source
+    locked = lock_table(connection, table_id, transaction.table)
     return locked, lock_table(connection, asked.source_id, asked.source)
 
 

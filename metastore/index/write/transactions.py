@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -23,6 +23,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
@@ -49,7 +50,7 @@ _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
 _MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
-_INSERT = sa.insert(transactions)
+_INSERT = Prepared(sa.insert(transactions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
         if now is None:
             now = connection.execute(database_now_ms(database.dialect)).scalar_one()
         begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
-        connection.execute(_INSERT, {**_to_row(begun), "replaces": replaces})
+        _INSERT.run(connection, {**_to_row(begun), "replaces": replaces})
         return begun
 
     # Hardly anybody asks again: the database says of those who do that the id is taken.
@@ -133,24 +134,25 @@ def _same(known: Transaction, asked: Transaction) -> Transaction:
 def _check_location(connection: sa.Connection, transaction: Transaction) -> int | None:
     """Return the database's time if the table lies where it did; None if it is gone, which the reservation finds."""
     # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
-    statement = _location_statement(connection.dialect.name)
-    row = connection.execute(statement, {"table_id": transaction.table_id}).one_or_none()
+    row = _LOCATION.row(connection, {"table_id": transaction.table_id})
     if row is None:
         return None
-    if row.location != transaction.plan.location:
+    if row["location"] != transaction.plan.location:
         raise ConflictError(
             f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
-            f"{row.location}. Nothing was written; run the statement again.",
+            f"{row['location']}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
-    return int(row.now_ms)
+    return int(row["now_ms"])
 
 
-@cache
 def _location_statement(dialect: str) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery().label("now_ms")
     columns = sa.select(tables.c.location, now).where(tables.c.table_id == sa.bindparam("table_id"))
     return columns.with_for_update(read=True, of=tables)
+
+
+_LOCATION = Prepared(_location_statement)
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
@@ -216,7 +218,12 @@ def load(database: Database, transaction_id: str) -> Transaction:
         TransactionNotFoundError: There is none, or vacuum has forgotten it.
     """
     with database.reading() as connection:
-        return with_locations(connection, from_row(load_row(connection, transaction_id)))
+        return load_within(connection, transaction_id)
+
+
+def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
+    """Return the same as ``load``, within a transaction."""
+    return with_locations(connection, from_row(load_row(connection, transaction_id)))
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
@@ -329,12 +336,9 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
 
 
 def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
-    statement = _row_statement(connection.dialect.name, lock=lock)
-    row = connection.execute(statement, {"id": transaction_id}).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
 
-@cache
 def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery()
     mine = transactions.c.transaction_id == sa.bindparam("id")
@@ -342,10 +346,8 @@ def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
     return statement.with_for_update() if lock else statement
 
 
-def locked(connection: sa.Connection, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a transaction's row as it is now, and keep everybody else from moving it."""
-    # SQLite has one writer at a time, and this is it since the row was loaded.
-    return row if connection.dialect.name == "sqlite" else load_row(connection, row["transaction_id"], lock=True)
+_ROW = Prepared(partial(_row_statement, lock=False))
+_LOCKED_ROW = Prepared(partial(_row_statement, lock=True))
 
 
 def list_all(
