@@ -40,6 +40,7 @@ from catalog_ext.metastore.index.write import (
     publishing,
     repairs,
     reservations,
+    surroundings,
     transaction_files,
     transactions,
     verifications,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
+    from catalog_ext.metastore.index.write.surroundings import Surroundings
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery, PublishedPartition
@@ -530,6 +532,21 @@ class Index:
     def begin_transaction(self, transaction: Transaction, replaced: int | None = None) -> Transaction:
         """Write the row of a new transaction and return it, or the one that has its id (``transactions.begin``)."""
         return transactions.begin(self._database, transaction, replaced)
+
+    def begin_among_living(self, transaction: Transaction) -> Transaction | None:
+        """Return the same for one that makes no table; None, and do nothing, where somebody's lease is over."""
+        try:
+            return transactions.begin(self._database, transaction, looks=True)
+        except transactions.DeadWritersError:
+            return None
+
+    def load_transaction_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
+        """Return the transaction of this id and its table as it is now, by one query; None where there is no table."""
+        return transactions.load_with_table(self._database, transaction_id)
+
+    def surroundings(self, table: Table, names: Sequence[str]) -> Surroundings:
+        """Return which of the names are partitions of the table at its version, and what a write may meet there."""
+        return surroundings.surroundings(self._database, table, names)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""

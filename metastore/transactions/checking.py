@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.write.surroundings import Surroundings
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.store import Storage
@@ -86,6 +87,7 @@ class Checker:
         transaction: Transaction,
         asked: AskedWrite,
         brought: Sequence[StagedFile] | None = None,
+        table: Table | None = None,
         *,
         static_partition: str | None,
         watermark_ms: int | None,
@@ -97,6 +99,7 @@ class Checker:
             transaction: Open.
             asked: What it is for.
             brought: Its files, all of them; None where they are recorded.
+            table: Its table, loaded right before; None where there is none, or it is to be loaded.
             static_partition: The fully static partition that is to be there also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the query has ended by itself.
@@ -128,7 +131,7 @@ class Checker:
             self._refuse_others(transaction, plan, asked, names)
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
-        new = _NewPartitions(self._index, transaction.table_id or 0)
+        new = _NewPartitions(self._index, transaction.table_id or 0, table)
         if isinstance(asked, Append):
             found = self._found(new, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
@@ -244,7 +247,7 @@ class Checker:
         directories = {name: locations.directory(name) for name in new.among(names)}
         if not directories:
             return {}
-        found = self._new_files.found(new.table.table_id, directories, existing=False)
+        found = self._new_files.found(new.table.table_id, directories, existing=False, around=new.around)
         return {name: files for name, files in found.items() if files}
 
     def _with_left(
@@ -258,7 +261,7 @@ class Checker:
         if not names or not new.table.definition.partition_columns:
             return unknown
         directories = {name: locations.directory(name) for name in new.among(names)}
-        left = self._new_files.left(new.table, directories) if directories else {}
+        left = self._new_files.left(new.table, directories) if directories and new.around.relocated else {}
         merged = dict(unknown)
         for name, removals in left.items():
             there = merged.get(name, ())
@@ -358,10 +361,12 @@ class _NewPartitions:
     A partition that comes later, or is relocated, is a conflict of the reservation.
     """
 
-    def __init__(self, index: Index, table_id: int) -> None:
+    def __init__(self, index: Index, table_id: int, table: Table | None) -> None:
         self._index = index
         self._table_id = table_id
+        self._table = table
         self._known: dict[str, bool] = {}
+        self._around: Surroundings | None = None
 
     @cached_property
     def table(self) -> Table:
@@ -370,14 +375,20 @@ class _NewPartitions:
         Raises:
             TableNotFoundError: It is gone.
         """
-        return self._index.load_table_by_id(self._table_id)
+        return self._table or self._index.load_table_by_id(self._table_id)
+
+    @property
+    def around(self) -> Surroundings:
+        """What else is there, as it was when partitions were last asked for."""
+        assert self._around is not None, "partitions are asked for first"
+        return self._around
 
     def among(self, names: Collection[str]) -> list[str]:
         """Return those of the names that the table has no partition of."""
         unasked = sorted(name for name in names if name not in self._known)
         if unasked:
-            there = self._index.partition_exists(self.table, unasked)
-            self._known.update((name, name in there) for name in unasked)
+            self._around = self._index.surroundings(self.table, unasked)
+            self._known.update((name, name in self._around.partitions) for name in unasked)
         return [name for name in names if not self._known[name]]
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.checking import Checker
     from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 
@@ -93,17 +94,19 @@ class Owner:
             self._index.record_files(transaction.transaction_id, files, staged)
         fault_point("stage.after")
 
-    def load(self, transaction_id: str) -> Transaction:
-        """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
+    def load(self, transaction_id: str) -> tuple[Transaction, Table | None]:
+        """Return the transaction, which may be reserved or committed already, and its table, if it is there.
+
+        An index that is away is waited for.
 
         Raises:
             CommitStateUnknownError: It stays away.
             TransactionNotFoundError: There is no such transaction.
         """
 
-        def loaded(_: int) -> Transaction:
+        def loaded(_: int) -> tuple[Transaction, Table | None]:
             fault_point("commit.called")
-            return self._index.load_transaction(transaction_id)
+            return self._index.load_transaction_with_table(transaction_id)
 
         return self._attempts.until_answered(transaction_id, None, loaded)
 
@@ -111,6 +114,7 @@ class Owner:
         self,
         transaction: Transaction,
         files: Sequence[StagedFile],
+        table: Table | None = None,
         *,
         staged: int | None,
         static_partition: str | None,
@@ -124,8 +128,12 @@ class Owner:
             CatalogExtError: The write failed and is undone.
         """
 
+        just_loaded = [table]
+
         def checked() -> WritePlan:
             fault_point("check.before")
+            # Another attempt looks at the table as it is then.
+            known = just_loaded.pop() if just_loaded else None
             asked = transaction.plan.asked
             if isinstance(asked, COMMANDS):
                 plan = self._commands.check(transaction, asked)
@@ -134,6 +142,7 @@ class Owner:
                     transaction,
                     asked,
                     brought,
+                    known,
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,

@@ -24,6 +24,7 @@ from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
 
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
@@ -62,7 +64,13 @@ class ApplicationVersion:
     transaction_id: str
 
 
-def begin(database: Database, transaction: Transaction, replaced: int | None = None) -> Transaction:
+class DeadWritersError(Exception):
+    """Somebody's lease is over: what was to begin is to wait until that is recovered."""
+
+
+def begin(
+    database: Database, transaction: Transaction, replaced: int | None = None, *, looks: bool = False
+) -> Transaction:
     """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
     It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is returned:
@@ -73,8 +81,10 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
         transaction: The transaction; its times are not looked at.
         replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is of;
             None where it found none.
+        looks: Whether it is to begin only if nobody's lease is over; not for one that makes a table.
 
     Raises:
+        DeadWritersError: Somebody's is. Nothing was done.
         InvalidInputError: The one of its id writes another table.
         ConflictError: The table's location has changed since it was loaded, or another table has its name.
     """
@@ -87,7 +97,7 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
             if replaces != replaced and not isinstance(transaction.plan.asked, Create):
                 raise replaced_meanwhile(transaction.table)
         else:
-            now = _check_location(connection, transaction)
+            now = _check_location(connection, transaction, looks=looks)
         if now is None:
             now = connection.execute(database_now_ms(database.dialect)).scalar_one()
         begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
@@ -131,12 +141,14 @@ def _same(known: Transaction, asked: Transaction) -> Transaction:
     return known
 
 
-def _check_location(connection: sa.Connection, transaction: Transaction) -> int | None:
+def _check_location(connection: sa.Connection, transaction: Transaction, *, looks: bool) -> int | None:
     """Return the database's time if the table lies where it did; None if it is gone, which the reservation finds."""
     # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
-    row = _LOCATION.row(connection, {"table_id": transaction.table_id})
+    row = (_LOCATION_AND_DEAD if looks else _LOCATION).row(connection, {"table_id": transaction.table_id})
     if row is None:
         return None
+    if looks and row["dead"]:
+        raise DeadWritersError
     if row["location"] != transaction.plan.location:
         raise ConflictError(
             f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
@@ -146,13 +158,18 @@ def _check_location(connection: sa.Connection, transaction: Transaction) -> int 
     return int(row["now_ms"])
 
 
-def _location_statement(dialect: str) -> sa.Select[Any]:
-    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
-    columns = sa.select(tables.c.location, now).where(tables.c.table_id == sa.bindparam("table_id"))
+def _location_statement(dialect: str, *, looks: bool) -> sa.Select[Any]:
+    now = database_now_ms(dialect).scalar_subquery()
+    columns = sa.select(tables.c.location, now.label("now_ms")).where(tables.c.table_id == sa.bindparam("table_id"))
+    if looks:
+        t = transactions.c
+        over = sa.select(t.transaction_id).where(t.state.in_([str(s) for s in IN_FLIGHT]), t.expires_at_ms < now)
+        columns = columns.add_columns(over.limit(1).scalar_subquery().label("dead"))
     return columns.with_for_update(read=True, of=tables)
 
 
-_LOCATION = Prepared(_location_statement)
+_LOCATION = Prepared(partial(_location_statement, looks=False))
+_LOCATION_AND_DEAD = Prepared(partial(_location_statement, looks=True))
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
@@ -224,6 +241,20 @@ def load(database: Database, transaction_id: str) -> Transaction:
 def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
     """Return the same as ``load``, within a transaction."""
     return with_locations(connection, from_row(load_row(connection, transaction_id)))
+
+
+def load_with_table(database: Database, transaction_id: str) -> tuple[Transaction, Table | None]:
+    """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
+
+    Raises:
+        TransactionNotFoundError: There is none, or vacuum has forgotten it.
+    """
+    with database.reading() as connection:
+        found = _WITH_TABLE.row(connection, {"id": transaction_id})
+        row = _usable(found, transaction_id)
+        table = {name.removeprefix(_OF_TABLE): row[name] for name in row if name.startswith(_OF_TABLE)}
+        transaction = with_locations(connection, from_row(row))
+    return transaction, None if table["table_id"] is None else table_from_row(table)
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
@@ -325,7 +356,10 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
         TransactionNotFoundError: There is none.
         IndexNotAtHeadError: The index has been migrated since this process has opened it.
     """
-    row = _find_row(connection, transaction_id, lock=lock)
+    return _usable(_find_row(connection, transaction_id, lock=lock), transaction_id)
+
+
+def _usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, Any]:
     if row is None:
         raise TransactionNotFoundError(
             f"The index has no transaction {transaction_id[:64]!r}: it never was, or vacuum has removed it.",
@@ -346,8 +380,19 @@ def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
     return statement.with_for_update() if lock else statement
 
 
+def _with_table(dialect: str) -> sa.Select[Any]:
+    row = _row_statement(dialect, lock=False)
+    of_table = [column.label(f"{_OF_TABLE}{column.name}") for column in tables.c]
+    of_table.append(namespaces.c.name.label(f"{_OF_TABLE}namespace"))
+    joined = transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id)
+    joined = joined.outerjoin(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+    return row.add_columns(*of_table).select_from(joined)
+
+
+_OF_TABLE = "of_table_"
 _ROW = Prepared(partial(_row_statement, lock=False))
 _LOCKED_ROW = Prepared(partial(_row_statement, lock=True))
+_WITH_TABLE = Prepared(_with_table)
 
 
 def list_all(
@@ -529,14 +574,21 @@ def _moving() -> sa.CompoundSelect[Any]:
 _MOVING = _moving()
 
 
+def moving_exists() -> sa.ColumnElement[bool]:
+    """Return the condition that ``moving_commands`` finds some that are not committed."""
+    not_committed = {"in_flight": [State.RESERVED, State.ABORTING], "ended": [State.ABORTED]}
+    found = _moving().params({name: [str(state) for state in states] for name, states in not_committed.items()})
+    return sa.exists(sa.select(found.subquery().c.transaction_id))
+
+
 def relocations(database: Database, table_id: int) -> set[int]:
     """Return the versions that relocating overwrites have made."""
     with database.reading() as connection:
-        return set(connection.execute(_RELOCATIONS, {"table_id": table_id}).scalars())
+        return set(connection.execute(relocated(sa.literal(table_id))).scalars())
 
 
-_RELOCATIONS = sa.select(transactions.c.version).where(
-    transactions.c.table_id == sa.bindparam("table_id"),
-    transactions.c.version.is_not(None),
-    transactions.c.plan.like('%"relocate":true%'),
-)
+def relocated(table_id: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """Return the query of the versions of ``relocations``."""
+    t = transactions.c
+    mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
+    return sa.select(t.version).where(*mine)
