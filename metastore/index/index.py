@@ -40,7 +40,6 @@ from catalog_ext.metastore.index.write import (
     publishing,
     repairs,
     reservations,
-    surroundings,
     transaction_files,
     transactions,
     verifications,
@@ -64,8 +63,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
-    from catalog_ext.metastore.index.write.surroundings import Surroundings
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion, AtWork
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery, PublishedPartition
     from catalog_ext.metastore.model.changes import Summary
@@ -544,9 +542,9 @@ class Index:
         """Return the transaction of this id and its table as it is now, by one query; None where there is no table."""
         return transactions.load_with_table(self._database, transaction_id)
 
-    def surroundings(self, table: Table, names: Sequence[str]) -> Surroundings:
-        """Return which of the names are partitions of the table at its version, and what a write may meet there."""
-        return surroundings.surroundings(self._database, table, names)
+    def at_work(self, table_id: int) -> AtWork:
+        """Return whether others may be deleting or moving files that a listing of the table finds, by one query."""
+        return transactions.at_work(self._database, table_id)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""

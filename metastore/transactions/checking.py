@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.index.write.surroundings import Surroundings
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.store import Storage
@@ -132,14 +131,17 @@ class Checker:
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
         new = _NewPartitions(self._index, transaction.table_id or 0, table)
+        nothing_there = False
         if isinstance(asked, Append):
-            found = self._found(new, staging, visible)
+            found, nothing_there = self._found(new, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = {*names, *(() if static_partition is None else (static_partition,))}
             unknown = self._unknown(transaction, plan, asked, replaced)
         if not plan.relocate and plan.definition is None:
             comes = visible if static_partition is None else visible | {static_partition}
-            unknown = self._with_left(new, staging, comes, unknown)
+            # What lies in no directory need not be looked for in the history, which is long.
+            if not (nothing_there and comes == visible):
+                unknown = self._with_left(new, staging, comes, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._has_policies(transaction) else ()
         checked = CheckedWrite(
             asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown
@@ -240,15 +242,19 @@ class Checker:
 
     def _found(
         self, new: _NewPartitions, locations: StagingLocations, names: Collection[str]
-    ) -> Mapping[str, tuple[DataFile, ...]]:
-        """Visible files in the directories of partitions that an append to an external table creates."""
+    ) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:
+        """Visible files in the directories of partitions that an append to an external table creates.
+
+        Returns:
+            The files, and whether all directories of new partitions were looked at, and none has a visible file.
+        """
         if not names or new.table.definition.table_type is not TableType.EXTERNAL:
-            return {}
+            return {}, False
         directories = {name: locations.directory(name) for name in new.among(names)}
         if not directories:
-            return {}
-        found = self._new_files.found(new.table.table_id, directories, existing=False, around=new.around)
-        return {name: files for name, files in found.items() if files}
+            return {}, True
+        found = self._new_files.found(new.table.table_id, directories, existing=False)
+        return {name: files for name, files in found.items() if files}, not found
 
     def _with_left(
         self,
@@ -261,7 +267,7 @@ class Checker:
         if not names or not new.table.definition.partition_columns:
             return unknown
         directories = {name: locations.directory(name) for name in new.among(names)}
-        left = self._new_files.left(new.table, directories) if directories and new.around.relocated else {}
+        left = self._new_files.left(new.table, directories) if directories else {}
         merged = dict(unknown)
         for name, removals in left.items():
             there = merged.get(name, ())
@@ -366,7 +372,6 @@ class _NewPartitions:
         self._table_id = table_id
         self._table = table
         self._known: dict[str, bool] = {}
-        self._around: Surroundings | None = None
 
     @cached_property
     def table(self) -> Table:
@@ -377,18 +382,12 @@ class _NewPartitions:
         """
         return self._table or self._index.load_table_by_id(self._table_id)
 
-    @property
-    def around(self) -> Surroundings:
-        """What else is there, as it was when partitions were last asked for."""
-        assert self._around is not None, "partitions are asked for first"
-        return self._around
-
     def among(self, names: Collection[str]) -> list[str]:
         """Return those of the names that the table has no partition of."""
         unasked = sorted(name for name in names if name not in self._known)
         if unasked:
-            self._around = self._index.surroundings(self.table, unasked)
-            self._known.update((name, name in self._around.partitions) for name in unasked)
+            there = self._index.partition_exists(self.table, unasked)
+            self._known.update((name, name in there) for name in unasked)
         return [name for name in names if not self._known[name]]
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.index.write.surroundings import Surroundings
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
@@ -58,7 +57,6 @@ class NewFiles:
         *,
         existing: bool = True,
         by_hand: Collection[str] = (),
-        around: Surroundings | None = None,
     ) -> dict[str, tuple[DataFile, ...]]:
         """Return the visible files that are to be registered in each directory.
 
@@ -70,15 +68,15 @@ class NewFiles:
             directories: By partition.
             existing: Whether partitions that the index has by now are among the answer.
             by_hand: The partitions whose directories somebody has named: what a relocation has left there is theirs.
-            around: What is in flight, where that was asked for right before: what is not is not asked for again.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
             StorageError: A directory cannot be listed.
         """
         # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
-        pending = {} if around and not around.cleans else self._pending_removals(table_id)
-        moves = Moves(self._index, table_id, exist=around is None or around.moves)
+        at_work = self._index.at_work(table_id)
+        pending = self._pending_removals(table_id) if at_work.cleans else {}
+        moves = Moves(self._index, table_id, exist=at_work.moves)
         found = self.visible(directories)
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}

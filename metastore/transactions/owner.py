@@ -44,7 +44,7 @@ class Decided:
 
     Attributes:
         transaction: The transaction: reserved, or further where an earlier call has come as far.
-        staged: All its files, where this call has just reserved it and brought them; none of them waits. None otherwise.
+        staged: All its files, none of which waits, where this call has brought them and reserved it; None otherwise.
     """
 
     transaction: Transaction
@@ -127,7 +127,6 @@ class Owner:
             CommitStateUnknownError: The index stays away, and nobody can tell whether it is reserved.
             CatalogExtError: The write failed and is undone.
         """
-
         just_loaded = [table]
 
         def checked() -> WritePlan:
@@ -216,7 +215,6 @@ class Owner:
             CommitStateUnknownError: It may be committed, or not.
             CatalogExtError: It was undone.
         """
-
         transaction = decided.transaction
 
         def committed(attempt: int) -> Transaction:

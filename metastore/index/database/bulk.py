@@ -17,6 +17,11 @@ _COPY_FROM = 50
 _MANY = 1000
 
 
+def is_few(rows: Sequence[object]) -> bool:
+    """Return whether so many rows go by a statement, which may be sent together with others."""
+    return len(rows) < _COPY_FROM
+
+
 def insert_rows(
     connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:

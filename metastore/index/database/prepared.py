@@ -1,18 +1,19 @@
 """Statements of SQLAlchemy Core that are compiled once and then sent by the driver, as they stand.
 
-What SQLAlchemy does for each execution (its cache's key, contexts, result objects) takes many times what SQLite takes for a
-short statement. A write sends two dozen of them, most while it holds a lock; those come through here, nothing else.
+What SQLAlchemy does for each execution (its cache's key, contexts, result objects) takes many times what SQLite takes
+for a short statement. A write sends two dozen of them, most while it holds a lock: those come through here.
 """
 
 from __future__ import annotations
 
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     Parameters = Mapping[str, Any]
     Row = Mapping[str, Any]
@@ -38,8 +39,7 @@ class Prepared:
         Raises:
             DBAPIError: The database refused the statement, or is gone.
         """
-        shape = self._shape(connection, parameters)
-        return shape.named(_fetched(connection, shape.text, shape.bound(parameters)))
+        return self.asked(connection, parameters)()
 
     def row(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Row | None:
         """Return the only row of a query that finds one at most; None where it finds none."""
@@ -47,14 +47,29 @@ class Prepared:
         assert len(found) <= 1, "what is asked for is one row"
         return found[0] if found else None
 
-    def run(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> int:
-        """Return how many rows a statement has changed.
+    def asked(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Callable[[], list[Row]]:
+        """Send a query; what is returned gives its rows, after the block of ``together`` that this is in, if in one.
 
         Raises:
-            DBAPIError: As ``rows``.
+            DBAPIError: As ``rows``; in a block it may be raised at its end.
         """
         shape = self._shape(connection, parameters)
-        return send(connection, shape.text, shape.bound(parameters))
+        cursor = _sent(connection, shape.text, shape.bound(parameters))
+
+        def answer() -> list[Row]:
+            with _Translated(connection, shape.text), closing(cursor):
+                return shape.named(cursor.fetchall())
+
+        return answer
+
+    def run(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> None:
+        """Send a statement that changes rows.
+
+        Raises:
+            DBAPIError: As ``asked``.
+        """
+        shape = self._shape(connection, parameters)
+        send(connection, shape.text, shape.bound(parameters))
 
     def _shape(self, connection: sa.Connection, parameters: Parameters) -> _Shape:
         lengths = tuple(len(value) for value in parameters.values() if isinstance(value, list))
@@ -128,46 +143,68 @@ def _shape_of(statement: Any, dialect: sa.Dialect, parameters: Parameters) -> _S
     )
 
 
-def send(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> int:  # noqa: ANN401 -- as above
-    """Return how many rows a statement in the driver's style has changed; ``many`` sends it for each of the values.
+@contextmanager
+def together(connection: sa.Connection) -> Iterator[None]:
+    """Wait for the answers to what is sent in the block only at its end, where the database's protocol can do that.
+
+    PostgreSQL's can: whoever holds a lock then waits for the server, and it for the client, once. The statements are
+    done in their order, and none after one that was refused. Only what this module sends may be sent in the block.
+
+    Raises:
+        DBAPIError: One of the statements was refused, or the database is gone.
+    """
+    driver: Any = connection.connection.dbapi_connection
+    module: Any = connection.dialect.dbapi
+    if connection.dialect.name != "postgresql" or not module.Pipeline.is_supported():
+        yield
+        return
+    with _Translated(connection, "statements sent together"), driver.pipeline():
+        yield
+
+
+def send(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> None:  # noqa: ANN401 -- as above
+    """Send a statement in the driver's style that changes rows; with ``many``, once for each of the values.
 
     Raises:
         DBAPIError: The database refused it, or is gone.
     """
-    changed: int = _driven(connection, text, values, lambda cursor: cursor.rowcount, many=many)
-    return changed
+    cursor = _sent(connection, text, values, many=many)
+    if connection.dialect.name != "postgresql":
+        # Of PostgreSQL's, which are the client's alone, the answer may be to come.
+        cursor.close()
 
 
-def _fetched(connection: sa.Connection, text: str, values: Any) -> Sequence[Sequence[Any]]:  # noqa: ANN401 -- as above
-    rows: Sequence[Sequence[Any]] = _driven(connection, text, values, lambda cursor: cursor.fetchall())
-    return rows
-
-
-def _driven(
-    connection: sa.Connection,
-    text: str,
-    values: Any,  # noqa: ANN401 -- as above
-    result: Callable[[Any], Any],
-    *,
-    many: bool = False,
-) -> Any:  # noqa: ANN401 -- what ``result`` gives
+def _sent(connection: sa.Connection, text: str, values: Any, *, many: bool = False) -> Any:  # noqa: ANN401 -- its cursor
     if not connection.in_transaction():
         connection.begin()
     cursor: Any = connection.connection.cursor()
-    try:
+    with _Translated(connection, text):
         for listener in connection.dispatch.before_cursor_execute:
             listener(connection, cursor, text, values, None, many)
         (cursor.executemany if many else cursor.execute)(text, values)
-        return result(cursor)
-    except connection.dialect.loaded_dbapi.Error as error:
-        raise as_sqlalchemy(connection, text, error) from error
-    except BaseException as error:
+    return cursor
+
+
+class _Translated:
+    """A context whose driver's errors are raised as SQLAlchemy's; it costs less than a generator would."""
+
+    __slots__ = ("_connection", "_text")
+
+    def __init__(self, connection: sa.Connection, text: str) -> None:
+        self._connection = connection
+        self._text = text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None:
+            return
+        if isinstance(error, self._connection.dialect.loaded_dbapi.Error):
+            raise as_sqlalchemy(self._connection, self._text, error) from error
         if not isinstance(error, Exception):
             # Broken off by somebody: what the connection is still to say is not known.
-            connection.invalidate()
-        raise
-    finally:
-        cursor.close()
+            self._connection.invalidate()
 
 
 def as_sqlalchemy(connection: sa.Connection, text: str, error: Any) -> Exception:  # noqa: ANN401 -- its driver's

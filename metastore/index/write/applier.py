@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.keys import KeyRows
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
@@ -146,6 +146,32 @@ class Rewrite:
     moved: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NamedPartitions:
+    """The living partitions of some names, which a commit asks for while it takes its locks.
+
+    Attributes:
+        hashes: Of the names.
+        rows: By name.
+    """
+
+    hashes: Mapping[str, str]
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> NamedPartitions:
+        """Return those of the names, of which nothing is known yet."""
+        return cls({name: name_hash(name) for name in names})
+
+    def query(self, table_id: int) -> tuple[Prepared, Mapping[str, Any]]:
+        """Return the query of the rows."""
+        return _ALIVE_NAMED, {"table_id": table_id, "hashes": list(self.hashes.values())}
+
+    def found(self, rows: Sequence[Mapping[str, Any]]) -> NamedPartitions:
+        """Return the same, with the answer."""
+        return NamedPartitions(self.hashes, {row["name"]: row for row in rows})
+
+
 @dataclass(slots=True)
 class Applier:
     """Applies the changes of one commit.
@@ -156,6 +182,7 @@ class Applier:
         version: The version that the commit makes.
         row: The table's row.
         now: The time of the database, in milliseconds since the epoch.
+        named: What ``alive`` is asked for, where that is known.
     """
 
     connection: sa.Connection
@@ -163,6 +190,7 @@ class Applier:
     version: int
     row: Mapping[str, Any]
     now: int
+    named: NamedPartitions | None = None
     sums: _Sums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
@@ -186,6 +214,12 @@ class Applier:
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
         self._next_partition = self.row["next_partition_number"]
         self._next_file = self.row["next_file_id"]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether ``flush`` and ``record`` send a few statements, and ask nothing, where nothing is delivered."""
+        few = all(map(is_few, (self._partition_rows, self._file_rows, self._statistics_rows)))
+        return few and self.sums.parts.are_few and not self.published.dropped
 
     def flush(self) -> None:
         """Write the rows that were gathered, and the table's own."""
@@ -224,12 +258,15 @@ class Applier:
 
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the rows of the living partitions of these names."""
+        if self.named is not None and self.named.hashes.keys() == set(names):
+            self._hashes.update(self.named.hashes)
+            return dict(self.named.rows)
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in batched(names, _AT_ONCE):
-            hashes = [name_hash(n) for n in chunk]
-            rows = _ALIVE_NAMED.rows(self.connection, {"table_id": self.table.table_id, "hashes": hashes})
-            self._hashes.update(zip(chunk, hashes, strict=True))
-            found.update((row["name"], row) for row in rows)
+            some = NamedPartitions.of(chunk)
+            self._hashes.update(some.hashes)
+            query, asked = some.query(self.table.table_id)
+            found |= some.found(query.rows(self.connection, asked)).rows
         return found
 
     def _hash(self, name: str) -> str:

@@ -5,6 +5,7 @@ The changes are computed from what is alive now in the claimed partitions, under
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit.plan import (
+    Append,
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
@@ -25,7 +27,7 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
-from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -41,7 +43,7 @@ from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.applier import COUNTS, Applier
+from catalog_ext.metastore.index.write.applier import COUNTS, Applier, NamedPartitions
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables
@@ -143,17 +145,15 @@ class _Committing:
         self._staged = staged
         self._row: Row = {}
         self._now = 0
+        self._named: NamedPartitions | None = None
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
 
-    def run(self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool) -> Transaction:
+    def run(
+        self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool
+    ) -> Transaction:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
-        locked, source = ({}, None) if creation else lock_tables(self._connection, self._transaction)
-        namespace_id = (
-            lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
-            if creation
-            else 0
-        )
+        namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
         for removal in left:
@@ -163,15 +163,16 @@ class _Committing:
             locked = self._create_table(creation, namespace_id, deliver=told)
         locked = {**locked, "version": locked["version"] + 1}
         table = table_from_row(locked)
-        applier = Applier(self._connection, table, table.version, locked, now=self._now)
+        applier = Applier(self._connection, table, table.version, locked, now=self._now, named=self._named)
         outcome = self._apply(applier, source)
-        if creation or self._changes_something(applier):
-            applier.flush()
-            outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
-        else:
-            outcome = replace(outcome, version=table.version - 1)
         state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
-        self._end(outcome, None if creation else table, state)
+        with together(self._connection) if not told and self._is_plain(applier) else nullcontext():
+            if creation or self._changes_something(applier):
+                applier.flush()
+                outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
+            else:
+                outcome = replace(outcome, version=table.version - 1)
+            self._end(outcome, None if creation else table, state)
         return replace(
             self._transaction, state=state, table_id=outcome.table_id, version=outcome.version,
             outcome=outcome, ended_at_ms=self._now,
@@ -181,8 +182,31 @@ class _Committing:
         """Return the definition that the table has, or is to get."""
         return self._plan.definition or table_from_row(locked).definition
 
-    def _is_committed(self) -> bool:
+    def _lock(self) -> tuple[int, Row, Row | None]:
+        """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
+        if isinstance(self._plan.asked, Append) and self._staged is not None:
+            named = NamedPartitions.of({file.partition for file in self._staged})
+            table_id = self._transaction.table_id or 0
+            locked, self._row, (alive,) = rows.lock_with_table(
+                self._connection, self._transaction, named.query(table_id)
+            )
+            self._named = named.found(alive)
+            return 0, locked, None
+        if self._plan.definition is not None:
+            namespace_id = lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
+            self._row = rows.load_row(self._connection, self._id, lock=True)
+            return namespace_id, {}, None
+        locked, source = lock_tables(self._connection, self._transaction)
         self._row = rows.load_row(self._connection, self._id, lock=True)
+        return 0, locked, source
+
+    def _is_plain(self, applier: Applier) -> bool:
+        """Return whether what is left to be done is a few statements that need no answer."""
+        checks_claims = applier.version % _CLAIMS_CHECKED_EVERY == 0
+        asks = self._row["app_id"] is not None or self._plan.asks_locations or checks_claims
+        return isinstance(self._plan.asked, Append) and self._removals.are_none and not asks and applier.is_small
+
+    def _is_committed(self) -> bool:
         self._now = self._row["now_ms"]
         if self._row["state"] in (State.COMMITTED, State.FINISHED):
             return True

@@ -105,7 +105,7 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     Raises:
         TableNotFoundError: It is gone.
     """
-    row = _LOCK.row(connection, {"table_id": table_id})
+    row = LOCK.row(connection, {"table_id": table_id})
     if row is None:
         raise gone_meanwhile(shown)
     return row
@@ -118,7 +118,8 @@ def _lock_statement(dialect: str) -> sa.Select[Any]:
     return columns.where(tables.c.table_id == sa.bindparam("table_id")).with_for_update(of=tables)
 
 
-_LOCK = Prepared(_lock_statement)
+LOCK = Prepared(_lock_statement)
+"""The query of ``lock_table``."""
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:

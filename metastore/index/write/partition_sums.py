@@ -24,6 +24,7 @@ _COLUMNS = (
 )  # fmt: skip
 _COUNTED = _COLUMNS[4:]
 _GROUPS_AT_ONCE = 2000
+_FEW = 40
 
 _Group = tuple[int, str, int]
 """Depth, first key and version."""
@@ -55,6 +56,11 @@ class PartitionSums:
         change[2] += sign * n_bytes
         change[3] += sign * (n_rows or 0)
         change[4] += sign * (n_rows is None)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether ``write`` sends one statement at the most."""
+        return len(self._changes) < _FEW
 
     def write(self, connection: sa.Connection, table_id: int, version: int) -> None:
         """Add the rows of a version, in the transaction that makes it."""

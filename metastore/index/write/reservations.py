@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,8 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -44,7 +45,7 @@ from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
-from catalog_ext.metastore.index.write.transaction_files import add_files, check_remembered, staged_within
+from catalog_ext.metastore.index.write.transaction_files import ANY_STAGED, add_files, check_remembered, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -158,18 +159,37 @@ class _Reservation:
         self._known = known
         self._plan = plan
         self._row: Mapping[str, Any] = {}
+        self._none_staged = False
+        self._nobodys: list[int] | None = None
+        self._none_recorded = False
 
     def run(self) -> Transaction | ApplicationVersion:
         if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
             return self._reserve_name(self._plan.asked)
-        locked = lock_tables(self._connection, self._known)[0]
+        locked = self._lock()
         if self._is_reserved():
             return rows.with_locations(self._connection, rows.from_row(self._row))
         return self._application() or self._reserve_partitions(locked)
 
+    def _lock(self) -> Mapping[str, Any]:
+        """Return the locked row of the table; the transaction's, and what is asked with it, is kept."""
+        if isinstance(self._plan.asked, ExchangePartitions):
+            locked = lock_tables(self._connection, self._known)[0]
+            self._row = rows.load_row(self._connection, self._id, lock=True)
+            return locked
+        more: list[tuple[Prepared, Mapping[str, Any]]] = [
+            (_NOBODYS, {"table_id": self._known.table_id, "base": self._known.base_version})
+        ]
+        if self._brought:
+            more.append((ANY_STAGED, {"id": self._id}))
+        locked, self._row, (versions, *first) = rows.lock_with_table(self._connection, self._known, *more)
+        self._nobodys = [row["version"] for row in versions]
+        # Usually those that are brought are all.
+        self._none_staged = first == [[]]
+        return locked
+
     def _is_reserved(self) -> bool:
         """Return whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
-        self._row = rows.load_row(self._connection, self._id, lock=True)
         if self._row["state"] in (State.ABORTING, State.ABORTED):
             raise rows.wrong_state(self._row, "be reserved")
         return bool(self._row["state"] != State.OPEN)
@@ -210,6 +230,7 @@ class _Reservation:
     def _reserve_name(self, asked: Creation) -> Transaction:
         identifier = TableIdentifier.parse(self._known.table)
         lock_namespace(self._connection, identifier.namespace)
+        self._row = rows.load_row(self._connection, self._id, lock=True)
         if self._is_reserved():
             return rows.with_locations(self._connection, rows.from_row(self._row))
         current = check_name(self._connection, self._row, asked)
@@ -253,12 +274,12 @@ class _Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        recorded = staged_within(self._connection, self._id)
+        recorded = () if self._none_staged else staged_within(self._connection, self._id)
         self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
         if self._staged is not None:
             check_remembered(len(staged), self._staged, shown)
         if self._brought:
-            add_files(self._connection, self._id, self._brought, none_before=not staged)
+            self._none_recorded = not staged
             self._collect(staged, ((file.partition, file.name) for file in self._brought))
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
@@ -437,8 +458,8 @@ class _Reservation:
 
     def _repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        if base >= table.version:
-            return []
+        if self._nobodys is not None and (table.table_id, base) == (self._known.table_id, self._known.base_version):
+            return self._nobodys
         found = _NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
         return [row["version"] for row in found]
 
@@ -466,12 +487,16 @@ class _Reservation:
         )
 
     def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> Transaction:
-        self._claim(claims, table_id)
         kept = self._plan
         if kept.asks_locations:
             rows.keep_locations(self._connection, self._id, kept.locations)
             kept = replace(kept, locations={})
-        _RESERVE.run(self._connection, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
+        few = self._none_recorded and is_few(claims)
+        with together(self._connection) if few else nullcontext():
+            if self._brought:
+                add_files(self._connection, self._id, self._brought, none_before=self._none_recorded)
+            self._claim(claims, table_id)
+            _RESERVE.run(self._connection, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
         return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
 
     def _claim(self, claims: Sequence[tuple[str, str]], table_id: int, exclusive: int | None = None) -> None:

@@ -175,6 +175,14 @@ def _next_document() -> sa.Select[Any]:
 _NEXT_DOCUMENT = Prepared(_next_document())
 
 
+ANY_STAGED = Prepared(
+    sa.select(transaction_files.c.number)
+    .where(transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0)
+    .limit(1)
+)
+"""The query of a document of staged files."""
+
+
 def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:
     """Yield the staged files as JSON values, within a transaction."""
     after: int | None = -1

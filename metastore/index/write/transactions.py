@@ -23,7 +23,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
-from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     applications,
@@ -37,6 +37,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.index.write.partition_rows import LOCK, gone_meanwhile
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 
@@ -144,7 +145,9 @@ def _same(known: Transaction, asked: Transaction) -> Transaction:
 def _check_location(connection: sa.Connection, transaction: Transaction, *, looks: bool) -> int | None:
     """Return the database's time if the table lies where it did; None if it is gone, which the reservation finds."""
     # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
-    row = (_LOCATION_AND_DEAD if looks else _LOCATION).row(connection, {"table_id": transaction.table_id})
+    with together(connection):
+        asked = (_LOCATION_AND_DEAD if looks else _LOCATION).asked(connection, {"table_id": transaction.table_id})
+    (row,) = asked() or (None,)
     if row is None:
         return None
     if looks and row["dead"]:
@@ -369,6 +372,28 @@ def _usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, 
     return row
 
 
+def lock_with_table(
+    connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], Mapping[str, Any], list[list[Mapping[str, Any]]]]:
+    """Return the locked row of a transaction's table, then its own, and what other queries say that are asked then.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+        TransactionNotFoundError: There is no such transaction.
+        IndexNotAtHeadError: As ``load_row``.
+    """
+    number = transaction.transaction_id
+    with together(connection):
+        table = LOCK.asked(connection, {"table_id": transaction.table_id})
+        row = _LOCKED_ROW.asked(connection, {"id": number})
+        others = [query.asked(connection, parameters) for query, parameters in more]
+    (locked,) = table() or (None,)
+    if locked is None:
+        raise gone_meanwhile(transaction.table)
+    (found,) = row() or (None,)
+    return locked, _usable(found, number), [other() for other in others]
+
+
 def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
     return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
@@ -574,21 +599,49 @@ def _moving() -> sa.CompoundSelect[Any]:
 _MOVING = _moving()
 
 
-def moving_exists() -> sa.ColumnElement[bool]:
-    """Return the condition that ``moving_commands`` finds some that are not committed."""
-    not_committed = {"in_flight": [State.RESERVED, State.ABORTING], "ended": [State.ABORTED]}
-    found = _moving().params({name: [str(state) for state in states] for name, states in not_committed.items()})
-    return sa.exists(sa.select(found.subquery().c.transaction_id))
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What hardly ever is, and makes a listing of a table's directories one of a moment.
+
+    Attributes:
+        cleans: Whether a committed write of the table may still have to delete what it has replaced.
+        moves: Whether ``moving_commands`` has one, of any table, that is not committed.
+    """
+
+    cleans: bool
+    moves: bool
+
+
+def at_work(database: Database, table_id: int) -> AtWork:
+    """Return whether others may be deleting or moving files that a listing of the table finds."""
+    with database.reading() as connection:
+        (row,) = _AT_WORK.rows(connection, {"table_id": table_id})
+    return AtWork(bool(row["cleans"]), bool(row["moves"]))
+
+
+def _at_work() -> sa.Select[Any]:
+    t, f = transactions.c, transaction_files.c
+    moves = t.plan.like(_MOVES)
+    staged = sa.select(f.transaction_id).where(f.removal == 0)
+    going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
+    # As in ``_moving``.
+    undone = sa.exists().where(moves, sa.func.coalesce(t.state, "") == str(State.ABORTED), t.transaction_id.in_(staged))
+    cleans = sa.exists().where(t.table_id == sa.bindparam("table_id"), t.state == str(State.COMMITTED))
+    columns = {"cleans": cleans, "moves": sa.or_(going, undone)}
+    return sa.select(*(sa.case((is_so, 1), else_=0).label(name) for name, is_so in columns.items()))
+
+
+_AT_WORK = Prepared(_at_work())
 
 
 def relocations(database: Database, table_id: int) -> set[int]:
     """Return the versions that relocating overwrites have made."""
     with database.reading() as connection:
-        return set(connection.execute(relocated(sa.literal(table_id))).scalars())
+        return set(connection.execute(_RELOCATIONS, {"table_id": table_id}).scalars())
 
 
-def relocated(table_id: sa.ColumnElement[int]) -> sa.Select[Any]:
-    """Return the query of the versions of ``relocations``."""
-    t = transactions.c
-    mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
-    return sa.select(t.version).where(*mine)
+_RELOCATIONS = sa.select(transactions.c.version).where(
+    transactions.c.table_id == sa.bindparam("table_id"),
+    transactions.c.version.is_not(None),
+    transactions.c.plan.like('%"relocate":true%'),
+)
