@@ -253,9 +253,18 @@ def partitions_statement(
 
 
 def _at(rows: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clauses of ``at_version``, whose numbers are parameters: ``table_id`` and ``at``."""
+    """Return the clauses of ``at_version``, whose numbers are the parameters of ``_at_values``."""
     at: sa.BindParameter[int] = sa.bindparam("at")
-    return rows.c.table_id == sa.bindparam("table_id"), rows.c.end_version > at, rows.c.begin_version <= at
+    return (
+        rows.c.table_id == sa.bindparam("table_id"),
+        rows.c.end_version > at,
+        rows.c.begin_version <= at,
+        rows.c.begin_version >= sa.bindparam("floor"),
+    )
+
+
+def _at_values(table: Table) -> dict[str, Any]:
+    return {"table_id": table.table_id, "at": table.version, "floor": table.begins_at}
 
 
 _NAMED = Prepared(
@@ -275,7 +284,7 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
     with database.reading() as connection:
         for some in batched(names, _NAMES_AT_ONCE):
             hashes = {name_hash(name): name for name in some}
-            asked = {"table_id": table.table_id, "at": table.version, "hashes": list(hashes)}
+            asked = {**_at_values(table), "hashes": list(hashes)}
             found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, asked))
     return found
 
@@ -343,7 +352,7 @@ def located_for_write(
     database: Database, table: Table, predicate: Predicate | None, limit: int | None
 ) -> LocatedPartitions:
     """Return the located partitions that satisfy a predicate, or that there are more than ``limit``, not read then."""
-    asked = {"table_id": table.table_id, "at": table.version}
+    asked = _at_values(table)
     with database.reading() as connection:
         if limit is None:
             rows = _ALL_LOCATED.rows(connection, asked)
@@ -413,6 +422,7 @@ def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool
         rows.c.table_id == table.table_id,
         rows.c.end_version > table.version,
         rows.c.begin_version <= table.version,
+        *_above_floor(rows, table),
     )
 
 
@@ -424,7 +434,13 @@ def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool]
         rows.c.partition_id < first + (1 << PARTITION_NUMBER_BITS),
         rows.c.end_version > table.version,
         rows.c.begin_version <= table.version,
+        *_above_floor(rows, table),
     )
+
+
+def _above_floor(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clause that leaves out what a DELETE or overwrite of everything has ended, until it is settled."""
+    return (rows.c.begin_version >= table.begins_at,) if table.begins_at else ()
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:

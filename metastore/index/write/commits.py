@@ -41,12 +41,12 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
-from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write import reservations, settling
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.applier import COUNTS, Applier, NamedPartitions
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
-from catalog_ext.metastore.index.write.partition_rows import lock_tables
+from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
@@ -148,6 +148,7 @@ class _Committing:
         self._named: NamedPartitions | None = None
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
+        self._ends_everything = False
 
     def run(
         self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool
@@ -170,6 +171,8 @@ class _Committing:
             if creation or self._changes_something(applier):
                 applier.flush()
                 outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
+                if self._ends_everything:
+                    settling.raise_floor(self._connection, table, self._id, self._now, delivers=told)
             else:
                 outcome = replace(outcome, version=table.version - 1)
             self._end(outcome, None if creation else table, state)
@@ -187,7 +190,7 @@ class _Committing:
         if isinstance(self._plan.asked, Append) and self._staged is not None:
             named = NamedPartitions.of({file.partition for file in self._staged})
             table_id = self._transaction.table_id or 0
-            locked, self._row, (alive,) = rows.lock_with_table(
+            locked, self._row, (alive,) = lock_with_transaction(
                 self._connection, self._transaction, named.query(table_id)
             )
             self._named = named.found(alive)
@@ -228,9 +231,11 @@ class _Committing:
     def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
-                written = RowWrite(
+                rows_of = RowWrite(
                     self._connection, self._transaction, write, applier, self._removals, self._modified, self._staged
-                ).run()
+                )
+                written = rows_of.run()
+                self._ends_everything = rows_of.ends_everything
                 return self._outcome(applier, written)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
                 command = PartitionCommand(

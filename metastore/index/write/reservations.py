@@ -44,7 +44,13 @@ from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
+from catalog_ext.metastore.index.write.partition_rows import (
+    by_values,
+    lock_table,
+    lock_tables,
+    lock_with_transaction,
+    matching,
+)
 from catalog_ext.metastore.index.write.transaction_files import ANY_STAGED, add_files, check_remembered, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -182,7 +188,7 @@ class _Reservation:
         ]
         if self._brought:
             more.append((ANY_STAGED, {"id": self._id}))
-        locked, self._row, (versions, *first) = rows.lock_with_table(self._connection, self._known, *more)
+        locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._known, *more)
         self._nobodys = [row["version"] for row in versions]
         # Usually those that are brought are all.
         self._none_staged = first == [[]]

@@ -37,7 +37,6 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
-from catalog_ext.metastore.index.write.partition_rows import LOCK, gone_meanwhile
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 
@@ -372,26 +371,18 @@ def _usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, 
     return row
 
 
-def lock_with_table(
-    connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], Mapping[str, Any], list[list[Mapping[str, Any]]]]:
-    """Return the locked row of a transaction's table, then its own, and what other queries say that are asked then.
+def ask_locked_row(connection: sa.Connection, transaction_id: str) -> Callable[[], Mapping[str, Any]]:
+    """Ask for the transaction's row as ``load_row`` with a lock; what is returned gives it, or raises what that does.
 
-    Raises:
-        TableNotFoundError: The table is gone.
-        TransactionNotFoundError: There is no such transaction.
-        IndexNotAtHeadError: As ``load_row``.
+    It may be sent with others (``together``).
     """
-    number = transaction.transaction_id
-    with together(connection):
-        table = LOCK.asked(connection, {"table_id": transaction.table_id})
-        row = _LOCKED_ROW.asked(connection, {"id": number})
-        others = [query.asked(connection, parameters) for query, parameters in more]
-    (locked,) = table() or (None,)
-    if locked is None:
-        raise gone_meanwhile(transaction.table)
-    (found,) = row() or (None,)
-    return locked, _usable(found, number), [other() for other in others]
+    asked = _LOCKED_ROW.asked(connection, {"id": transaction_id})
+
+    def answer() -> Mapping[str, Any]:
+        (row,) = asked() or (None,)
+        return _usable(row, transaction_id)
+
+    return answer
 
 
 def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:

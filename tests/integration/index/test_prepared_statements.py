@@ -1,20 +1,21 @@
-"""Statements that the driver sends as they were compiled, on each database: values, errors, and what is sent together."""
+"""Statements that the driver sends as they were compiled, on each database: values, errors, what is sent together."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import IndexDatabaseError
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.schema import index_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.database.database import Database
 
 P = index_properties.c
@@ -39,7 +40,7 @@ def values(database: Database, *names: str) -> dict[str, str]:
 def test_lists_of_any_length_and_text_come_back_as_they_went(database: Database) -> None:
     kept = {"kept é%": "a'b\\é", "kept 2 ": ""}
     for name, value in kept.items():
-        database.write(lambda connection, n=name, v=value: INSERT.run(connection, {"name": n, "value": v}))
+        database.write(partial(INSERT.run, parameters={"name": name, "value": value}))
     assert values(database, *kept) == kept
     assert values(database, "kept é%") == {"kept é%": "a'b\\é"}
     assert values(database, "kept 2") == {}, "a blank counts"
@@ -112,9 +113,6 @@ def test_an_error_of_ours_in_the_block_stays_what_it_is(database: Database) -> N
 
 
 def test_a_connection_that_the_server_has_ended_is_one_that_is_gone(postgres_url: str) -> None:
-    from catalog_ext.metastore.errors import IndexUnavailableError
-    from catalog_ext.metastore.index import Index
-
     with Index.open(postgres_url, migrate=True) as index:
         database = index._database
 

@@ -31,7 +31,7 @@ def test_an_append_to_old_and_new_partitions(tmp_path: Path) -> None:
     with table(tmp_path) as catalog:
         before = catalog.index.query_count
         insert(catalog, "k=1", "k=2", "k=3", "k=4")
-        assert catalog.index.query_count - before == 31, "38 before the transaction and the table were each read once less"
+        assert catalog.index.query_count - before == 31, "38 before each row was read once"
 
 
 def test_an_append_to_old_partitions(tmp_path: Path) -> None:
