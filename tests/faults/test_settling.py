@@ -36,7 +36,7 @@ from tests.sums import check_sums
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from catalog_ext.metastore.model.tables import Table
@@ -115,9 +115,7 @@ class History:
                 assert read(index, loaded) == state, version
                 assert read(index, replace(now, version=version)) == state, version
 
-    def _write(
-        self, table: Table, kind: WriteKind, names: list[str], after: Callable[[], STATE], **more: object
-    ) -> STATE:
+    def _write(self, table: Table, kind: WriteKind, names: list[str], after: Callable[[], STATE], **more: object) -> STATE:
         begun = self.stand.begin(kind, table, **more)
         staged = self.stand.put(begun, {name: f"{self.rng.random()}\n" for name in names})
         state = after()

@@ -39,7 +39,7 @@ _WRITE_LOCK_ASKED_EVERY_S = 0.003
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
-class ComesAfter(Exception):
+class ComesAfter(Exception):  # noqa: N818 -- no error: whoever runs the transaction sees to it
     """The work of a transaction raises this where others have to come before it: see ``Database.write``.
 
     Attributes:

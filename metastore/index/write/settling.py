@@ -135,7 +135,7 @@ def _found(connection: sa.Connection, which: sa.ColumnElement[bool]) -> _Settlem
 
 
 def _page(database: Database, left: _Settlement) -> list[Row]:
-    """Return the next rows of partitions that are to be settled, in the order of their numbers; none where none is."""
+    """Return the next rows of partitions that are to be settled, in the order of their numbers; none: there are none."""
     p, high = partitions.c, partition_ids(left.table_id)[1]
     statement = (
         sa.select(p.partition_id, p.name, p.location, p.in_metastore, p.n_files)
