@@ -151,10 +151,11 @@ def _check_location(connection: sa.Connection, transaction: Transaction, *, look
         return None
     if looks and row["dead"]:
         raise DeadWritersError
-    if row["location"] != transaction.plan.location:
+    location = row["location"]
+    if location != transaction.plan.location:
         raise ConflictError(
             f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
-            f"{row['location']}. Nothing was written; run the statement again.",
+            f"{location}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
     return int(row["now_ms"])
