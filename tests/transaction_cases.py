@@ -78,8 +78,9 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
 
 def finish(index: Index, made: Transaction, *, deliver: bool = False) -> WriteOutcome:
     """Reserves and commits what ``begin`` made."""
-    assert isinstance(index.reserve(made.transaction_id, made.plan), Transaction)
-    outcome = index.commit_transaction(made.transaction_id, deliver=deliver).outcome
+    reserved = index.reserve(made.transaction_id, made.plan, known=made)
+    assert isinstance(reserved, Transaction)
+    outcome = index.commit_transaction(made.transaction_id, deliver=deliver, known=reserved).outcome
     assert outcome is not None
     return outcome
 

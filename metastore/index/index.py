@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion, AtWork
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery, PublishedPartition
     from catalog_ext.metastore.model.changes import Summary
@@ -535,6 +535,21 @@ class Index:
         """Write the row of a new transaction and return it, or the one that has its id (``transactions.begin``)."""
         return transactions.begin(self._database, transaction, replaced)
 
+    def begin_among_living(self, transaction: Transaction) -> Transaction | None:
+        """Return the same for one that makes no table; None, and do nothing, where somebody's lease is over."""
+        try:
+            return transactions.begin(self._database, transaction, looks=True)
+        except transactions.DeadWritersError:
+            return None
+
+    def load_transaction_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
+        """Return the transaction of this id and its table as it is now, by one query; None where there is no table."""
+        return transactions.load_with_table(self._database, transaction_id)
+
+    def at_work(self, table_id: int) -> AtWork:
+        """Return whether others may be deleting or moving files that a listing of the table finds, by one query."""
+        return transactions.at_work(self._database, table_id)
+
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""
         return transactions.load(self._database, transaction_id)
@@ -616,6 +631,7 @@ class Index:
         *,
         staged: int | None = None,
         brought: Sequence[StagedFile] = (),
+        known: Transaction | None = None,
     ) -> Transaction | ApplicationVersion:
         """Decide conflicts and return the transaction, now reserved; or its batch if that is committed already.
 
@@ -626,6 +642,7 @@ class Index:
             plan: Checked.
             staged: How many files are recorded, as its writer counts them; None where nobody has counted.
             brought: Staged files that are not recorded yet, and are with the reservation.
+            known: The transaction as its caller has loaded it, so that it is read once.
 
         Raises:
             StagedFileMissingError: The index remembers another number of those that are recorded.
@@ -636,22 +653,26 @@ class Index:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: Somebody undid it.
         """
-        return reservations.reserve(self._database, transaction_id, plan, staged, brought)
+        return reservations.reserve(self._database, transaction_id, plan, staged, brought, known)
 
     def commit_transaction(
-        self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
-        left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
+        self, transaction_id: str, *, deliver: bool | Callable[[TableDefinition], bool],
+        modified: Mapping[tuple[str, str], int] | None = None, left: Sequence[Removal] = (),
+        deliver_source: bool = False, tidied: bool = False, known: Transaction | None = None,
+        staged: Sequence[StagedFile] | None = None,
     ) -> Transaction:  # fmt: skip
         """Return the transaction, committed now or before, with its outcome; its changes become visible together.
 
         Args:
             transaction_id: A reserved transaction whose files have their final names.
-            deliver: Whether to enqueue the changes for the metastore.
+            deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
             modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
                 shows them; the time of the commit stands in for those that are not there.
             left: What is to be deleted with what the commit replaces.
             deliver_source: Whether to enqueue those of the table that an exchange takes partitions from.
             tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
+            known: The transaction as its caller has loaded it since it was reserved, so that it is read once.
+            staged: All files that it has staged, of which none waits, where its caller has them at hand.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -668,6 +689,8 @@ class Index:
             left=left,
             deliver_source=deliver_source,
             tidied=tidied,
+            known=known,
+            staged=staged,
         )
         outcome = done.outcome
         if outcome is not None:

@@ -86,6 +86,7 @@ class Checker:
         transaction: Transaction,
         asked: AskedWrite,
         brought: Sequence[StagedFile] | None = None,
+        table: Table | None = None,
         *,
         static_partition: str | None,
         watermark_ms: int | None,
@@ -97,6 +98,7 @@ class Checker:
             transaction: Open.
             asked: What it is for.
             brought: Its files, all of them; None where they are recorded.
+            table: Its table, loaded right before; None where there is none, or it is to be loaded.
             static_partition: The fully static partition that is to be there also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the query has ended by itself.
@@ -128,15 +130,18 @@ class Checker:
             self._refuse_others(transaction, plan, asked, names)
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
-        new = _NewPartitions(self._index, transaction.table_id or 0)
+        new = _NewPartitions(self._index, transaction.table_id or 0, table)
+        nothing_there = False
         if isinstance(asked, Append):
-            found = self._found(new, staging, visible)
+            found, nothing_there = self._found(new, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = {*names, *(() if static_partition is None else (static_partition,))}
             unknown = self._unknown(transaction, plan, asked, replaced)
         if not plan.relocate and plan.definition is None:
             comes = visible if static_partition is None else visible | {static_partition}
-            unknown = self._with_left(new, staging, comes, unknown)
+            # What lies in no directory need not be looked for in the history, which is long.
+            if not (nothing_there and comes == visible):
+                unknown = self._with_left(new, staging, comes, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._has_policies(transaction) else ()
         checked = CheckedWrite(
             asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown
@@ -237,15 +242,19 @@ class Checker:
 
     def _found(
         self, new: _NewPartitions, locations: StagingLocations, names: Collection[str]
-    ) -> Mapping[str, tuple[DataFile, ...]]:
-        """Visible files in the directories of partitions that an append to an external table creates."""
+    ) -> tuple[Mapping[str, tuple[DataFile, ...]], bool]:
+        """Visible files in the directories of partitions that an append to an external table creates.
+
+        Returns:
+            The files, and whether all directories of new partitions were looked at, and none has a visible file.
+        """
         if not names or new.table.definition.table_type is not TableType.EXTERNAL:
-            return {}
+            return {}, False
         directories = {name: locations.directory(name) for name in new.among(names)}
         if not directories:
-            return {}
+            return {}, True
         found = self._new_files.found(new.table.table_id, directories, existing=False)
-        return {name: files for name, files in found.items() if files}
+        return {name: files for name, files in found.items() if files}, not found
 
     def _with_left(
         self,
@@ -358,9 +367,10 @@ class _NewPartitions:
     A partition that comes later, or is relocated, is a conflict of the reservation.
     """
 
-    def __init__(self, index: Index, table_id: int) -> None:
+    def __init__(self, index: Index, table_id: int, table: Table | None) -> None:
         self._index = index
         self._table_id = table_id
+        self._table = table
         self._known: dict[str, bool] = {}
 
     @cached_property
@@ -370,7 +380,7 @@ class _NewPartitions:
         Raises:
             TableNotFoundError: It is gone.
         """
-        return self._index.load_table_by_id(self._table_id)
+        return self._table or self._index.load_table_by_id(self._table_id)
 
     def among(self, names: Collection[str]) -> list[str]:
         """Return those of the names that the table has no partition of."""

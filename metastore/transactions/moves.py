@@ -23,12 +23,14 @@ class Moves:
     Args:
         index: Knows the transactions.
         table_id: The table's number.
+        exist: Whether there may be any before the listing.
     """
 
-    def __init__(self, index: Index, table_id: int) -> None:
+    def __init__(self, index: Index, table_id: int, *, exist: bool = True) -> None:
         self._index = index
         self._table_id = table_id
-        self._over = {one.transaction_id for one in self._commands() if one.state is State.ABORTED}
+        before = self._commands() if exist else ()
+        self._over = {one.transaction_id for one in before if one.state is State.ABORTED}
 
     def partitions(self, table: Table) -> dict[str, Transaction]:
         """Return the partitions of the table whose files may have been elsewhere during the listing, by name."""

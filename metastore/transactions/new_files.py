@@ -74,8 +74,9 @@ class NewFiles:
             StorageError: A directory cannot be listed.
         """
         # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
-        pending = self._pending_removals(table_id)
-        moves = Moves(self._index, table_id)
+        at_work = self._index.at_work(table_id)
+        pending = self._pending_removals(table_id) if at_work.cleans else {}
+        moves = Moves(self._index, table_id, exist=at_work.moves)
         found = self.visible(directories)
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}

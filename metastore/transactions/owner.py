@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.commit.fault_points import fault_point
@@ -28,12 +29,26 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.checking import Checker
     from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A transaction that is decided.
+
+    Attributes:
+        transaction: The transaction: reserved, or further where an earlier call has come as far.
+        staged: All its files, none of which waits, where this call has brought them and reserved it; None otherwise.
+    """
+
+    transaction: Transaction
+    staged: Sequence[StagedFile] | None = None
 
 
 class Owner:
@@ -79,17 +94,19 @@ class Owner:
             self._index.record_files(transaction.transaction_id, files, staged)
         fault_point("stage.after")
 
-    def load(self, transaction_id: str) -> Transaction:
-        """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
+    def load(self, transaction_id: str) -> tuple[Transaction, Table | None]:
+        """Return the transaction, which may be reserved or committed already, and its table, if it is there.
+
+        An index that is away is waited for.
 
         Raises:
             CommitStateUnknownError: It stays away.
             TransactionNotFoundError: There is no such transaction.
         """
 
-        def loaded(_: int) -> Transaction:
+        def loaded(_: int) -> tuple[Transaction, Table | None]:
             fault_point("commit.called")
-            return self._index.load_transaction(transaction_id)
+            return self._index.load_transaction_with_table(transaction_id)
 
         return self._attempts.until_answered(transaction_id, None, loaded)
 
@@ -97,21 +114,25 @@ class Owner:
         self,
         transaction: Transaction,
         files: Sequence[StagedFile],
+        table: Table | None = None,
         *,
         staged: int | None,
         static_partition: str | None,
         watermark_ms: int | None,
         final: bool,
-    ) -> Transaction | WriteOutcome:
-        """Stage, check and reserve; return the transaction, or the outcome of a batch that was committed before.
+    ) -> Decided | WriteOutcome:
+        """Stage, check and reserve; return what is decided, or the outcome of a batch that was committed before.
 
         Raises:
             CommitStateUnknownError: The index stays away, and nobody can tell whether it is reserved.
             CatalogExtError: The write failed and is undone.
         """
+        just_loaded = [table]
 
         def checked() -> WritePlan:
             fault_point("check.before")
+            # Another attempt looks at the table as it is then.
+            known = just_loaded.pop() if just_loaded else None
             asked = transaction.plan.asked
             if isinstance(asked, COMMANDS):
                 plan = self._commands.check(transaction, asked)
@@ -120,6 +141,7 @@ class Owner:
                     transaction,
                     asked,
                     brought,
+                    known,
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,
@@ -141,7 +163,9 @@ class Owner:
         def reserved(attempt: int) -> Transaction | ApplicationVersion:
             fault_point("reserve.before")
             try:
-                found = self._index.reserve(transaction.transaction_id, plan, staged=expected, brought=brought or ())
+                found = self._index.reserve(
+                    transaction.transaction_id, plan, staged=expected, brought=brought or (), known=transaction
+                )
             except IndexUnavailableError as error:
                 # Of the first attempt it is known that nothing was reserved.
                 if attempt == 0 and takes_nothing(error):
@@ -159,8 +183,9 @@ class Owner:
         except BaseException as error:  # noqa: BLE001 -- as above
             return self._given_up(transaction, error, brought or ())
         if isinstance(found, Transaction):
-            # Not what was sent: where the call was repeated, the plan of the first one holds.
-            return found
+            # Not always what was sent: where the call was repeated, the plan and the files of the first one hold.
+            waits = plan.write is not None and plan.write.waiting
+            return Decided(found, brought if found.plan is plan and not waits else None)
         self._give_up(transaction, TransactionStateError("its batch is committed already"), brought or ())
         return WriteOutcome(
             transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
@@ -183,17 +208,19 @@ class Owner:
         assert failure is not None, "there is one attempt at least"
         raise failure
 
-    def forward(self, transaction: Transaction) -> Transaction:
+    def forward(self, decided: Decided) -> Transaction:
         """Return the transaction, committed.
 
         Raises:
             CommitStateUnknownError: It may be committed, or not.
             CatalogExtError: It was undone.
         """
+        transaction = decided.transaction
 
         def committed(attempt: int) -> Transaction:
-            now = self._index.load_transaction(transaction.transaction_id) if attempt else transaction
-            return self._steps.forward(now)
+            if attempt:
+                return self._steps.forward(self._index.load_transaction(transaction.transaction_id))
+            return self._steps.forward(transaction, staged=decided.staged)
 
         try:
             return self._attempts.until_answered(transaction.transaction_id, transaction.table, committed)
@@ -229,7 +256,7 @@ class Owner:
             )
         self._steps.undo(transaction, brought)
 
-    def _given_up(self, transaction: Transaction, error: BaseException, brought: Sequence[StagedFile]) -> Transaction:
+    def _given_up(self, transaction: Transaction, error: BaseException, brought: Sequence[StagedFile]) -> Decided:
         """Undo what is not reserved and raise ``error``; what somebody else has reserved meanwhile as it is now.
 
         A commit that was called again while the first call was still at work may find its files promoted.
@@ -244,7 +271,7 @@ class Owner:
             raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
         if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
             raise error
-        return current
+        return Decided(current)
 
     def _give_up(self, transaction: Transaction, error: BaseException, brought: Sequence[StagedFile]) -> None:
         """Undo what is not reserved, now or by recovery."""

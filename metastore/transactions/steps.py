@@ -95,12 +95,16 @@ class Steps:
         self._waiting_files = Waiting(index, storage)
         self._moves = PartitionMoves(index, storage, deliver, threads)
 
-    def forward(self, transaction: Transaction, *, owner: bool = True) -> Transaction:
+    def forward(
+        self, transaction: Transaction, *, owner: bool = True, staged: Sequence[StagedFile] | None = None
+    ) -> Transaction:
         """Return the transaction, committed now or before: promote, commit.
 
         Args:
             transaction: In any state but ``open``.
             owner: Whether this is its owner: what anybody else may not do on the store, the owner's like may.
+            staged: All its files, of which none waits, by an owner that has reserved it right before, when its table
+                was there; None where the index is to be asked for both.
 
         Raises:
             WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
@@ -108,9 +112,10 @@ class Steps:
         """
         if transaction.state is State.RESERVED:
             try:
-                # Of a table that is gone nothing is promoted.
-                definition = self._definition(transaction)
-                modified, left = self._promote(transaction)
+                if staged is None:
+                    # Of a table that is gone nothing is promoted.
+                    self._definition(transaction)
+                modified, left = self._promote(transaction, staged)
             except OvertakenError:
                 return self.forward(self._index.load_transaction(transaction.transaction_id), owner=owner)
             except CatalogExtError as error:
@@ -120,7 +125,7 @@ class Steps:
                 return self._take_back(transaction, self._reason(transaction, error))
             tidied = self._tidied(transaction)
             try:
-                return self._commit(transaction, definition, modified, left, tidied=tidied)
+                return self._commit(transaction, modified, left, tidied=tidied, staged=staged)
             except StorageError:
                 raise
             except CatalogExtError as error:
@@ -134,7 +139,9 @@ class Steps:
             raise WriteUndoneError(was_undone(transaction))
         return transaction
 
-    def _promote(self, transaction: Transaction) -> tuple[dict[tuple[str, str], int], list[Removal]]:
+    def _promote(
+        self, transaction: Transaction, staged: Sequence[StagedFile] | None
+    ) -> tuple[dict[tuple[str, str], int], list[Removal]]:
         """Give the files their final names.
 
         Returns:
@@ -151,7 +158,7 @@ class Steps:
         if plan.moves:
             self._moves.make_directories(transaction)
         modified: dict[tuple[str, str], int] = {}
-        for batch in batched(self._own_files(transaction, locations), _AT_ONCE):
+        for batch in batched(self._own_files(transaction, locations, staged), _AT_ONCE):
             places = [place for _, place in batch]
             if plan.moves:
                 self._moves.promote(transaction, places)
@@ -164,8 +171,8 @@ class Steps:
                 # twice after a repair, for the clean-up takes what lies at a source for somebody else's.
                 self._storage.sync_directories({place.source.parent for place in places if place.source is not None})
         if plan.write is not None and plan.write.waiting:
-            staged, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
-            held = (locations.locate(file) for file in staged if file.partition in waiting)
+            recorded, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
+            held = (locations.locate(file) for file in recorded if file.partition in waiting)
             for some in batched(held, _AT_ONCE):
                 if plan.aside:
                     keep(self._storage, some, threads=self._threads)
@@ -212,12 +219,12 @@ class Steps:
         return lambda: self._index.state_of(number) is State.RESERVED
 
     def _own_files(
-        self, transaction: Transaction, locations: StagingLocations
+        self, transaction: Transaction, locations: StagingLocations, staged: Sequence[StagedFile] | None
     ) -> Iterator[tuple[StagedFile, StagedLocation]]:
         """Yield the files that become visible with the transaction itself."""
         write = transaction.plan.write
         waiting = frozenset(() if write is None else write.waiting)
-        for file in self._index.staged_files(transaction.transaction_id):
+        for file in self._index.staged_files(transaction.transaction_id) if staged is None else staged:
             if file.partition not in waiting:
                 yield file, locations.locate(file)
 
@@ -339,21 +346,22 @@ class Steps:
     def _commit(
         self,
         transaction: Transaction,
-        definition: TableDefinition,
         modified: dict[tuple[str, str], int],
         left: Sequence[Removal],
         *,
         tidied: bool,
+        staged: Sequence[StagedFile] | None,
     ) -> Transaction:
         fault_point("commit.before")
-        deliver = self._deliver(definition)
         source_id = transaction.plan.source_id
         committed = self._index.commit_transaction(
             transaction.transaction_id,
-            deliver=deliver,
+            deliver=self._deliver,
             modified=modified,
             left=left,
             tidied=tidied,
+            known=transaction,
+            staged=staged,
             deliver_source=source_id is not None and self._deliver(self._index.load_table_by_id(source_id).definition),
         )
         fault_point("commit.after")

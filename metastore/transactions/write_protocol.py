@@ -27,7 +27,7 @@ from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.new_files import NewFiles
-from catalog_ext.metastore.transactions.owner import Owner
+from catalog_ext.metastore.transactions.owner import Decided, Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
@@ -123,30 +123,46 @@ class Transactions:
             StorageError: The store refuses or does not answer.
         """
         fault_point("begin.before")
+        # A table that is to be made may have been left half made; of an application batches are looked for, too.
+        if request.app_id is None and not isinstance(request.asked, CREATIONS):
+            begun = self._begun(request, looks=True)
+            if begun is not None:
+                return begun
         shown = str(definition_of(request).identifier)
         self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
+        begun = self._begun(request, looks=False)
+        assert begun is not None, "who does not look begins"
+        return begun
+
+    def _begun(self, request: BeginWrite, *, looks: bool) -> BegunWrite | None:
+        """Plan and begin a write; None where it is to look for dead writers and there are some."""
         transaction_id = request.transaction_id
         plan = self._planner.plan(request, transaction_id)
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
         creates = isinstance(request.asked, CREATIONS)
-        begun = self._index.begin_transaction(
-            Transaction(
-                transaction_id=transaction_id,
-                table_id=None if creates or request.table is None else request.table.table_id,
-                table=shown,
-                operation=request.operation,
-                state=State.OPEN,
-                owner=signed(request.owner),
-                base_version=_base_version(request),
-                began_at_ms=0,
-                expires_at_ms=0,
-                plan=plan,
-                app_id=request.app_id,
-                app_version=request.app_version,
-            ),
-            request.table.table_id if creates and request.table is not None else None,
+        transaction = Transaction(
+            transaction_id=transaction_id,
+            table_id=None if creates or request.table is None else request.table.table_id,
+            table=str(definition_of(request).identifier),
+            operation=request.operation,
+            state=State.OPEN,
+            owner=signed(request.owner),
+            base_version=_base_version(request),
+            began_at_ms=0,
+            expires_at_ms=0,
+            plan=plan,
+            app_id=request.app_id,
+            app_version=request.app_version,
         )
+        replaced = request.table.table_id if creates and request.table is not None else None
+        begun = (
+            self._index.begin_among_living(transaction)
+            if looks
+            else self._index.begin_transaction(transaction, replaced)
+        )
+        if begun is None:
+            return None
         fault_point("begin.after")
         return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
 
@@ -232,21 +248,23 @@ class Transactions:
             CatalogExtError: The write failed and is undone.
         """
         started = time.monotonic()
-        transaction = self._owner.load(transaction_id)
+        transaction, table = self._owner.load(transaction_id)
         with LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms):
+            decided = Decided(transaction)
             if transaction.state is State.OPEN:
-                decided = self._owner.decide(
+                found = self._owner.decide(
                     transaction,
                     files,
+                    table,
                     staged=staged,
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,
                 )
-                if isinstance(decided, WriteOutcome):
-                    return decided
-                transaction = decided
-            transaction = self._owner.forward(transaction)
+                if isinstance(found, WriteOutcome):
+                    return found
+                decided = found
+            transaction = self._owner.forward(decided)
             elapsed_ms = round((time.monotonic() - started) * 1000)
             if transaction.state is State.COMMITTED:
                 self._settle(transaction)

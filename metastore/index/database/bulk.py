@@ -6,13 +6,20 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
+from catalog_ext.metastore.index.database.prepared import as_sqlalchemy, send
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import sqlalchemy as sa
+
 _COPY_FROM = 50
 _MANY = 1000
+
+
+def is_few(rows: Sequence[object]) -> bool:
+    """Return whether so many rows go by a statement, which may be sent together with others."""
+    return len(rows) < _COPY_FROM
 
 
 def insert_rows(
@@ -39,9 +46,9 @@ def insert_rows(
     insert = f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES "
     if connection.dialect.name == "postgresql":
         # Its driver would send a statement a row.
-        connection.exec_driver_sql(insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
+        send(connection, insert + ", ".join([marks] * len(rows)), tuple(chain.from_iterable(rows)))
     else:
-        connection.exec_driver_sql(insert + marks, list(rows))
+        send(connection, insert + marks, rows, many=True)
 
 
 def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -53,11 +60,7 @@ def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], ro
             for row in rows:
                 copy.write_row(row)
     except module.Error as error:
-        # SQLAlchemy, which has not seen this statement, would have raised its own.
-        lost = connection.dialect.is_disconnect(error, driver, None)
-        raise sa.exc.DBAPIError.instance(
-            statement, None, error, module.Error, connection_invalidated=lost, dialect=connection.dialect
-        ) from error
+        raise as_sqlalchemy(connection, statement, error) from error
 
 
 def _without_empty(

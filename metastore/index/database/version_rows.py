@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import table_versions
 
 if TYPE_CHECKING:
@@ -21,12 +22,15 @@ def insert_version(connection: sa.Connection, row: Mapping[str, Any]) -> None:
         connection: In the transaction that makes the version.
         row: Of ``table_versions``, without its time.
     """
-    statement = _statement(connection.dialect.name, tuple(row))
-    connection.execute(statement, {**row, "version_before": row["version"] - 1})
+    _prepared(tuple(row)).run(connection, {**row, "version_before": row["version"] - 1})
 
 
 @cache
-def _statement(dialect: str, columns: tuple[str, ...]) -> sa.Insert:
+def _prepared(columns: tuple[str, ...]) -> Prepared:
+    return Prepared(partial(_statement, columns))
+
+
+def _statement(columns: tuple[str, ...], dialect: str) -> sa.Insert:
     v = table_versions.c
     values = {name: sa.bindparam(name, type_=v[name].type) for name in columns}
     before = sa.select(v.committed_at_ms).where(

@@ -19,6 +19,7 @@ from sqlalchemy.dialects import postgresql
 from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -251,18 +252,40 @@ def partitions_statement(
     return union.order_by(*((c.nulls_first() for c in order) if dialect == "postgresql" else order)), condition.exact
 
 
+def _at(rows: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clauses of ``at_version``, whose numbers are the parameters of ``_at_values``."""
+    at: sa.BindParameter[int] = sa.bindparam("at")
+    return (
+        rows.c.table_id == sa.bindparam("table_id"),
+        rows.c.end_version > at,
+        rows.c.begin_version <= at,
+        rows.c.begin_version >= sa.bindparam("floor"),
+    )
+
+
+def _at_values(table: Table) -> dict[str, Any]:
+    return {"table_id": table.table_id, "at": table.version, "floor": table.begins_at}
+
+
+_NAMED = Prepared(
+    sa.select(partitions.c.name_hash).where(
+        *_at(partitions), partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
+    )
+)
+_LOCATED = sa.select(partitions.c.name, partitions.c.location).where(
+    *_at(partitions), partitions.c.location.is_not(None)
+)
+_ALL_LOCATED, _SOME_LOCATED = Prepared(_LOCATED), Prepared(_LOCATED.limit(sa.bindparam("enough")))
+
+
 def partition_exists(database: Database, table: Table, names: Sequence[str]) -> set[str]:
     """Return those of the names that are partitions of the table at its version."""
     found: set[str] = set()
     with database.reading() as connection:
         for some in batched(names, _NAMES_AT_ONCE):
             hashes = {name_hash(name): name for name in some}
-            rows = connection.execute(
-                sa.select(partitions.c.name_hash)
-                .where(*at_version(partitions, table))
-                .where(partitions.c.name_hash.in_(hashes))
-            )
-            found.update(hashes[h] for (h,) in rows)
+            asked = {**_at_values(table), "hashes": list(hashes)}
+            found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, asked))
     return found
 
 
@@ -329,9 +352,13 @@ def located_for_write(
     database: Database, table: Table, predicate: Predicate | None, limit: int | None
 ) -> LocatedPartitions:
     """Return the located partitions that satisfy a predicate, or that there are more than ``limit``, not read then."""
-    enough = None if limit is None else limit + 1
+    asked = _at_values(table)
     with database.reading() as connection:
-        located = {row.name: row.location for row in connection.execute(located_statement(table).limit(enough))}
+        if limit is None:
+            rows = _ALL_LOCATED.rows(connection, asked)
+        else:
+            rows = _SOME_LOCATED.rows(connection, {**asked, "enough": limit + 1})
+    located = {row["name"]: row["location"] for row in rows}
     if predicate is None or not located:
         # Hardly any table has some: its million partitions need not be read for that.
         are_all = limit is None or len(located) <= limit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,6 +12,7 @@ from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundE
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
     PARTITION_NUMBER_BITS,
@@ -78,7 +78,9 @@ class TableVersion:
 
 
 _SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespaces)
-_BY_NAME = _SELECT.where(namespaces.c.name == sa.bindparam("in_namespace"), tables.c.name == sa.bindparam("named"))
+_BY_NAME = Prepared(
+    _SELECT.where(namespaces.c.name == sa.bindparam("in_namespace"), tables.c.name == sa.bindparam("named"))
+)
 
 
 def list_tables(database: Database, namespace: str) -> list[str]:
@@ -141,8 +143,7 @@ def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[
 def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
     """Return the same as ``load_row``, or None where there is neither a table nor a view of this name."""
     named = {"in_namespace": identifier.namespace, "named": identifier.name}
-    row = connection.execute(_BY_NAME, named).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return _BY_NAME.row(connection, named)
 
 
 def load_table_by_id(database: Database, table_id: int) -> Table:
@@ -164,20 +165,21 @@ def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any
         TableNotFoundError: There is none.
         IndexNotAtHeadError: The index has been migrated meanwhile.
     """
-    statement = _by_id(connection.dialect.name)
-    row = connection.execute(statement, {"table_id": table_id}).mappings().one_or_none()
+    row = _BY_ID.row(connection, {"table_id": table_id})
     if row is None:
         raise _not_found(f"with the id {table_id}")
     require_same(row["revision"])
-    return dict(row)
+    return row
 
 
-@cache
 def _by_id(dialect: str) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery().label("now_ms")
     return _SELECT.add_columns(now, revision_column().label("revision")).where(
         tables.c.table_id == sa.bindparam("table_id")
     )
+
+
+_BY_ID = Prepared(_by_id)
 
 
 def _not_found(which: str) -> TableNotFoundError:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.keys import KeyRows
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -41,10 +42,12 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 500
 _ROWS_HELD = 10_000
 """Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
-_ALIVE_NAMED = sa.select(partitions).where(
-    partitions.c.table_id == sa.bindparam("table_id"),
-    partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
-    partitions.c.end_version == ALIVE,
+_ALIVE_NAMED = Prepared(
+    sa.select(partitions).where(
+        partitions.c.table_id == sa.bindparam("table_id"),
+        partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
+        partitions.c.end_version == ALIVE,
+    )
 )
 _FILES_AT_ONCE = 10_000
 _FEW_NAMES = 1000
@@ -152,6 +155,32 @@ class Rewrite:
     moved: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class NamedPartitions:
+    """The living partitions of some names, which a commit asks for while it takes its locks.
+
+    Attributes:
+        hashes: Of the names.
+        rows: By name.
+    """
+
+    hashes: Mapping[str, str]
+    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> NamedPartitions:
+        """Return those of the names, of which nothing is known yet."""
+        return cls({name: name_hash(name) for name in names})
+
+    def query(self, table_id: int) -> tuple[Prepared, Mapping[str, Any]]:
+        """Return the query of the rows."""
+        return _ALIVE_NAMED, {"table_id": table_id, "hashes": list(self.hashes.values())}
+
+    def found(self, rows: Sequence[Mapping[str, Any]]) -> NamedPartitions:
+        """Return the same, with the answer."""
+        return NamedPartitions(self.hashes, {row["name"]: row for row in rows})
+
+
 @dataclass(slots=True)
 class Applier:
     """Applies the changes of one commit.
@@ -162,6 +191,7 @@ class Applier:
         version: The version that the commit makes.
         row: The table's row.
         now: The time of the database, in milliseconds since the epoch.
+        named: What ``alive`` is asked for, where that is known.
     """
 
     connection: sa.Connection
@@ -169,6 +199,7 @@ class Applier:
     version: int
     row: Mapping[str, Any]
     now: int
+    named: NamedPartitions | None = None
     sums: _Sums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
@@ -192,6 +223,12 @@ class Applier:
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
         self._next_partition = self.row["next_partition_number"]
         self._next_file = self.row["next_file_id"]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether ``flush`` and ``record`` send a few statements, and ask nothing, where nothing is delivered."""
+        few = all(map(is_few, (self._partition_rows, self._file_rows, self._statistics_rows)))
+        return few and self.sums.parts.are_few and not self.published.dropped
 
     def flush(self) -> None:
         """Write the rows that were gathered, and the table's own."""
@@ -230,12 +267,15 @@ class Applier:
 
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the rows of the living partitions of these names."""
+        if self.named is not None and self.named.hashes.keys() == set(names):
+            self._hashes.update(self.named.hashes)
+            return dict(self.named.rows)
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in batched(names, _AT_ONCE):
-            hashes = [name_hash(n) for n in chunk]
-            rows = self.connection.execute(_ALIVE_NAMED, {"table_id": self.table.table_id, "hashes": hashes})
-            self._hashes.update(zip(chunk, hashes, strict=True))
-            found.update((row["name"], dict(row)) for row in rows.mappings())
+            some = NamedPartitions.of(chunk)
+            self._hashes.update(some.hashes)
+            query, asked = some.query(self.table.table_id)
+            found |= some.found(query.rows(self.connection, asked)).rows
         return found
 
     def _hash(self, name: str) -> str:
@@ -244,8 +284,8 @@ class Applier:
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """End living partitions, given by their rows, and their files."""
         for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
-            self._end(partitions, chunk)
-            self._end(files, chunk)
+            self._end(_END_PARTITIONS, chunk)
+            self._end(_END_FILES, chunk)
         self.partitions_removed += len(rows)
         for row in rows:
             self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
@@ -279,10 +319,10 @@ class Applier:
         """Add to living partitions, or replace all that they hold, without reading it."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
-            self._end(partitions, [c.row["partition_id"] for c in chunk])
+            self._end(_END_PARTITIONS, [c.row["partition_id"] for c in chunk])
             cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
             if cleared:
-                self._end(files, cleared)
+                self._end(_END_FILES, cleared)
             for change in chunk:
                 self._rewrite_one(change)
             if len(self._partition_rows) >= _ROWS_HELD:
@@ -332,7 +372,7 @@ class Applier:
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
         """
-        self._end(partitions, [row["partition_id"]])
+        self._end(_END_PARTITIONS, [row["partition_id"]])
         self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if row["in_metastore"]:
             self.published.dropped.append(row["name"])
@@ -353,7 +393,7 @@ class Applier:
 
     def end_partitions(self, partition_ids: Sequence[int]) -> None:
         """End the rows of living partitions; their files stay."""
-        self._end(partitions, partition_ids)
+        self._end(_END_PARTITIONS, partition_ids)
 
     def end_files(self, ended: Sequence[tuple[int, int]]) -> None:
         """End files, given by their partitions' numbers and their own."""
@@ -367,12 +407,8 @@ class Applier:
         self.connection.execute(statement, [{"p": p, "f": f} for p, f in ended])
         self.files_removed += len(ended)
 
-    def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
-        self.connection.execute(
-            sa.update(rows)
-            .where(rows.c.partition_id.in_(partition_ids), rows.c.end_version == ALIVE)
-            .values(end_version=self.version)
-        )
+    def _end(self, statement: Prepared, partition_ids: Sequence[int]) -> None:
+        statement.run(self.connection, {"ended": list(partition_ids), "version": self.version})
 
     def add(self, changes: Iterable[AddPartition]) -> None:
         """Begin partitions.
@@ -453,8 +489,8 @@ class Applier:
     def _update_table(self) -> None:
         sums, row = self.sums, self.row
         # The row is locked: what it had is what it has.
-        self.connection.execute(
-            _UPDATE_TABLE,
+        _UPDATE_TABLE.run(
+            self.connection,
             {
                 "id": self.table.table_id,
                 "new_version": self.version,
@@ -530,7 +566,15 @@ def _update_table() -> sa.Update:
     )
 
 
-_UPDATE_TABLE = _update_table()
+_UPDATE_TABLE = Prepared(_update_table())
+
+
+def _end(rows: sa.Table) -> Prepared:
+    ended = (rows.c.partition_id.in_(sa.bindparam("ended", expanding=True)), rows.c.end_version == ALIVE)
+    return Prepared(sa.update(rows).where(*ended).values(end_version=sa.bindparam("version")))
+
+
+_END_PARTITIONS, _END_FILES = _end(partitions), _end(files)
 
 
 def _twin(row: Mapping[str, Any]) -> _Twin:

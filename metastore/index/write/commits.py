@@ -5,6 +5,7 @@ The changes are computed from what is alive now in the claimed partitions, under
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit.plan import (
+    Append,
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
@@ -25,6 +27,7 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -40,10 +43,10 @@ from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import reservations, settling
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.applier import COUNTS, Applier
+from catalog_ext.metastore.index.write.applier import COUNTS, Applier, NamedPartitions
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
-from catalog_ext.metastore.index.write.partition_rows import lock_tables
+from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
@@ -53,20 +56,24 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
     Row = Mapping[str, Any]
+    Delivers = Callable[[TableDefinition], bool]
 
-_FORGET_STAGED = sa.delete(transaction_files).where(
-    transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+_FORGET_STAGED = Prepared(
+    sa.delete(transaction_files).where(
+        transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+    )
 )
-_END = (
+_END = Prepared(
     sa.update(transactions)
     .where(transactions.c.transaction_id == sa.bindparam("id"))
     .values(
@@ -77,7 +84,7 @@ _END = (
         ended_at_ms=sa.bindparam("at_ms"),
     )
 )
-_END_CLAIMS = (
+_END_CLAIMS = Prepared(
     sa.update(transaction_claims)
     .where(
         transaction_claims.c.transaction_id == sa.bindparam("id"),
@@ -91,20 +98,23 @@ _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
 def commit(
-    database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int],
+    database: Database, transaction_id: str, *, deliver: bool | Delivers, modified: Mapping[tuple[str, str], int],
     left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
+    known: Transaction | None = None, staged: Sequence[StagedFile] | None = None,
 ) -> Transaction:  # fmt: skip
     """Return the transaction, committed now or before.
 
     Args:
         database: Holds the index.
         transaction_id: A reserved transaction, whose files have their final names.
-        deliver: Whether to enqueue the changes for the metastore.
+        deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
         modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
             them; the time of the commit stands in for those that are not there.
         left: What is to be deleted with what the commit replaces.
         deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
         tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
+        known: The transaction as its caller has loaded it since it was reserved, so that its plan is not read again.
+        staged: All files that it has staged, of which none waits, by who has them at hand.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
@@ -113,7 +123,7 @@ def commit(
         TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
     """
     done = database.write(
-        lambda connection: _Committing(connection, transaction_id, modified).run(
+        lambda connection: _Committing(connection, transaction_id, modified, known, staged).run(
             deliver=deliver, deliver_source=deliver_source, left=left, tidied=tidied
         )
     )
@@ -123,52 +133,83 @@ def commit(
 
 
 class _Committing:
-    def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
+    def __init__(
+        self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int],
+        known: Transaction | None, staged: Sequence[StagedFile] | None,
+    ) -> None:  # fmt: skip
         self._connection = connection
-        self._row = rows.load_row(connection, transaction_id)
-        self._transaction = rows.with_locations(connection, rows.from_row(self._row))
+        self._transaction = known or rows.load_within(connection, transaction_id)
         self._plan = self._transaction.plan
         self._id = transaction_id
         self._modified = modified
-        self._now: int = self._row["now_ms"]
+        self._staged = staged
+        self._row: Row = {}
+        self._now = 0
+        self._named: NamedPartitions | None = None
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
         self._ends_everything = False
 
-    def run(self, *, deliver: bool, deliver_source: bool, left: Sequence[Removal], tidied: bool) -> Transaction:
+    def run(
+        self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool
+    ) -> Transaction:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
-        locked, source = ({}, None) if creation else lock_tables(self._connection, self._row, self._plan)
-        namespace_id = (
-            lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
-            if creation
-            else 0
-        )
+        namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
         for removal in left:
             self._removals.add(removal)
+        told = deliver if isinstance(deliver, bool) else deliver(self._definition(locked))
         if creation:
-            locked = self._create_table(creation, namespace_id, deliver=deliver)
+            locked = self._create_table(creation, namespace_id, deliver=told)
         locked = {**locked, "version": locked["version"] + 1}
         table = table_from_row(locked)
-        applier = Applier(self._connection, table, table.version, locked, now=self._now)
+        applier = Applier(self._connection, table, table.version, locked, now=self._now, named=self._named)
         outcome = self._apply(applier, source)
-        if creation or self._changes_something(applier):
-            applier.flush()
-            outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
-            if self._ends_everything:
-                settling.raise_floor(self._connection, table, self._id, self._now, delivers=deliver)
-        else:
-            outcome = replace(outcome, version=table.version - 1)
         state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
-        self._end(outcome, None if creation else table, state)
+        with together(self._connection) if not told and self._is_plain(applier) else nullcontext():
+            if creation or self._changes_something(applier):
+                applier.flush()
+                outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
+                if self._ends_everything:
+                    settling.raise_floor(self._connection, table, self._id, self._now, delivers=told)
+            else:
+                outcome = replace(outcome, version=table.version - 1)
+            self._end(outcome, None if creation else table, state)
         return replace(
             self._transaction, state=state, table_id=outcome.table_id, version=outcome.version,
             outcome=outcome, ended_at_ms=self._now,
         )  # fmt: skip
 
+    def _definition(self, locked: Row) -> TableDefinition:
+        """Return the definition that the table has, or is to get."""
+        return self._plan.definition or table_from_row(locked).definition
+
+    def _lock(self) -> tuple[int, Row, Row | None]:
+        """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
+        if isinstance(self._plan.asked, Append) and self._staged is not None:
+            named = NamedPartitions.of({file.partition for file in self._staged})
+            table_id = self._transaction.table_id or 0
+            locked, self._row, (alive,) = lock_with_transaction(
+                self._connection, self._transaction, named.query(table_id)
+            )
+            self._named = named.found(alive)
+            return 0, locked, None
+        if self._plan.definition is not None:
+            namespace_id = lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
+            self._row = rows.load_row(self._connection, self._id, lock=True)
+            return namespace_id, {}, None
+        locked, source = lock_tables(self._connection, self._transaction)
+        self._row = rows.load_row(self._connection, self._id, lock=True)
+        return 0, locked, source
+
+    def _is_plain(self, applier: Applier) -> bool:
+        """Return whether what is left to be done is a few statements that need no answer."""
+        checks_claims = applier.version % _CLAIMS_CHECKED_EVERY == 0
+        asks = self._row["app_id"] is not None or self._plan.asks_locations or checks_claims
+        return isinstance(self._plan.asked, Append) and self._removals.are_none and not asks and applier.is_small
+
     def _is_committed(self) -> bool:
-        self._row = rows.locked(self._connection, self._row)
         self._now = self._row["now_ms"]
         if self._row["state"] in (State.COMMITTED, State.FINISHED):
             return True
@@ -190,7 +231,9 @@ class _Committing:
     def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
-                rows_of = RowWrite(self._connection, self._transaction, write, applier, self._removals, self._modified)
+                rows_of = RowWrite(
+                    self._connection, self._transaction, write, applier, self._removals, self._modified, self._staged
+                )
                 written = rows_of.run()
                 self._ends_everything = rows_of.ends_everything
                 return self._outcome(applier, written)
@@ -256,7 +299,7 @@ class _Committing:
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
         # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
         if not self._plan.moves:
-            self._connection.execute(_FORGET_STAGED, {"id": self._id})
+            _FORGET_STAGED.run(self._connection, {"id": self._id})
         self._removals.flush()
         if table is not None:
             self._removals.spare(table)
@@ -264,7 +307,7 @@ class _Committing:
             rows.forget_locations(self._connection, self._id)
         self._end_claims(outcome)
         self._note_application(outcome)
-        self._connection.execute(_END, {
+        _END.run(self._connection, {
             "id": self._id,
             "to": str(state),
             "of_table": outcome.table_id,
@@ -282,7 +325,7 @@ class _Committing:
         if self._source is not None:
             ended[self._source.table.table_id] = self._source.version
         for table_id, version in ended.items():
-            self._connection.execute(_END_CLAIMS, {"id": self._id, "of_table": table_id, "as_version": version})
+            _END_CLAIMS.run(self._connection, {"id": self._id, "of_table": table_id, "as_version": version})
         if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
             forget_claims(self._connection, outcome.table_id)
 

@@ -11,11 +11,13 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.keys import key_row
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.write.settling import require_settled
-from catalog_ext.metastore.index.write.table_lock import locked_row
+from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
+from catalog_ext.metastore.index.write.transactions import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, Partition
@@ -25,7 +27,7 @@ from catalog_ext.metastore.predicates.evaluation import Evaluator
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import AddPartition
     from catalog_ext.metastore.model.tables import Table
@@ -114,6 +116,29 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     return row
 
 
+def lock_with_transaction(
+    connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], Mapping[str, Any], list[list[Mapping[str, Any]]]]:
+    """Return the row of a transaction's table as ``lock_table`` does, its own one, and what other queries say then.
+
+    The queries are asked with the locks held, together with them.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+        TransactionNotFoundError: There is no such transaction.
+        IndexNotAtHeadError: As ``transactions.load_row``.
+    """
+    with together(connection):
+        table = LOCK.asked(connection, {"table_id": transaction.table_id})
+        row = ask_locked_row(connection, transaction.transaction_id)
+        others = [query.asked(connection, parameters) for query, parameters in more]
+    (locked,) = table() or (None,)
+    if locked is None:
+        raise gone_meanwhile(transaction.table)
+    require_settled(locked["table_id"], locked["floor_version"])
+    return locked, row(), [other() for other in others]
+
+
 def gone_meanwhile(table: str) -> TableNotFoundError:
     """Return the error for a table that is gone when what was begun on it is to be finished."""
     return TableNotFoundError(
@@ -123,20 +148,20 @@ def gone_meanwhile(table: str) -> TableNotFoundError:
 
 
 def lock_tables(
-    connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
+    connection: sa.Connection, transaction: Transaction
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """Return the locked row of a transaction's table, and of an exchange its source's; in the order of their numbers.
 
     Raises:
         TableNotFoundError: One of them is gone.
     """
-    asked = plan.asked
+    asked, table_id = transaction.plan.asked, transaction.table_id or 0
     if not isinstance(asked, ExchangePartitions):
-        return lock_table(connection, row["table_id"], row["table_name"]), None
-    if asked.source_id < row["table_id"]:
+        return lock_table(connection, table_id, transaction.table), None
+    if asked.source_id < table_id:
         source = lock_table(connection, asked.source_id, asked.source)
-        return lock_table(connection, row["table_id"], row["table_name"]), source
-    locked = lock_table(connection, row["table_id"], row["table_name"])
+        return lock_table(connection, table_id, transaction.table), source
+    locked = lock_table(connection, table_id, transaction.table)
     return locked, lock_table(connection, asked.source_id, asked.source)
 
 

@@ -24,6 +24,7 @@ _COLUMNS = (
 )  # fmt: skip
 _COUNTED = _COLUMNS[4:]
 _GROUPS_AT_ONCE = 2000
+_FEW = 40
 
 _Group = tuple[int, str, int]
 """Depth, first key and version."""
@@ -56,6 +57,11 @@ class PartitionSums:
         change[2] += sign * n_bytes
         change[3] += sign * (n_rows or 0)
         change[4] += sign * (n_rows is None)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether ``write`` sends one statement at the most."""
+        return len(self._changes) < _FEW
 
     def end_everything(self) -> None:
         """Count out all that the table had at the version before, beside what is counted in and out."""

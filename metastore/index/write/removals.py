@@ -76,13 +76,15 @@ class Removals:
 
         To be called when the changes of the commit and all that it removes are written.
         """
+        if not self._written:
+            return
         p, t = partitions.c, transaction_files.c
         # Of those that this version ends, too: at least one of two in one directory has a location of its own.
         own = sa.exists().where(
             p.table_id == table.table_id, p.location.is_not(None), p.end_version >= table.version
         )  # fmt: skip
         mine = (t.transaction_id == self._id, t.removal == 1)
-        if not self._written or not self._connection.execute(sa.select(own)).scalar():
+        if not self._connection.execute(sa.select(own)).scalar():
             return
         for number in self._connection.execute(sa.select(t.number).where(*mine)).scalars().all():
             which = sa.and_(*mine, t.number == number)

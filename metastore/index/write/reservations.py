@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
+from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -42,8 +44,14 @@ from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
-from catalog_ext.metastore.index.write.transaction_files import add_files, check_remembered, staged_within
+from catalog_ext.metastore.index.write.partition_rows import (
+    by_values,
+    lock_table,
+    lock_tables,
+    lock_with_transaction,
+    matching,
+)
+from catalog_ext.metastore.index.write.transaction_files import ANY_STAGED, add_files, check_remembered, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -70,18 +78,42 @@ _NO_TABLE = 0
 
 _AT_ONCE = 200
 
-_NOBODYS = sa.select(table_versions.c.version).where(
-    table_versions.c.table_id == sa.bindparam("table_id"),
-    table_versions.c.version > sa.bindparam("base"),
-    table_versions.c.transaction_id.is_(None),
+_NOBODYS = Prepared(
+    sa.select(table_versions.c.version).where(
+        table_versions.c.table_id == sa.bindparam("table_id"),
+        table_versions.c.version > sa.bindparam("base"),
+        table_versions.c.transaction_id.is_(None),
+    )
 )
 """The versions of a table above a base that no write made."""
 
-_RESERVE = (
+_RESERVE = Prepared(
     sa.update(transactions)
     .where(transactions.c.transaction_id == sa.bindparam("id"))
     .values(state=str(State.RESERVED), plan=sa.bindparam("checked"), reserved=1)
 )
+
+
+def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
+    """Return the query of claims that are not ended below a base: those that replace, or of some hashes, or all."""
+    c = transaction_claims.c
+    scope = [
+        c.table_id == sa.bindparam("table_id"),
+        c.transaction_id != sa.bindparam("mine"),
+        sa.or_(c.version.is_(None), c.version > sa.bindparam("base")),
+    ]
+    if exclusive:
+        scope.append(c.exclusive == 1)
+    if named:
+        scope.append(c.claim_hash.in_(sa.bindparam("hashes", expanding=True)))
+    return Prepared(sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope))
+
+
+_CLAIMS_OF_OTHERS = {
+    (exclusive, named): _claims_of_others(exclusive=exclusive, named=named)
+    for exclusive in (True, False)
+    for named in (True, False)
+}
 
 
 def reserve(
@@ -90,6 +122,7 @@ def reserve(
     plan: WritePlan,
     staged: int | None,
     brought: Sequence[StagedFile] = (),
+    known: Transaction | None = None,
 ) -> Transaction | ApplicationVersion:
     """Claim what the transaction touches and move it from open to reserved; return it as it then is.
 
@@ -101,6 +134,7 @@ def reserve(
         plan: Checked.
         staged: How many files are recorded, as its writer counts them; None where nobody has counted.
         brought: Staged files that are not recorded yet, and are with the reservation.
+        known: The transaction as its caller has loaded it, so that it is read once.
 
     Raises:
         ConflictError: Another transaction, a repair or a partition DDL was first.
@@ -111,33 +145,57 @@ def reserve(
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: Somebody undid it.
     """
-    return database.write(lambda connection: _Reservation(connection, transaction_id, plan, staged, brought).run())
+    return database.write(
+        lambda connection: _Reservation(
+            connection, known or rows.load_within(connection, transaction_id), plan, staged, brought
+        ).run()
+    )
 
 
 class _Reservation:
     def __init__(
-        self, connection: sa.Connection, transaction_id: str, plan: WritePlan, staged: int | None,
+        self, connection: sa.Connection, known: Transaction, plan: WritePlan, staged: int | None,
         brought: Sequence[StagedFile],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._staged = staged
         self._brought = brought
         assert isinstance(plan.change, CHECKED), "what is reserved was checked"
-        self._id = transaction_id
+        self._id = known.transaction_id
+        self._known = known
         self._plan = plan
-        self._row = rows.load_row(connection, transaction_id)
+        self._row: Mapping[str, Any] = {}
+        self._none_staged = False
+        self._nobodys: list[int] | None = None
+        self._none_recorded = False
 
     def run(self) -> Transaction | ApplicationVersion:
         if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
             return self._reserve_name(self._plan.asked)
-        locked = lock_tables(self._connection, self._row, self._plan)[0]
+        locked = self._lock()
         if self._is_reserved():
             return rows.with_locations(self._connection, rows.from_row(self._row))
         return self._application() or self._reserve_partitions(locked)
 
+    def _lock(self) -> Mapping[str, Any]:
+        """Return the locked row of the table; the transaction's, and what is asked with it, is kept."""
+        if isinstance(self._plan.asked, ExchangePartitions):
+            locked = lock_tables(self._connection, self._known)[0]
+            self._row = rows.load_row(self._connection, self._id, lock=True)
+            return locked
+        more: list[tuple[Prepared, Mapping[str, Any]]] = [
+            (_NOBODYS, {"table_id": self._known.table_id, "base": self._known.base_version})
+        ]
+        if self._brought:
+            more.append((ANY_STAGED, {"id": self._id}))
+        locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._known, *more)
+        self._nobodys = [row["version"] for row in versions]
+        # Usually those that are brought are all.
+        self._none_staged = first == [[]]
+        return locked
+
     def _is_reserved(self) -> bool:
         """Return whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
-        self._row = rows.locked(self._connection, self._row)
         if self._row["state"] in (State.ABORTING, State.ABORTED):
             raise rows.wrong_state(self._row, "be reserved")
         return bool(self._row["state"] != State.OPEN)
@@ -176,8 +234,9 @@ class _Reservation:
                 yield found
 
     def _reserve_name(self, asked: Creation) -> Transaction:
-        identifier = TableIdentifier.parse(self._row["table_name"])
+        identifier = TableIdentifier.parse(self._known.table)
         lock_namespace(self._connection, identifier.namespace)
+        self._row = rows.load_row(self._connection, self._id, lock=True)
         if self._is_reserved():
             return rows.with_locations(self._connection, rows.from_row(self._row))
         current = check_name(self._connection, self._row, asked)
@@ -221,12 +280,12 @@ class _Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        recorded = staged_within(self._connection, self._id)
+        recorded = () if self._none_staged else staged_within(self._connection, self._id)
         self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
         if self._staged is not None:
             check_remembered(len(staged), self._staged, shown)
         if self._brought:
-            add_files(self._connection, self._id, self._brought, none_before=not staged)
+            self._none_recorded = not staged
             self._collect(staged, ((file.partition, file.name) for file in self._brought))
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
@@ -361,31 +420,26 @@ class _Reservation:
         return ended
 
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
-        c = transaction_claims.c
-        scope = [
-            c.table_id == table.table_id,
-            c.transaction_id != self._id,
-            sa.or_(c.version.is_(None), c.version > base),
-        ]
-        if not mine.exclusive:
-            scope.append(c.exclusive == 1)
-        statement = sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope)
-        found: list[Any] = []
+        asked = {"table_id": table.table_id, "mine": self._id, "base": base}
+        # Who only adds meets nobody else who does.
+        statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
+        found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
-            found.extend(self._connection.execute(statement))
+            found.extend(statement.rows(self._connection, asked))
         elif mine.names:
             for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
-                found.extend(self._connection.execute(statement.where(c.claim_hash.in_(chunk))))
+                found.extend(statement.rows(self._connection, {**asked, "hashes": list(chunk)}))
         others: dict[str, tuple[int | None, Claims]] = {}
         for row in found:
-            if row.transaction_id not in others:
-                others[row.transaction_id] = (row.version, Claims(bool(row.exclusive), {}))
-            version, claims = others[row.transaction_id]
-            if row.claim_hash == PREDICATE_CLAIM:
-                others[row.transaction_id] = (version, self._with_predicate(row.transaction_id, claims, table))
+            other = row["transaction_id"]
+            if other not in others:
+                others[other] = (row["version"], Claims(bool(row["exclusive"]), {}))
+            version, claims = others[other]
+            if row["claim_hash"] == PREDICATE_CLAIM:
+                others[other] = (version, self._with_predicate(other, claims, table))
             else:
                 assert isinstance(claims.names, dict)
-                claims.names[row.claim_hash] = row.name
+                claims.names[row["claim_hash"]] = row["name"]
         return others
 
     def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
@@ -410,7 +464,10 @@ class _Reservation:
 
     def _repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        return list(self._connection.execute(_NOBODYS, {"table_id": table.table_id, "base": base}).scalars())
+        if self._nobodys is not None and (table.table_id, base) == (self._known.table_id, self._known.base_version):
+            return self._nobodys
+        found = _NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
+        return [row["version"] for row in found]
 
     def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
         for row in found:
@@ -436,12 +493,16 @@ class _Reservation:
         )
 
     def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> Transaction:
-        self._claim(claims, table_id)
         kept = self._plan
         if kept.asks_locations:
             rows.keep_locations(self._connection, self._id, kept.locations)
             kept = replace(kept, locations={})
-        self._connection.execute(_RESERVE, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
+        few = self._none_recorded and is_few(claims)
+        with together(self._connection) if few else nullcontext():
+            if self._brought:
+                add_files(self._connection, self._id, self._brought, none_before=self._none_recorded)
+            self._claim(claims, table_id)
+            _RESERVE.run(self._connection, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
         return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
 
     def _claim(self, claims: Sequence[tuple[str, str]], table_id: int, exclusive: int | None = None) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedWrite
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.removals import Removals
@@ -68,6 +69,8 @@ class RowWrite:
         applier: Applies what is changed in the table.
         removals: Takes what is to be deleted.
         modified: Modification times of the files by partition and name; the commit's time stands in for others.
+        staged: All its files, of which none waits; None where the index has them.
+
 
     Attributes:
         ends_everything: Whether all that the table had before ends, and the rows that say so are left to settling.
@@ -75,9 +78,10 @@ class RowWrite:
 
     def __init__(
         self, connection: sa.Connection, transaction: Transaction, write: CheckedWrite, applier: Applier,
-        removals: Removals, modified: Mapping[tuple[str, str], int],
+        removals: Removals, modified: Mapping[tuple[str, str], int], staged: Sequence[StagedFile] | None = None,
     ) -> None:  # fmt: skip
         self._connection = connection
+        self._staged = staged
         self._plan = transaction.plan
         self._id = transaction.transaction_id
         self._app_id = transaction.app_id
@@ -144,7 +148,9 @@ class RowWrite:
         added: dict[str, list[DataFile]] = {}
         kept_back: dict[str, list[Any]] = {}
         held = set(self._write.waiting)
-        for value in staged_within(self._connection, self._id):
+        for file in self._staged or ():
+            added.setdefault(file.partition, []).append(self._as_data_file(file))
+        for value in staged_within(self._connection, self._id) if self._staged is None else ():
             if value["partition"] in held:
                 kept_back.setdefault(value["partition"], []).append(value)
             else:
@@ -156,6 +162,10 @@ class RowWrite:
         visible = [file for files_added in added.values() for file in files_added]
         self._written = Written(sum(f.rows or 0 for f in visible), sum(f.size for f in visible), len(kept_back))
         return added
+
+    def _as_data_file(self, file: StagedFile) -> DataFile:
+        modified = self._modified.get((file.partition, file.name), self._applier.now)
+        return DataFile(file.name, file.size, modified, file.rows, file.statistics or None)
 
     def _data_file(self, value: Row) -> DataFile:
         modified = self._modified.get((value["partition"], value["name"]), self._applier.now)

@@ -11,6 +11,8 @@ from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import StagedFileMissingError
+from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import transaction_files
 from catalog_ext.metastore.index.write.transactions import load_row, wrong_state
 from catalog_ext.metastore.model.batches import batched
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 FILES_PER_DOCUMENT = 500
 """Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
+
+_COLUMNS = ("transaction_id", "number", "removal", "n_files", "payload")
 
 
 def record_files(
@@ -99,17 +103,10 @@ def add_documents(
         last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
     start = 0 if last is None else last + 1
     rows = [
-        {
-            "transaction_id": transaction_id,
-            "number": number,
-            "removal": int(removal),
-            "n_files": count,
-            "payload": payload,
-        }
+        (transaction_id, number, int(removal), count, payload)
         for number, (count, payload) in enumerate(documents, start=start)
     ]
-    if rows:
-        connection.execute(sa.insert(transaction_files), rows)
+    insert_rows(connection, transaction_files, _COLUMNS, rows)
 
 
 def staged_count(database: Database, transaction_id: str) -> int:
@@ -161,10 +158,10 @@ def next_document(
 ) -> tuple[int | None, str | None]:
     """Return the text of the next row of ``transaction_files``, and its number where more come after it; or None."""
     asked = {"id": transaction_id, "removes": int(removal), "after": after}
-    row = connection.execute(_NEXT_DOCUMENT, asked).one_or_none()
+    row = _NEXT_DOCUMENT.row(connection, asked)
     if row is None:
         return None, None
-    return (row.number if row.number < row.last else None), row.payload
+    return (row["number"] if row["number"] < row["last"] else None), row["payload"]
 
 
 def _next_document() -> sa.Select[Any]:
@@ -175,7 +172,15 @@ def _next_document() -> sa.Select[Any]:
     return statement.order_by(t.number).limit(1)
 
 
-_NEXT_DOCUMENT = _next_document()
+_NEXT_DOCUMENT = Prepared(_next_document())
+
+
+ANY_STAGED = Prepared(
+    sa.select(transaction_files.c.number)
+    .where(transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0)
+    .limit(1)
+)
+"""The query of a document of staged files."""
 
 
 def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:

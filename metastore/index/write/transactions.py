@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -23,6 +23,8 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
+from catalog_ext.metastore.index.database.prepared import Prepared, together
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
 
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
@@ -49,7 +52,7 @@ _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
 _MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
-_INSERT = sa.insert(transactions)
+_INSERT = Prepared(sa.insert(transactions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,13 @@ class ApplicationVersion:
     transaction_id: str
 
 
-def begin(database: Database, transaction: Transaction, replaced: int | None = None) -> Transaction:
+class DeadWritersError(Exception):
+    """Somebody's lease is over: what was to begin is to wait until that is recovered."""
+
+
+def begin(
+    database: Database, transaction: Transaction, replaced: int | None = None, *, looks: bool = False
+) -> Transaction:
     """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
     It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is returned:
@@ -72,8 +81,10 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
         transaction: The transaction; its times are not looked at.
         replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is of;
             None where it found none.
+        looks: Whether it is to begin only if nobody's lease is over; not for one that makes a table.
 
     Raises:
+        DeadWritersError: Somebody's is. Nothing was done.
         InvalidInputError: The one of its id writes another table.
         ConflictError: The table's location has changed since it was loaded, or another table has its name.
     """
@@ -86,11 +97,11 @@ def begin(database: Database, transaction: Transaction, replaced: int | None = N
             if replaces != replaced and not isinstance(transaction.plan.asked, Create):
                 raise replaced_meanwhile(transaction.table)
         else:
-            now = _check_location(connection, transaction)
+            now = _check_location(connection, transaction, looks=looks)
         if now is None:
             now = connection.execute(database_now_ms(database.dialect)).scalar_one()
         begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
-        connection.execute(_INSERT, {**_to_row(begun), "replaces": replaces})
+        _INSERT.run(connection, {**_to_row(begun), "replaces": replaces})
         return begun
 
     # Hardly anybody asks again: the database says of those who do that the id is taken.
@@ -130,27 +141,38 @@ def _same(known: Transaction, asked: Transaction) -> Transaction:
     return known
 
 
-def _check_location(connection: sa.Connection, transaction: Transaction) -> int | None:
+def _check_location(connection: sa.Connection, transaction: Transaction, *, looks: bool) -> int | None:
     """Return the database's time if the table lies where it did; None if it is gone, which the reservation finds."""
     # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
-    statement = _location_statement(connection.dialect.name)
-    row = connection.execute(statement, {"table_id": transaction.table_id}).one_or_none()
+    with together(connection):
+        asked = (_LOCATION_AND_DEAD if looks else _LOCATION).asked(connection, {"table_id": transaction.table_id})
+    (row,) = asked() or (None,)
     if row is None:
         return None
-    if row.location != transaction.plan.location:
+    if looks and row["dead"]:
+        raise DeadWritersError
+    location = row["location"]
+    if location != transaction.plan.location:
         raise ConflictError(
             f"The location of table {transaction.table} has just changed from {transaction.plan.location} to "
-            f"{row.location}. Nothing was written; run the statement again.",
+            f"{location}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
-    return int(row.now_ms)
+    return int(row["now_ms"])
 
 
-@cache
-def _location_statement(dialect: str) -> sa.Select[Any]:
-    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
-    columns = sa.select(tables.c.location, now).where(tables.c.table_id == sa.bindparam("table_id"))
+def _location_statement(dialect: str, *, looks: bool) -> sa.Select[Any]:
+    now = database_now_ms(dialect).scalar_subquery()
+    columns = sa.select(tables.c.location, now.label("now_ms")).where(tables.c.table_id == sa.bindparam("table_id"))
+    if looks:
+        t = transactions.c
+        over = sa.select(t.transaction_id).where(t.state.in_([str(s) for s in IN_FLIGHT]), t.expires_at_ms < now)
+        columns = columns.add_columns(over.limit(1).scalar_subquery().label("dead"))
     return columns.with_for_update(read=True, of=tables)
+
+
+_LOCATION = Prepared(partial(_location_statement, looks=False))
+_LOCATION_AND_DEAD = Prepared(partial(_location_statement, looks=True))
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
@@ -216,7 +238,26 @@ def load(database: Database, transaction_id: str) -> Transaction:
         TransactionNotFoundError: There is none, or vacuum has forgotten it.
     """
     with database.reading() as connection:
-        return with_locations(connection, from_row(load_row(connection, transaction_id)))
+        return load_within(connection, transaction_id)
+
+
+def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
+    """Return the same as ``load``, within a transaction."""
+    return with_locations(connection, from_row(load_row(connection, transaction_id)))
+
+
+def load_with_table(database: Database, transaction_id: str) -> tuple[Transaction, Table | None]:
+    """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
+
+    Raises:
+        TransactionNotFoundError: There is none, or vacuum has forgotten it.
+    """
+    with database.reading() as connection:
+        found = _WITH_TABLE.row(connection, {"id": transaction_id})
+        row = _usable(found, transaction_id)
+        table = {name.removeprefix(_OF_TABLE): row[name] for name in row if name.startswith(_OF_TABLE)}
+        transaction = with_locations(connection, from_row(row))
+    return transaction, None if table["table_id"] is None else table_from_row(table)
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
@@ -318,7 +359,10 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
         TransactionNotFoundError: There is none.
         IndexNotAtHeadError: The index has been migrated since this process has opened it.
     """
-    row = _find_row(connection, transaction_id, lock=lock)
+    return _usable(_find_row(connection, transaction_id, lock=lock), transaction_id)
+
+
+def _usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, Any]:
     if row is None:
         raise TransactionNotFoundError(
             f"The index has no transaction {transaction_id[:64]!r}: it never was, or vacuum has removed it.",
@@ -328,13 +372,24 @@ def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = Fal
     return row
 
 
+def ask_locked_row(connection: sa.Connection, transaction_id: str) -> Callable[[], Mapping[str, Any]]:
+    """Ask for the transaction's row as ``load_row`` with a lock; what is returned gives it, or raises what that does.
+
+    It may be sent with others (``together``).
+    """
+    asked = _LOCKED_ROW.asked(connection, {"id": transaction_id})
+
+    def answer() -> Mapping[str, Any]:
+        (row,) = asked() or (None,)
+        return _usable(row, transaction_id)
+
+    return answer
+
+
 def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
-    statement = _row_statement(connection.dialect.name, lock=lock)
-    row = connection.execute(statement, {"id": transaction_id}).mappings().one_or_none()
-    return None if row is None else dict(row)
+    return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
 
 
-@cache
 def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery()
     mine = transactions.c.transaction_id == sa.bindparam("id")
@@ -342,10 +397,19 @@ def _row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
     return statement.with_for_update() if lock else statement
 
 
-def locked(connection: sa.Connection, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a transaction's row as it is now, and keep everybody else from moving it."""
-    # SQLite has one writer at a time, and this is it since the row was loaded.
-    return row if connection.dialect.name == "sqlite" else load_row(connection, row["transaction_id"], lock=True)
+def _with_table(dialect: str) -> sa.Select[Any]:
+    row = _row_statement(dialect, lock=False)
+    of_table = [column.label(f"{_OF_TABLE}{column.name}") for column in tables.c]
+    of_table.append(namespaces.c.name.label(f"{_OF_TABLE}namespace"))
+    joined = transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id)
+    joined = joined.outerjoin(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+    return row.add_columns(*of_table).select_from(joined)
+
+
+_OF_TABLE = "of_table_"
+_ROW = Prepared(partial(_row_statement, lock=False))
+_LOCKED_ROW = Prepared(partial(_row_statement, lock=True))
+_WITH_TABLE = Prepared(_with_table)
 
 
 def list_all(
@@ -525,6 +589,41 @@ def _moving() -> sa.CompoundSelect[Any]:
 
 
 _MOVING = _moving()
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What hardly ever is, and makes a listing of a table's directories one of a moment.
+
+    Attributes:
+        cleans: Whether a committed write of the table may still have to delete what it has replaced.
+        moves: Whether ``moving_commands`` has one, of any table, that is not committed.
+    """
+
+    cleans: bool
+    moves: bool
+
+
+def at_work(database: Database, table_id: int) -> AtWork:
+    """Return whether others may be deleting or moving files that a listing of the table finds."""
+    with database.reading() as connection:
+        (row,) = _AT_WORK.rows(connection, {"table_id": table_id})
+    return AtWork(bool(row["cleans"]), bool(row["moves"]))
+
+
+def _at_work() -> sa.Select[Any]:
+    t, f = transactions.c, transaction_files.c
+    moves = t.plan.like(_MOVES)
+    staged = sa.select(f.transaction_id).where(f.removal == 0)
+    going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
+    # As in ``_moving``.
+    undone = sa.exists().where(moves, sa.func.coalesce(t.state, "") == str(State.ABORTED), t.transaction_id.in_(staged))
+    cleans = sa.exists().where(t.table_id == sa.bindparam("table_id"), t.state == str(State.COMMITTED))
+    columns = {"cleans": cleans, "moves": sa.or_(going, undone)}
+    return sa.select(*(sa.case((is_so, 1), else_=0).label(name) for name, is_so in columns.items()))
+
+
+_AT_WORK = Prepared(_at_work())
 
 
 def relocations(database: Database, table_id: int) -> set[int]:
