@@ -29,7 +29,7 @@ from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo
+from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo, vanished
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
@@ -344,18 +344,23 @@ class Steps:
             )
 
     def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedLocation]]) -> dict[tuple[str, str], int]:
-        """Return the times as the store shows them, so that a repair finds the files unchanged."""
+        """Return the times as the store shows them, so that a repair finds the files unchanged.
+
+        Raises:
+            StagedFileMissingError: Somebody has deleted one since it was promoted.
+        """
         # S3 would take a request a file, while engines that list directories see what the index does not have yet.
         # Names that carry a transaction's id are never given again, so that repair does without the times there.
         by_upload = bool(batch) and batch[0][1].upload is not None
         if not batch or by_upload:
             return {}
         there = self._storage.stat_many([place.target for _, place in batch])
-        return {
-            (file.partition, file.name): entry.modified_ms
-            for (file, _), entry in zip(batch, there, strict=True)
-            if entry is not None
-        }
+        found: dict[tuple[str, str], int] = {}
+        for (file, place), entry in zip(batch, there, strict=True):
+            if entry is None:
+                raise vanished(place.target)
+            found[file.partition, file.name] = entry.modified_ms
+        return found
 
     def _commit(
         self,
