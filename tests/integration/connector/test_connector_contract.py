@@ -171,8 +171,9 @@ class TestPlanning:
         read = "SELECT sum(id) FROM lake.sales.trips WITH ('%s' = 'false')"
         assert refused(spark, read % "file-skiping") == "CATALOG_EXT_INVALID_CONFIGURATION"
         rows(spark, read % "mergeSchema")
-        write = "INSERT INTO lake.sales.trips WITH ('%s' = '7') SELECT 1, date'2025-01-01', 'us'"
-        assert refused(spark, write % "txnVersion") == "CATALOG_EXT_INVALID_CONFIGURATION"
+        written = spark.sql("SELECT * FROM lake.sales.declared").limit(1)
+        with pytest.raises(AnalysisException, match="Did you mean 'txn-version'"):
+            written.writeTo("lake.sales.declared").option("txnVersion", "7").append()
 
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: RecordedService) -> None:
         rows(
