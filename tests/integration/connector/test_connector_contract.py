@@ -171,9 +171,6 @@ class TestPlanning:
         read = "SELECT sum(id) FROM lake.sales.trips WITH ('%s' = 'false')"
         assert refused(spark, read % "file-skiping") == "CATALOG_EXT_INVALID_CONFIGURATION"
         rows(spark, read % "mergeSchema")
-        written = spark.sql("SELECT * FROM lake.sales.declared").limit(1)
-        with pytest.raises(AnalysisException, match="Did you mean 'txn-version'"):
-            written.writeTo("lake.sales.declared").option("txnVersion", "7").append()
 
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: RecordedService) -> None:
         rows(

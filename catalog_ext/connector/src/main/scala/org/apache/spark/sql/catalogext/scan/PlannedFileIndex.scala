@@ -217,10 +217,6 @@ class PlannedFileIndex(
     PlannedFiles.fetchEach(client, table, values, translator.translate(filters), fields, staleness)(into(filter))
   }
 
-  /** The rows of files that nobody has counted; None where one cannot be read. */
-  def footerRows(files: Seq[FileStatus]): Option[Seq[Long]] =
-    FooterRows.of(table.format, spark.sessionState.newHadoopConfWithOptions(table.options), files)
-
   /** The filters, and what those on a partition's name say of its keys. */
   protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(typedKeys, zone, filters)
 

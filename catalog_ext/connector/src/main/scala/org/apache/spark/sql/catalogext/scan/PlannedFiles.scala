@@ -81,12 +81,8 @@ object PlannedFiles {
           rows.begin(row, directory)
           val (name, count) = (directory.name.toString, rows.rowCount(row))
           bounds.read(row, count)
-          val file = Option.when(count < 0) {
-            rows.add(row, directory)
-            directory.status(0, directory.directory(table.location))
-          }
           consumer.take(PartitionGroup(rows.partitionId(row), name, values.parse(name), 1, 1, rows.size(row),
-            Option.when(count >= 0)(count), Some(bounds), file))
+            Option.when(count >= 0)(count), Some(bounds)))
         }
       }
       consumer
