@@ -8,7 +8,7 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import INDEX_ID, METASTORE, WAREHOUSE, lost_embedded
+from catalog_ext.conf.home import INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED
 from catalog_ext.connector.build import connector_jar, spark_version
 from catalog_ext.metastore.errors import CatalogExtError
@@ -129,6 +129,8 @@ def _belongings(index: Index) -> str:
     at_head = index.current_revision() == index.head_revision()
     recorded = index.properties() if at_head else {}
     own = [f"the {what} {recorded[what]}" for what in (METASTORE, WAREHOUSE) if what in recorded]
+    if NO_METASTORE in recorded and METASTORE not in recorded:
+        own = ["no metastore", *own]
     return " and ".join(own) or "nothing yet; what it is opened with next becomes its own"
 
 

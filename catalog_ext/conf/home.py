@@ -27,6 +27,9 @@ METASTORE_HOST = "metastore.host"
 METASTORE_ID = "metastore.id"
 """What the metastore itself says who it is, whatever its address."""
 
+NO_METASTORE = "metastore.none"
+"""That the index was made to have no metastore; it has one of ``metastore`` and this, or neither says anything yet."""
+
 INDEX_ID = "index.id"
 """Who the index is, for the mark in its warehouse; it has none before its first table."""
 
@@ -35,6 +38,11 @@ _LOCAL = "file://"
 _NOT_USED = (
     "The index %s belongs to the metastore %s; %s, which Spark's or Hive's configuration names, is not used for it. To "
     "take that one on for good: %s"
+)
+_NONE = (
+    "The index {index} was made to have no metastore, and was opened with {asked}. Leave the metastore out to work on "
+    "the index alone, or open another index. To take the metastore on for good: {adoption}, and then catalog-ext "
+    "--index '{index}' publish --all, which fills it from the index."
 )
 _GONE = "is not there any more. A new one in its place begins empty"
 _ANOTHER = "is not the one that the index has known: it was made anew, or it is another index's"
@@ -63,7 +71,10 @@ def record(settings: Settings) -> dict[str, str]:
     """Return what an index that is opened with these settings for the first time says of itself."""
     where = address(settings)
     host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
-    return {WAREHOUSE: settings.warehouse} | ({} if where is None else {METASTORE: where} | host)
+    own = {METASTORE: where} | host if where is not None else {}
+    # What nobody has chosen says nothing, and there is no default without one.
+    none = {NO_METASTORE: "true"} if where is None and METASTORE in settings.given else {}
+    return {WAREHOUSE: settings.warehouse} | own | none
 
 
 def at_home(
@@ -96,6 +107,8 @@ def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
 
 def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None]) -> Settings:
     own, asked = recorded.get(METASTORE), address(settings)
+    if own is None and asked is not None and NO_METASTORE in recorded:
+        return _without_metastore(settings, asked)
     if own is None or asked is None:
         return settings
     if set(asked.split(",")) & set(own.split(",")):
@@ -112,6 +125,23 @@ def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: C
         folder = Path(own.removeprefix(_EMBEDDED_AT))
         return _with_embedded(replace(settings, metastore=EMBEDDED, state=folder), recorded)
     return replace(settings, metastore=own)
+
+
+def _without_metastore(settings: Settings, asked: str) -> Settings:
+    """Return the settings of an index that was made to have no metastore.
+
+    Raises:
+        InvalidConfigurationError: One was given.
+    """
+    index, adoption = _shown(settings), _adoption(settings, METASTORE, settings.metastore or "")
+    if METASTORE in settings.given:
+        raise InvalidConfigurationError(
+            _NONE.format(index=index, asked=asked, adoption=adoption),
+            {"index": index, "recorded_metastore": "none", "metastore": asked},
+        )
+    if settings.metastore != EMBEDDED:
+        logger.warning(_NOT_USED, index, "none", asked, adoption)
+    return replace(settings, metastore=None)
 
 
 def lost_embedded(settings: Settings, recorded: Mapping[str, str]) -> str | None:

@@ -34,7 +34,7 @@ from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 def _mode(text: str) -> PartitionMode:
@@ -287,6 +287,35 @@ def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], c
         if text := next(filter(None, texts), None):
             found[setting.key] = text
     return found
+
+
+def check_options(options: Collection[str], scope: Scope) -> None:
+    """Return if no option of a read, a write or a stream is nearly called as one that catalog-ext has.
+
+    What it does not know may be the format's (``header``, ``mergeSchema``), and is Spark's to judge.
+
+    Args:
+        options: Their names; those that are settings are not looked at.
+        scope: The use.
+
+    Raises:
+        InvalidConfigurationError: One is: it would be without effect.
+    """
+    known = {name.lower() for s in SETTINGS for name in (*s.names, *([s.spark] if s.spark else []))}
+    ours = {_bare(name): name for s in SETTINGS if scope in s.scopes for name in s.names}
+    for option in options:
+        close = [] if option.lower() in known else difflib.get_close_matches(_bare(option), ours, 1, _NEARLY)
+        if close:
+            raise InvalidConfigurationError(
+                f"{option[:60]!r} is no {scope} that catalog-ext or Spark has, and would change nothing. "
+                f"Did you mean {ours[close[0]]!r}?",
+                {"key": option[:60]},
+            )
+
+
+def _bare(name: str) -> str:
+    """Return a name without what people write differently: case and what is between its words."""
+    return "".join(c for c in name.lower() if c not in "-_.")
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

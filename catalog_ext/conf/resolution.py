@@ -17,7 +17,7 @@ from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PartitionMode, stated_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 Resolved: TypeAlias = "Mapping[str, bool | int | str | None]"
 """The values of settings by key: those that JSON has, so that clients take them as they are."""
@@ -97,6 +97,8 @@ class Given:
         catalog_conf: The session's ``spark.sql.catalog.<catalog>.<key>``, by key.
         properties: The table's.
         process: What holds for the service's process.
+        others: The names of all other options: what they are to the format nobody asks, but a misspelt one of ours is
+            refused.
     """
 
     table: str = ""
@@ -106,6 +108,7 @@ class Given:
     catalog_conf: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     process: Mapping[str, str] = field(default_factory=dict)
+    others: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,11 @@ def resolve(use: Use, given: Given) -> Resolved:
     ``partitionOverwriteMode``, whose default is another one in the session catalog.
 
     Raises:
-        InvalidConfigurationError: A text is none that its key may have.
+        InvalidConfigurationError: A text is none that its key may have, or an option is nearly called as a setting.
     """
+    scope = _OPTIONS[use]
+    if scope is not None:
+        keys.check_options(given.others, scope)
     if use is Use.SESSION_CATALOG:
         return {keys.PARTITION_COLUMNS.key: _partition_mode(given)}
     found: dict[str, bool | int | str | None] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, WAREHOUSE, at_home, record
+from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE, WAREHOUSE, at_home, record
 from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OF_METASTORE = (METASTORE, METASTORE_HOST, METASTORE_ID)
+_OF_METASTORE = (METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE)
 
 
 class Adoption(NamedTuple):
@@ -41,9 +41,9 @@ class Adoption(NamedTuple):
 def open_at_home(index: Index, settings: Settings) -> Settings:
     """Return the settings with the index's own metastore and warehouse, which are recorded where they were not.
 
-    It belongs to what it was opened with first, but for a warehouse that is only a default of the folder that somebody
-    is in; another one is taken on by ``adopt`` alone. One of an older release has no record: it takes
-    what opens it, too.
+    It belongs to what it was opened with first (to no metastore, where somebody has chosen that for a new index), but
+    for a warehouse that is only a default of the folder somebody is in; another one is taken on by ``adopt`` alone.
+    One of an older release has no record: it takes what opens it, too.
 
     Raises:
         InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
@@ -51,6 +51,9 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
     """
     recorded = index.properties()
     given = record(settings)
+    if METASTORE in recorded:
+        # Who does without it for now says nothing of the index.
+        given.pop(NO_METASTORE, None)
     if any(recorded.get(name) != value for name, value in given.items()):
         try:
             recorded = _complete(index, settings, given, recorded, empty=_is_empty(index))
@@ -155,10 +158,17 @@ def _complete(
     index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str], *, empty: bool
 ) -> dict[str, str]:
     missing = [what for what in (METASTORE, WAREHOUSE) if what in given and what not in recorded]
+    if METASTORE in missing and NO_METASTORE in recorded:
+        missing.remove(METASTORE)
+        if empty and METASTORE in settings.given:
+            # Nothing was made without one.
+            recorded = _put(index, given, [METASTORE])
+    elif NO_METASTORE in given and empty:
+        recorded = index.add_properties({NO_METASTORE: given[NO_METASTORE]})
     # An index that was not named lies beside its warehouse.
     if WAREHOUSE in missing and "index" in settings.given and WAREHOUSE not in settings.given:
         missing.remove(WAREHOUSE)
-        if settings.metastore is not None and not empty:
+        if settings.metastore is not None and not empty and NO_METASTORE not in recorded:
             logger.warning(
                 "The index %s does not say which warehouse is its own, and %s is a guess. Name it once: --warehouse.",
                 index.url,

@@ -134,15 +134,17 @@ class StoreObserver:
             self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
             expected=self._expected,
         )  # fmt: skip
+        files, partitions = self._files, self._partitions
+        take_file, take_directory = self._take_file, self._take_directory
         try:
             for event in listing:
                 if isinstance(event, ListedFile):
-                    self._take_file(event)
+                    take_file(event)
                 elif isinstance(event, ListedDirectory):
-                    self._take_directory(event.directory)
+                    take_directory(event.directory)
                 else:
                     self._take_failure(event)
-                if len(self._files) + len(self._partitions) >= _BUFFER_ROWS:
+                if len(files) + len(partitions) >= _BUFFER_ROWS:
                     self._flush()
         finally:
             listing.close()

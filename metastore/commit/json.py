@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import WriteOutcome
-from catalog_ext.metastore.model.json import statistics_from_dict, statistics_to_dict
+from catalog_ext.metastore.model.json import statistics_from_dict, statistics_to_dict, to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog_ext.metastore.model.json import JsonObject
 
 
@@ -39,6 +42,12 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
         source=value.get("source"),
         modified_ms=value.get("modified_ms"),
     )
+
+
+def digest_of(files: Sequence[StagedFile], staged: int | None) -> str:
+    """Return what tells the files that a request brings, after so many others, from all others."""
+    listed = to_json([staged, [staged_file_to_dict(file) for file in files]])
+    return hashlib.sha256(listed.encode()).hexdigest()[:32]
 
 
 def _upload_to_dict(upload: Upload) -> JsonObject:

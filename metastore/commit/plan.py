@@ -193,6 +193,8 @@ class CheckedWrite:
         unknown: Of an overwrite, the visible files that the index does not know, or not as they are, in overwritten
             directories, by partition; they are deleted. Of any write, what relocations have left in the directories
             of new partitions.
+        brought: The digest of the files that came with the commit, by which one that is asked for again is known to be
+            the same; empty where an earlier release has reserved it.
     """
 
     asked: AskedWrite
@@ -202,6 +204,7 @@ class CheckedWrite:
     published: tuple[str, ...] = ()
     found: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
+    brought: str = ""
 
 
 @dataclass(frozen=True, slots=True)

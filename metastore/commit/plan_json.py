@@ -110,6 +110,7 @@ def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
         "announces": write.published,
         "takes_in": _files_to_dict(write.found),
         "removes": _removals_to_dict(write.unknown),
+        "brought": write.brought,
     }
 
 
@@ -235,6 +236,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
                 published=tuple(value["announces"]),
                 found=_files_from_dict(value["takes_in"]),
                 unknown=_removals_from_dict(value["removes"]),
+                brought=value.get("brought", ""),
             )
 
 

@@ -620,6 +620,24 @@ class Index:
         """Return whether the transaction was in one of the states and is now in the other."""
         return transactions.move(self._database, transaction_id, from_, to, error=error)
 
+    def suspect_reservation(self, transaction_id: str) -> None:
+        """Have an open transaction count as one that was reserved: the index may have forgotten that it was.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+        """
+        transactions.suspect_reservation(self._database, transaction_id)
+
+    def remember_undone(self, transaction: Transaction, error: str) -> Transaction:
+        """Return a transaction whose reservation the index has forgotten, as it then is: being undone, as reserved.
+
+        Args:
+            transaction: As its owner has reserved it, and has acknowledged nothing of. One that is committed after all
+                stays as it is.
+            error: Why it is undone.
+        """
+        return transactions.remember_undone(self._database, transaction, error)
+
     def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
         """Return the newest committed batch of an application in the table."""
         return transactions.find_application(self._database, table_id, app_id)

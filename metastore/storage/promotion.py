@@ -303,17 +303,22 @@ def check_moved(file: StagedLocation, there: Entry | None) -> None:
     """
     target = file.target
     if there is None:
-        raise StagedFileMissingError(
-            f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
-            "Somebody has deleted it. Write again.",
-            {"location": str(target)},
-        )
+        raise vanished(target)
     if not is_moved(file, there):
         raise StorageError(
             f"Another {there.kind.value}, of {there.size} bytes, is at {shown(str(target))}, where a file of "
             f"{file.size} bytes was to be moved to. Remove it.",
             {"location": str(target)},
         )
+
+
+def vanished(target: Location) -> StagedFileMissingError:
+    """Return the error for a file that is neither where it was staged nor where it was promoted to."""
+    return StagedFileMissingError(
+        f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
+        "Somebody has deleted it. Write again.",
+        {"location": str(target)},
+    )
 
 
 def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: int) -> None:

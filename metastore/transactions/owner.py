@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.json import digest_of
 from catalog_ext.metastore.commit.plan import COMMANDS
 from catalog_ext.metastore.commit.transaction import State, Transaction, WriteOutcome
 from catalog_ext.metastore.errors import (
@@ -14,12 +15,13 @@ from catalog_ext.metastore.errors import (
     CommitStateUnknownError,
     IndexUnavailableError,
     StorageUnavailableError,
+    TransactionNotFoundError,
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.failures import takes_nothing
-from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, other_files
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
-from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
+from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError, forgotten_error
 from catalog_ext.metastore.transactions.unknown_state import Attempts, may_pass, reason_of, state_unknown
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+
+_FORGOTTEN = (
+    "the index has no transaction of this id any more, because its database has failed over or was put back to an "
+    "earlier time. What the write has made visible carries the id in its file names, and the next repair registers it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +101,17 @@ class Owner:
             self._index.record_files(transaction.transaction_id, files, staged)
         fault_point("stage.after")
 
-    def load(self, transaction_id: str) -> tuple[Transaction, Table | None]:
+    def load(self, transaction_id: str, *, again: bool) -> tuple[Transaction, Table | None]:
         """Return the transaction, which may be reserved or committed already, and its table, if it is there.
 
         An index that is away is waited for.
 
+        Args:
+            transaction_id: The transaction's.
+            again: Whether its commit was called before.
+
         Raises:
-            CommitStateUnknownError: It stays away.
+            CommitStateUnknownError: It stays away, or has forgotten a transaction that may have been committed.
             TransactionNotFoundError: There is no such transaction.
         """
 
@@ -108,7 +119,23 @@ class Owner:
             fault_point("commit.called")
             return self._index.load_transaction_with_table(transaction_id)
 
-        return self._attempts.until_answered(transaction_id, None, loaded)
+        try:
+            return self._attempts.until_answered(transaction_id, None, loaded)
+        except TransactionNotFoundError as error:
+            if not again:
+                raise
+            raise state_unknown(transaction_id, None, _FORGOTTEN, ask_again=False) from error
+
+    @staticmethod
+    def check_same(transaction: Transaction, files: Sequence[StagedFile], staged: int | None) -> None:
+        """Return if a commit brings the files that the transaction was reserved with; one that brings none may ask.
+
+        Raises:
+            InvalidInputError: It brings others.
+        """
+        write = transaction.plan.write
+        if files and write is not None and write.brought not in ("", digest_of(files, staged)):
+            raise other_files(transaction.transaction_id, transaction.table)
 
     def decide(
         self,
@@ -120,8 +147,12 @@ class Owner:
         static_partition: str | None,
         watermark_ms: int | None,
         final: bool,
+        again: bool,
     ) -> Decided | WriteOutcome:
         """Stage, check and reserve; return what is decided, or the outcome of a batch that was committed before.
+
+        With ``again`` an earlier call may have gone further, and the index have forgotten that: what this one fails
+        with is undone as if it had been reserved.
 
         Raises:
             CommitStateUnknownError: The index stays away, and nobody can tell whether it is reserved.
@@ -146,6 +177,8 @@ class Owner:
                     watermark_ms=watermark_ms,
                     final=final,
                 )
+                assert plan.write is not None, "a write was checked"
+                plan = replace(plan, change=replace(plan.write, brought=digest_of(files, staged)))
             fault_point("check.after")
             return plan
 
@@ -154,11 +187,14 @@ class Owner:
         whole = few and not (self._index.staged_count(transaction.transaction_id) if staged is None else staged)
         brought = files if whole else None
         expected = staged if staged is None or whole else staged + len(files)
+        known = files if whole or again else ()
         try:
+            if again:
+                self._index.suspect_reservation(transaction.transaction_id)
             self.stage(transaction, files, staged, recorded=not whole)
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
-            return self._given_up(transaction, error, brought or ())
+            return self._given_up(transaction, error, known)
 
         def reserved(attempt: int) -> Transaction | ApplicationVersion:
             fault_point("reserve.before")
@@ -179,14 +215,14 @@ class Owner:
         except CommitStateUnknownError:
             raise
         except WriteUndoneError as refused:
-            return self._given_up(transaction, refused.reason, brought or ())
+            return self._given_up(transaction, refused.reason, known)
         except BaseException as error:  # noqa: BLE001 -- as above
-            return self._given_up(transaction, error, brought or ())
+            return self._given_up(transaction, error, known)
         if isinstance(found, Transaction):
             # Not always what was sent: where the call was repeated, the plan and the files of the first one hold.
             waits = plan.write is not None and plan.write.waiting
             return Decided(found, brought if found.plan is plan and not waits else None)
-        self._give_up(transaction, TransactionStateError("its batch is committed already"), brought or ())
+        self._give_up(transaction, TransactionStateError("its batch is committed already"), known)
         return WriteOutcome(
             transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
             found.version, duplicate=True,
@@ -216,11 +252,14 @@ class Owner:
             CatalogExtError: It was undone.
         """
         transaction = decided.transaction
+        promoted: set[str] = set()
 
         def committed(attempt: int) -> Transaction:
+            if attempt and transaction.state is State.RESERVED:
+                return self._steps.again(transaction, promoted)
             if attempt:
-                return self._steps.forward(self._index.load_transaction(transaction.transaction_id))
-            return self._steps.forward(transaction, staged=decided.staged)
+                return self._steps.forward(self._index.load_transaction(transaction.transaction_id), promoted=promoted)
+            return self._steps.forward(transaction, promoted=promoted, staged=decided.staged)
 
         try:
             return self._attempts.until_answered(transaction.transaction_id, transaction.table, committed)
@@ -264,6 +303,8 @@ class Owner:
         Raises:
             CommitStateUnknownError: Nobody can tell whether it is reserved.
         """
+        if isinstance(error, TransactionNotFoundError):
+            error = forgotten_error(transaction)
         self._give_up(transaction, error, brought)
         try:
             current = self._index.load_transaction(transaction.transaction_id)
@@ -276,7 +317,10 @@ class Owner:
     def _give_up(self, transaction: Transaction, error: BaseException, brought: Sequence[StagedFile]) -> None:
         """Undo what is not reserved, now or by recovery."""
         try:
-            self.abort(transaction.transaction_id, reason_of(error), brought)
+            try:
+                self.abort(transaction.transaction_id, reason_of(error), brought)
+            except TransactionNotFoundError:
+                self._steps.undo(self._index.remember_undone(transaction, reason_of(error)), brought)
         except CatalogExtError as trouble:
             logger.warning(
                 "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -22,6 +21,7 @@ from catalog_ext.metastore.errors import (
     StorageAccessDeniedError,
     StorageError,
     TableNotFoundError,
+    TransactionNotFoundError,
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.failures import is_refused_for_good
@@ -29,7 +29,7 @@ from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo
+from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo, vanished
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
@@ -37,7 +37,7 @@ from catalog_ext.metastore.transactions.store_cleanup import made_directories
 from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -96,13 +96,19 @@ class Steps:
         self._moves = PartitionMoves(index, storage, deliver, threads)
 
     def forward(
-        self, transaction: Transaction, *, owner: bool = True, staged: Sequence[StagedFile] | None = None
+        self,
+        transaction: Transaction,
+        *,
+        owner: bool = True,
+        promoted: set[str] | None = None,
+        staged: Sequence[StagedFile] | None = None,
     ) -> Transaction:
         """Return the transaction, committed now or before: promote, commit.
 
         Args:
             transaction: In any state but ``open``.
             owner: Whether this is its owner: what anybody else may not do on the store, the owner's like may.
+            promoted: The partitions whose files may have their final names by this owner's attempts; added to.
             staged: All its files, of which none waits, by an owner that has reserved it right before, when its table
                 was there; None where the index is to be asked for both.
 
@@ -110,19 +116,20 @@ class Steps:
             WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
             CatalogExtError: The store or the index is in trouble; the same call may be made again.
         """
+        touched = (set() if promoted is None else promoted) if owner else None
         if transaction.state is State.RESERVED:
             try:
                 if staged is None:
                     # Of a table that is gone nothing is promoted.
                     self._definition(transaction)
-                modified, left = self._promote(transaction, staged)
+                modified, left = self._promote(transaction, touched, staged)
             except OvertakenError:
-                return self.forward(self._index.load_transaction(transaction.transaction_id), owner=owner)
+                return self.again(transaction, touched)
             except CatalogExtError as error:
                 if _may_pass(error) or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
-                return self._take_back(transaction, self._reason(transaction, error))
+                return self._take_back(transaction, self._reason(transaction, error), touched)
             tidied = self._tidied(transaction)
             try:
                 return self._commit(transaction, modified, left, tidied=tidied, staged=staged)
@@ -132,17 +139,32 @@ class Steps:
                 if isinstance(error, IndexDatabaseError) and _may_pass(error):
                     raise
                 # What the index says no to, or its database, is as it is: nobody could ever commit it.
-                return self._take_back(transaction, error)
+                return self._take_back(transaction, error, touched)
         if transaction.state in (State.ABORTING, State.ABORTED):
             # Its tasks may have written after somebody else had removed everything.
             self.undo_quietly(transaction)
             raise WriteUndoneError(was_undone(transaction))
         return transaction
 
+    def again(self, transaction: Transaction, promoted: set[str] | None) -> Transaction:
+        """Return a transaction that was reserved, committed: as ``forward``, of what the index has of it by now.
+
+        Args:
+            transaction: As it was.
+            promoted: As ``forward`` takes them, of its owner; None of anybody else.
+
+        Raises:
+            WriteUndoneError, CatalogExtError: As ``forward``.
+        """
+        current = self._remembered(transaction)
+        if current is None:
+            return self._take_back_forgotten(transaction, promoted)
+        return self.forward(current, owner=promoted is not None, promoted=promoted)
+
     def _promote(
-        self, transaction: Transaction, staged: Sequence[StagedFile] | None
+        self, transaction: Transaction, promoted: set[str] | None, staged: Sequence[StagedFile] | None
     ) -> tuple[dict[tuple[str, str], int], list[Removal]]:
-        """Give the files their final names.
+        """Give the files their final names, and add their partitions to those that have some.
 
         Returns:
             Their modification times, by partition and name, and what is left to be deleted after the commit.
@@ -163,6 +185,8 @@ class Steps:
             if plan.moves:
                 self._moves.promote(transaction, places)
             else:
+                if promoted is not None:
+                    promoted.update(file.partition for file, _ in batch)
                 promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
             modified.update(self._modification_times(batch))
             self._storage.sync([place.target for place in places], locations.location)
@@ -330,18 +354,23 @@ class Steps:
             )
 
     def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedLocation]]) -> dict[tuple[str, str], int]:
-        """Return the times as the store shows them, so that a repair finds the files unchanged."""
+        """Return the times as the store shows them, so that a repair finds the files unchanged.
+
+        Raises:
+            StagedFileMissingError: Somebody has deleted one since it was promoted.
+        """
         # S3 would take a request a file, while engines that list directories see what the index does not have yet.
         # Names that carry a transaction's id are never given again, so that repair does without the times there.
         by_upload = bool(batch) and batch[0][1].upload is not None
         if not batch or by_upload:
             return {}
         there = self._storage.stat_many([place.target for _, place in batch])
-        return {
-            (file.partition, file.name): entry.modified_ms
-            for (file, _), entry in zip(batch, there, strict=True)
-            if entry is not None
-        }
+        found: dict[tuple[str, str], int] = {}
+        for (file, place), entry in zip(batch, there, strict=True):
+            if entry is None:
+                raise vanished(place.target)
+            found[file.partition, file.name] = entry.modified_ms
+        return found
 
     def _commit(
         self,
@@ -382,22 +411,50 @@ class Steps:
             return gone
         return error
 
-    def _take_back(self, transaction: Transaction, error: CatalogExtError) -> Transaction:
+    def _take_back(self, transaction: Transaction, error: CatalogExtError, promoted: set[str] | None) -> Transaction:
         """Undo a reserved transaction that can never be committed; one that somebody has moved stays as it is.
 
         Raises:
             WriteUndoneError: It was undone, here or elsewhere.
         """
-        # A database that has failed over may have forgotten the reservation; what was promoted is known here.
         moved = self._index.move_transaction(
-            transaction.transaction_id, (State.OPEN, State.RESERVED), State.ABORTING, error=error.message
+            transaction.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
         )
-        current = replace(self._index.load_transaction(transaction.transaction_id), reserved=True)
+        current = self._remembered(transaction)
+        if current is None:
+            return self._take_back_forgotten(transaction, promoted)
         if not moved and current.state in (State.COMMITTED, State.FINISHED):
             # A file that was promoted, committed and then overwritten looks as if it had vanished.
             return current
         self.undo_quietly(current)
         raise WriteUndoneError(error)
+
+    def _remembered(self, transaction: Transaction) -> Transaction | None:
+        """Return a transaction that was reserved, as the index has it now; None if it has forgotten that it was."""
+        try:
+            current = self._index.load_transaction(transaction.transaction_id)
+        except TransactionNotFoundError:
+            return None
+        return current if current.reserved else None
+
+    def _take_back_forgotten(self, transaction: Transaction, promoted: set[str] | None) -> Transaction:
+        """Undo what a database has forgotten that failed over, or was put back: its owner knows what was promoted.
+
+        The index learns of it first, so that no repair takes for somebody's what a crash leaves of it.
+
+        Raises:
+            WriteUndoneError: It was undone.
+            CatalogExtError: Something of it may be visible.
+        """
+        forgotten = forgotten_error(transaction)
+        if promoted is None:
+            # Its owner may have acknowledged it before.
+            raise forgotten
+        current = self._index.remember_undone(transaction, forgotten.message)
+        if current.state in (State.COMMITTED, State.FINISHED):
+            return current
+        self.undo(current, promoted=promoted)
+        raise WriteUndoneError(forgotten)
 
     def abandon(self, transaction: Transaction, reason: str) -> None:
         """Undo a transaction that is not committed, whatever it is waiting for.
@@ -429,12 +486,13 @@ class Steps:
                 error.message,
             )
 
-    def undo(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> int:
+    def undo(self, transaction: Transaction, brought: Sequence[StagedFile] = (), promoted: Collection[str] = ()) -> int:
         """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
 
         Args:
             transaction: The transaction.
             brought: Files of it that the index does not know: not every store tells which uploads are pending.
+            promoted: Partitions where files of it may be visible that the index does not know.
 
         Raises:
             CatalogExtError: Something could not be removed; the same call may be made again.
@@ -454,6 +512,9 @@ class Steps:
             remove(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
             removed += len(placed)
+        searched = [locations.directory(partition) for partition in sorted(promoted)]
+        removed += self._cleanup.remove_named(transaction.transaction_id, searched)
+        directories.update(searched)
         directories.update(self._hide_due(transaction))
         write = transaction.plan.write
         if write is not None and write.static_partition is not None:
@@ -582,4 +643,13 @@ def was_undone(transaction: Transaction) -> CatalogExtError:
         f"The write {transaction.transaction_id} to table {transaction.table} was undone: "
         f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
         {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
+    )
+
+
+def forgotten_error(transaction: Transaction) -> CatalogExtError:
+    """Return the error for the owner of a transaction that the index has forgotten, or that it was reserved."""
+    return TransactionStateError(
+        f"The index has forgotten the write {transaction.transaction_id} to table {transaction.table}: its database "
+        "has failed over, or was put back to an earlier time. Nothing of the write is visible; run it again.",
+        {"transaction": transaction.transaction_id, "table": transaction.table, "state": "forgotten"},
     )

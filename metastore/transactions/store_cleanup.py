@@ -15,10 +15,17 @@ from catalog_ext.metastore.commit.plan import (
     Promotion,
     RelocatePartition,
 )
-from catalog_ext.metastore.errors import CatalogExtError, StorageAccessDeniedError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    LocationNotFoundError,
+    StorageAccessDeniedError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.identity import has_own_name, is_same_file
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
 
@@ -98,6 +105,28 @@ class StoreCleanup:
             else:
                 self._delete_tree(directory)
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
+
+    def remove_named(self, transaction_id: str, directories: Sequence[Location]) -> int:
+        """Remove the files directly in some directories whose names carry a transaction's id; return their number.
+
+        Raises:
+            StorageError: A directory cannot be listed, or a file not be removed.
+        """
+
+        def own(directory: Location) -> list[Location]:
+            try:
+                entries = self._storage.list_directory(directory)
+            except LocationNotFoundError:
+                return []
+            files = (entry.location for entry in entries if entry.kind is EntryKind.FILE)
+            return [file for file in files if transaction_id_in(file.name) == transaction_id]
+
+        removed = 0
+        for some in batched(directories, _AT_ONCE):
+            files = [file for there in in_parallel(own, some, self._storage.listing_threads) for file in there]
+            self._storage.delete_files(files)
+            removed += len(files)
+        return removed
 
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
         """Remove the directory of a table that was dropped, and give it free; called again, it goes on.

@@ -229,6 +229,7 @@ class Transactions:
         static_partition: str | None = None,
         watermark_ms: int | None = None,
         final: bool = False,
+        again: bool = False,
     ) -> WriteOutcome:
         """Return what the write did, now that it is visible; called again, the same answer.
 
@@ -240,15 +241,18 @@ class Transactions:
             static_partition: The fully static partition that is to be registered also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
+            again: Whether the caller has asked before and had no answer: what an earlier call may have done is taken
+                back if this one fails, also where the index has forgotten it.
 
         Raises:
             ConflictError: Somebody else was first. Nothing of the write was ever visible; it is undone.
             CommitStateUnknownError: Nobody knows yet whether the write will be committed; ``recover`` sees to it.
             TransactionStateError: The transaction was undone before.
+            InvalidInputError: It is reserved or committed with other files.
             CatalogExtError: The write failed and is undone.
         """
         started = time.monotonic()
-        transaction, table = self._owner.load(transaction_id)
+        transaction, table = self._owner.load(transaction_id, again=again)
         with LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms):
             decided = Decided(transaction)
             if transaction.state is State.OPEN:
@@ -260,10 +264,12 @@ class Transactions:
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,
+                    again=again,
                 )
                 if isinstance(found, WriteOutcome):
                     return found
                 decided = found
+            self._owner.check_same(decided.transaction, files, staged)
             transaction = self._owner.forward(decided)
             elapsed_ms = round((time.monotonic() - started) * 1000)
             if transaction.state is State.COMMITTED:

@@ -188,6 +188,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "writes/stage": {"transaction": _NOBODYS, "files": [], "staged": 0},
     "writes/commit": {
         "transaction": _NOBODYS, "files": [], "staged": 0, "keep": None, "watermark_ms": None, "final": False,
+        "again": False,
     },
     "writes/abort": {"transaction": _NOBODYS, "reason": "r"},
     "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},

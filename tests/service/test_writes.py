@@ -62,6 +62,9 @@ class Writer:
             "partition": partition, "name": name, "size": 2 * rows, "rows": rows, "statistics": {}, "upload": None,
         }  # fmt: skip
 
+    def stage_all(self, begun: dict[str, Any], *files: dict[str, Any], staged: int = 0) -> Answer:
+        return self.client.call("writes/stage", transaction=begun["transaction"], files=list(files), staged=staged)
+
     def commit(self, begun: dict[str, Any], *files: dict[str, Any], keep: str | None = None, staged: int = 0) -> Answer:
         return self.client.call(
             "writes/commit", transaction=begun["transaction"], files=list(files), staged=staged, keep=keep,
@@ -120,6 +123,28 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     assert not (root / "_catalog_ext_staging").exists()
     assert {**writer.commit(begun).json, "commit_ms": outcome["commit_ms"]} == outcome, "asked again, the same is told"
     assert catalog.repair_partitions("s.t", strict=True).version == 2, "and a repair finds nothing to do"
+
+
+def test_a_request_that_is_repeated_with_other_files_is_refused_and_the_first_counts(
+    writer: Writer, catalog: Catalog, root: Path
+) -> None:
+    begun = writer.begun()
+    first, second, third, fourth = (writer.stage(begun, EU, number=number) for number in range(4))
+    assert writer.stage_all(begun, first, second).status == 200
+    assert writer.stage_all(begun, first, second).status == 200
+    for others in ((first, third), (second, first), (first, {**second, "rows": 7})):
+        refused = writer.stage_all(begun, *others)
+        assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+    (root / "_catalog_ext_staging" / begun["transaction"] / EU / fourth["name"]).unlink()
+    outcome = writer.commit(begun, third, staged=2)
+    assert outcome.status == 200
+    assert writer.commit(begun, third, staged=2).json["version"] == outcome.json["version"]
+    for staged, others in ((2, (fourth,)), (2, (third, fourth)), (1, (third,))):
+        refused = writer.commit(begun, *others, staged=staged)
+        assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+        assert "has got other files" in refused.json["error"]["message"]
+    assert indexed(catalog) == visible(root)
+    assert len(visible(root)[EU]) == 4
 
 
 def test_the_end_of_a_stream_commits_what_its_epochs_kept_back(writer: Writer, catalog: Catalog, root: Path) -> None:

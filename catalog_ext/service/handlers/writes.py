@@ -82,12 +82,13 @@ class WriteOperations:
     def _commit(self, request: Request) -> dict[str, Any]:
         transaction, files = transaction_of(request), files_of(request)
         static, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
-        final, staged = request.flag("final"), request.count("staged")
+        final, again, staged = request.flag("final"), request.flag("again"), request.count("staged")
         request.finish()
         transactions = self._catalog.writes.transactions
         outcome = transactions.commit(
-            transaction, files, staged=staged, static_partition=static, watermark_ms=watermark_ms, final=final
-        )
+            transaction, files, staged=staged, static_partition=static, watermark_ms=watermark_ms, final=final,
+            again=again,
+        )  # fmt: skip
         return outcome_json(outcome)
 
     def _abort(self, request: Request) -> dict[str, Any]:

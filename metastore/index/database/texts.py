@@ -36,7 +36,8 @@ def storable(text: str, what: str) -> str:
 
 def is_storable(text: str) -> bool:
     """Return whether a database can keep the text."""
-    return _problem(text) is None
+    # Every file and directory of a repair is asked for.
+    return (text.isascii() and "\x00" not in text) or _problem(text) is None
 
 
 def storable_field(text: str | None, what: str, of: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import StagedFileMissingError
+from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingError
 from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import transaction_files
@@ -48,6 +49,7 @@ def record_files(
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: It is not open any more.
         StagedFileMissingError: The index does not remember all of those that have gone before.
+        InvalidInputError: Other files are recorded in their place.
     """
 
     def work(connection: sa.Connection) -> None:
@@ -57,12 +59,24 @@ def record_files(
         if staged is not None:
             recorded = _count(connection, transaction_id)
             if recorded >= staged + len(files):
+                known = islice(staged_within(connection, transaction_id), staged, staged + len(files))
+                if [to_json(value) for value in known] != [to_json(staged_file_to_dict(file)) for file in files]:
+                    raise other_files(transaction_id, row["table_name"])
                 return
             check_remembered(recorded, staged, row["table_name"])
         add_files(connection, transaction_id, files)
 
     # The reservation makes them durable; whoever dies before it has only files to be removed.
     database.write(work, durable=False)
+
+
+def other_files(transaction_id: str, table: str) -> InvalidInputError:
+    """Return the error for who sends files again and means others."""
+    return InvalidInputError(
+        f"The transaction {transaction_id} on table {table} has got other files in the place of these: a request "
+        "that is repeated must bring the same ones. Those of the first stay.",
+        {"transaction": transaction_id, "table": table},
+    )
 
 
 def check_remembered(recorded: int, staged: int, table: str) -> None:

@@ -514,6 +514,54 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
     return database.write(work, durable=to is not State.FINISHED)
 
 
+def suspect_reservation(database: Database, transaction_id: str) -> None:
+    """Have an open transaction count as one that was reserved: the index may have forgotten that it was.
+
+    Its files are then nobody else's wherever they are, and are removed from there if it is undone.
+
+    Raises:
+        TransactionNotFoundError: There is no such transaction.
+    """
+
+    def work(connection: sa.Connection) -> None:
+        row = load_row(connection, transaction_id, lock=True)
+        if row["state"] == State.OPEN:
+            mine = transactions.c.transaction_id == transaction_id
+            connection.execute(sa.update(transactions).where(mine).values(reserved=1))
+
+    database.write(work)
+
+
+def remember_undone(database: Database, transaction: Transaction, error: str) -> Transaction:
+    """Return a transaction whose reservation the index has forgotten, as it then is: being undone, as reserved.
+
+    So it is recovered like any other from then on, and no repair takes its files for somebody's. One that is committed
+    after all stays as it is.
+
+    Args:
+        database: The index, which was put back to an earlier time, or failed over without its last transactions.
+        transaction: As its owner has reserved it, and has acknowledged nothing of.
+        error: Why it is undone.
+    """
+    plan = transaction.plan
+    asked = _to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
+    undone = {"plan": asked["plan"], "error": ascii_safe(error)[:_ERROR_LENGTH], "reserved": 1}
+
+    def work(connection: sa.Connection) -> Transaction:
+        row = _find_row(connection, transaction.transaction_id, lock=True)
+        if row is None:
+            _INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
+        elif not row["reserved"]:
+            state = State.ABORTING if row["state"] == State.OPEN else row["state"]
+            mine = transactions.c.transaction_id == transaction.transaction_id
+            connection.execute(sa.update(transactions).where(mine).values(**undone, state=str(state)))
+        if plan.asks_locations:
+            keep_locations(connection, transaction.transaction_id, plan.locations)
+        return replace(from_row(load_row(connection, transaction.transaction_id)), plan=plan)
+
+    return database.write(work)
+
+
 def _moves_files(transaction_id: str) -> sa.Exists:
     """Return the condition that the transaction is a partition command that moves files."""
     return sa.exists().where(transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES))

@@ -163,6 +163,14 @@ class TestPlanning:
         assert service.requests == {"tables/load": 4, "settings/resolve": 1, "tables/plan": 2}
         asked = next(body for name, body in service.bodies if name == "settings/resolve")
         assert (asked["options"], asked["session"]) == ({"hive.mapred.mode": "nonstrict"}, {})
+        assert asked["other_options"] == ["other"]
+
+    def test_a_misspelt_option_is_refused_and_those_of_formats_pass(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        read = "SELECT sum(id) FROM lake.sales.trips WITH ('%s' = 'false')"
+        assert refused(spark, read % "file-skiping") == "CATALOG_EXT_INVALID_CONFIGURATION"
+        rows(spark, read % "mergeSchema")
 
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: RecordedService) -> None:
         rows(

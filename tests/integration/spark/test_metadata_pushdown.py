@@ -147,6 +147,22 @@ def test_what_the_index_answers(lake: Lake) -> None:
         assert "grouped by the index" not in explained(lake, query), query
 
 
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ('s = "it\'s" AND rows > 1', "[(s IS NOT NULL), (s = 'it\\'s'), (rows IS NOT NULL), (rows > '1')]"),
+        ("ds IN ('2025-01-01', NULL) OR i <=> 1", "[((ds IN ('2025-01-01', NULL)) OR (i <=> '1'))]"),
+        ("NOT b AND s LIKE 'a%b_'", "[(b IS NOT NULL), (s IS NOT NULL), (NOT (b = 'true')), (s LIKE 'a%b_')]"),
+        ("s LIKE 'a%'", "[(s IS NOT NULL), startswith(s, 'a')]"),
+    ],
+)
+def test_explain_shows_what_the_index_filters_as_sql(lake: Lake, condition: str, shown: str) -> None:
+    for what in ("partitions", "files"):
+        assert f"lake.w.k.{what} PushedFilters: {shown}" in explained(
+            lake, f"SELECT s FROM lake.w.k.{what} WHERE {condition}"
+        )
+
+
 def test_sums_beyond_64_bits(lake: Lake) -> None:
     table = external(lake, "huge", {"k": "int"})
     # The index has sums of sizes itself, but none of the rows of files of which some are not counted.

@@ -153,3 +153,34 @@ def test_what_an_overwrite_replaces() -> None:
     assert mode(session={spark: "DYNAMIC"}) == "dynamic"
     with pytest.raises(InvalidConfigurationError, match="'statik' is no value of the option 'partitionOverwriteMode'"):
         mode(options={"partitionOverwriteMode": "statik"})
+
+
+@pytest.mark.parametrize(
+    ("use", "option", "meant"),
+    [
+        (Use.READ, "file-skiping", "file-skipping"), (Use.READ, "maxStaleness", "max-staleness"),
+        (Use.WRITE, "txnAppId", "txn-app-id"), (Use.INSERT, "overwritemode", "overwrite-mode"),
+        (Use.STREAM, "startingVersions", "startingVersion"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_option_is_refused(use: Use, option: str, meant: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=f"{option!r} is no option of a .* Did you mean '{meant}'"):
+        resolve(use, given(others=["header", option]))
+
+
+SPARKS = """
+    path recursiveFileLookup pathGlobFilter modifiedBefore modifiedAfter ignoreMissingFiles ignoreCorruptFiles
+    mergeSchema datetimeRebaseMode int96RebaseMode header sep delimiter encoding charset quote escape comment
+    inferSchema preferDate enforceSchema nullValue nanValue dateFormat timestampFormat timestampNTZFormat
+    maxColumns mode multiLine columnNameOfCorruptRecord samplingRatio emptyValue locale lineSep compression
+    timeZone wholetext parquet.block.size parquet.compression orc.compress orc.bloom.filter.columns
+    parquet.bloom.filter.enabled maxFilesPerTrigger maxBytesPerTrigger latestFirst maxFileAge cleanSource
+    checkpointLocation queryName versionAsOf timestampAsOf maxRecordsPerFile partitionOverwriteMode
+    replaceWhere overwriteSchema startingTimestamp ignoreChanges some-company's
+"""
+
+
+@pytest.mark.parametrize("use", [Use.READ, Use.WRITE, Use.INSERT, Use.STREAM, Use.SESSION])
+def test_options_of_formats_and_of_other_uses_pass(use: Use) -> None:
+    ours = [name for other in Use for name in names(other)]
+    assert resolve(use, given(others=[*SPARKS.split(), *ours])) == resolve(use, given())

@@ -11,7 +11,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, at_home, record
+from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE, at_home, record
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.hive import identity
@@ -263,6 +263,47 @@ def test_an_index_of_an_older_release_takes_what_it_is_opened_with(
     assert f"from now on belongs to the metastore {A}" in caplog.text
     with Index.open(index) as opened:
         assert opened.properties() == {"metastore": A, "warehouse": f"file://{tmp_path}/wh"}
+
+
+def test_an_index_that_was_made_without_a_metastore_gets_none(
+    tmp_path: Path,
+    servers: dict[str, FakeMetastore],
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    index = str(tmp_path / "i.db")
+    with catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "wh")) as catalog:
+        catalog.create_namespace("s")
+    with catalog_ext.connect(index=index) as catalog:
+        assert (catalog.settings.metastore, catalog.metastore.enabled) == (None, False)
+    assert caplog.text == ""
+    assert not (tmp_path / "cwd" / ".catalog-ext").exists()
+    with pytest.raises(InvalidConfigurationError, match="was made to have no metastore") as raised:
+        catalog_ext.connect(index=index, metastore=A)
+    assert f"--metastore '{A}' adopt" in raised.value.message
+    _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
+    assert f"no metastore and the warehouse file://{tmp_path}/wh" in json.dumps(findings)
+    assert _cli(capsys, "--index", index, "--metastore", A, "adopt")[0] == 0
+    with catalog_ext.connect(index=index) as catalog:
+        assert catalog.settings.metastore == A
+        catalog.create_namespace("t")
+    assert servers[A].list_databases() == ["default", "t"]
+    with Index.open(index) as opened:
+        assert NO_METASTORE not in opened.properties()
+
+
+def test_an_index_in_which_nothing_was_made_takes_the_metastore_that_is_named(
+    tmp_path: Path, servers: dict[str, FakeMetastore]
+) -> None:
+    index = str(tmp_path / "i.db")
+    catalog_ext.connect(index=index, metastore=None).close()
+    assert at_home(Settings.resolve(index=index, configured_metastore=B), {NO_METASTORE: "true"}).metastore is None
+    with catalog_ext.connect(index=index, metastore=A) as catalog:
+        catalog.create_namespace("s")
+    with catalog_ext.connect(index=index, metastore=None):
+        pass
+    with catalog_ext.connect(index=index) as catalog:
+        assert catalog.settings.metastore == A
 
 
 def test_who_may_only_read_opens_it_all_the_same(

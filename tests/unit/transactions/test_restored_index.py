@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 import pytest
 
 from catalog_ext.catalog import connect
-from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.fault_points import InjectedFault, armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    CommitStateUnknownError,
+    ConflictError,
+    IndexUnavailableError,
+    TransactionStateError,
+)
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
 from tests.index_cases import local_index
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
@@ -67,20 +76,85 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
         assert Stand(catalog.index).listed() == acknowledged
 
 
-def test_an_owner_whose_reservation_was_forgotten_takes_back_what_it_has_promoted(stand: Stand, tmp_path: Path) -> None:
-    """A failover in the middle of a write, which fails: nobody has acknowledged it."""
-    begun = stand.begin()
-    staged = stand.put(begun, {"k=1": "new\n"})
-
-    def fail_over(_: str) -> None:
-        with closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as database:
-            database.execute("UPDATE transactions SET state = 'open', reserved = 0 WHERE state = 'reserved'")
-            database.execute("DELETE FROM transaction_claims")
-
-    with armed("promote.after", fail_over), pytest.raises(CatalogExtError):
-        stand.engine.commit(begun.transaction_id, staged)
+@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
+@pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
+@pytest.mark.parametrize("staged_before", [0, 700])
+def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
+    stand: Stand, tmp_path: Path, staged_before: int, forgets: str, fails_at: str
+) -> None:
+    """In the middle of a write, which fails: nobody has acknowledged it, and it is run again."""
+    stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
+    at = fail_over(tmp_path)
+    with at(forgets, fails_at, unavailable=fails_at == "commit.after"):
+        begun = stand.begin()
+        staged = stand.put(begun, {f"k={k}": "new\n" for k in range(3)}, task=staged_before)
+        for task in range(0, staged_before, 100):
+            before = [file for t in range(task, task + 100) for file in stand.put(begun, {"k=1": "new\n"}, task=t)]
+            stand.engine.stage(begun.transaction_id, before, task)
+        with pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
+            stand.engine.commit(begun.transaction_id, staged, staged=staged_before)
     assert stand.listed() == stand.rows() == {"k=1": "old\n"}
     assert stand.strays() == []
+    assert stand.engine.recover(older_than_s=0).transactions == ()
+
+
+@pytest.mark.parametrize("forgets", ["begin.after", "reserve.before"])
+@pytest.mark.parametrize("gives_up_at", ["check.before", "reserve.before", None])
+def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failover_forgot(
+    stand: Stand, tmp_path: Path, gives_up_at: str | None, forgets: str
+) -> None:
+    """The service that was asked first is dead, and its index has failed over."""
+    stand.create(replace(definition(tmp_path / "e", name="e"), table_type=TableType.EXTERNAL))
+    with fail_over(tmp_path)(forgets, "promote.after", error=True):
+        begun = stand.begin(table=stand.table(TableIdentifier("s", "e")))
+        staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
+        with pytest.raises(CommitStateUnknownError):
+            stand.engine.commit(begun.transaction_id, staged, staged=0)
+    of = TableIdentifier("s", "e")
+    assert stand.listed(of) == {"k=1": "new\n", "k=2": "new\n"}
+
+    def fail(_: str) -> None:
+        raise ConflictError("Somebody else was first.")
+
+    with armed(gives_up_at, fail) if gives_up_at else nullcontext(), pytest.raises(CatalogExtError):
+        stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
+    assert stand.listed(of) == stand.rows(of) == {}
+    assert stand.strays(of) == []
+
+
+def test_nobody_says_that_a_write_has_failed_whose_row_is_gone_when_its_commit_is_asked_for_again(
+    stand: Stand, tmp_path: Path
+) -> None:
+    with fail_over(tmp_path)("begin.before", "promote.after", error=True):
+        begun = stand.begin()
+        staged = stand.put(begun, {"k=1": "new\n"})
+        with pytest.raises(CommitStateUnknownError):
+            stand.engine.commit(begun.transaction_id, staged, staged=0)
+    with pytest.raises(CommitStateUnknownError, match="the next repair registers it") as raised:
+        stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
+    assert raised.value.parameters["ask_again"] == "false"
+
+
+def fail_over(tmp_path: Path) -> Callable[..., AbstractContextManager[None]]:
+    """Returns what puts the index back, at one fault point, to what it was at an earlier one; once."""
+
+    @contextmanager
+    def at(forgets: str, fails_at: str, *, unavailable: bool = False, error: bool = False) -> Iterator[None]:
+        live, backup, done = tmp_path / "index.db", tmp_path / "backup.db", []
+
+        def fail(_: str) -> None:
+            if not done:
+                done.append(fails_at)
+                copy(backup, live)
+                if unavailable:
+                    raise IndexUnavailableError("It fails over.")
+                if error:
+                    raise InjectedFault("The service dies.")
+
+        with armed(forgets, lambda _: copy(live, backup)), armed(fails_at, fail):
+            yield
+
+    return at
 
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])

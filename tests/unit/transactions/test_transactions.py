@@ -721,3 +721,18 @@ def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
         stand.engine.stage(begun.transaction_id, calls[0], staged=3)
     assert stand.engine.commit(begun.transaction_id).files_added == 2
     check(stand, {"k=1": "1\n", "k=2": "1\n"})
+
+
+def test_a_file_that_is_deleted_once_it_has_its_name_is_missed(stand: Stand, root: Path) -> None:
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
+    one_by_one = Stand(stand.index, options={"threads": 1})
+
+    def delete(_: str) -> None:
+        (root / "k=1" / staged[0].name).unlink()
+
+    with armed("promote.file", delete, 2), pytest.raises(StagedFileMissingError, match="Somebody has deleted it"):
+        one_by_one.engine.commit(begun.transaction_id, staged)
+    assert stand.listed() == stand.rows()
+    assert not stand.strays()
+    assert "new\n" not in stand.rows().values()

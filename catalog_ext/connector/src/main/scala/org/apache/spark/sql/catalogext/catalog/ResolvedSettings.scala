@@ -24,6 +24,8 @@ class ResolvedSettings(values: JsonNode) {
  */
 object ResolvedSettings {
   private val Remembered = 1000
+  /** What Spark and we put among the options of people begins so. */
+  private val Internal = "__"
   private val InOrderOfUse = true
   private val known = Collections.synchronizedMap(
     new LinkedHashMap[Question, JsonNode](16, 0.75f, InOrderOfUse) {
@@ -54,7 +56,7 @@ object ResolvedSettings {
       val request = obj(
         "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
         "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
-        "properties" -> map(given.properties))
+        "properties" -> map(given.properties), "other_options" -> arr(given.others.toSeq.sorted.map(text)))
       ServiceException.translating(client.call("settings/resolve", request)).field("values")
     }
     // Beside no property of the table its name does not matter, but in the message of an error.
@@ -81,15 +83,21 @@ object ResolvedSettings {
       given: Given,
       own: JsonNode)
 
-  /** What people gave that concerns the use. */
+  /** What people gave that concerns the use; of other options only their names, among which the service looks for slips. */
   private case class Given(
       options: Map[String, String],
       session: Map[String, String],
       catalogConf: Map[String, String],
-      properties: Map[String, String]) {
+      properties: Map[String, String],
+      others: Set[String]) {
     /** Whether there is more than the table's own settings have in them. */
-    def overrides: Boolean = options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty
+    def overrides: Boolean = 
+      options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty || others.nonEmpty
   }
+
+  /** The names of all settings, which came with the table. */
+  private def known(table: TableMetadata): Set[String] =
+    table.settings.elements().asScala.flatMap(_.items("names").map(_.asText())).toSet
 
   private object Given {
     /** Only what has one of the names: a session's conf holds secrets too. */
@@ -101,9 +109,11 @@ object ResolvedSettings {
         conf: SQLConf): Given = {
       def named(given: Map[String, String]): Map[String, String] =
         given.filter { case (key, _) => names.contains(key.toLowerCase(Locale.ROOT)) }
+      val given = options.asCaseSensitiveMap().asScala.toMap
       Given(
-        named(options.asCaseSensitiveMap().asScala.toMap), named(conf.getAllConfs),
-        named(CatalogOptions.ofSession(catalog, conf)), named(table.properties))
+        named(given), named(conf.getAllConfs),
+        named(CatalogOptions.ofSession(catalog, conf)), named(table.properties),
+        given.keySet.filterNot(key => known(table).contains(key.toLowerCase(Locale.ROOT)) || key.startsWith(Internal)))
     }
   }
 

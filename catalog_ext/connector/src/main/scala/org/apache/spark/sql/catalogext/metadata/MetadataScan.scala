@@ -146,10 +146,10 @@ private object MetadataScan {
   // A column can have the name "values.k", and none this.
   val OfStruct = "\u0000values."
 
-  /** Predicates as one. */
+  /** Predicates, all of which hold, as Spark's scans show theirs. */
   private def shown(predicates: Seq[JsonNode]): String = {
     val parts = predicates.flatMap(p => if (p.string("op") == "and") p.items("args") else Seq(p))
-    if (parts.isEmpty) "" else s" ${PredicateJson.and(parts)}"
+    if (parts.isEmpty) "" else parts.map(PredicateJson.sql).mkString(" PushedFilters: [", ", ", "]")
   }
 
   /** Whether the index tells values of a key apart just where Spark does: neither -0.0 nor blanks at the end. */

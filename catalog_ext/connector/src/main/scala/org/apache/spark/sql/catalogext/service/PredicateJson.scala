@@ -1,7 +1,11 @@
 package org.apache.spark.sql.catalogext.service
 
+import java.util.Locale
+
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.catalogext.service.Json._
 
 /**
@@ -30,6 +34,25 @@ object PredicateJson {
   /** That the column has the value, where NULL is a value as in a PARTITION clause: the default partition's. */
   def has(column: String, value: JsonNode): JsonNode =
     if (value.isNull) isNull(column) else comparison("=", column, value)
+
+  /** The predicate as SQL has it, for people; values are text as far as their types are not known here. */
+  def sql(predicate: JsonNode): String = {
+    def column = quoteIfNeeded(predicate.string("column"))
+    def value = literal(predicate.field("value"))
+    predicate.string("op") match {
+      case op @ ("and" | "or") => predicate.items("args").map(sql).mkString("(", s" ${op.toUpperCase(Locale.ROOT)} ", ")")
+      case "not" => s"(NOT ${sql(predicate.field("arg"))})"
+      case op @ ("true" | "false") => op
+      case "is_null" => s"($column IS NULL)"
+      case "is_not_null" => s"($column IS NOT NULL)"
+      case "in" => predicate.items("values").map(literal).mkString(s"($column IN (", ", ", "))")
+      case op @ ("starts_with" | "ends_with" | "contains") => s"${op.replace("_", "")}($column, $value)"
+      case op => s"($column ${op.toUpperCase(Locale.ROOT)} $value)"
+    }
+  }
+
+  private def literal(value: JsonNode): String =
+    if (value.isTextual) Literal(value.asText()).sql else value.toString.toUpperCase(Locale.ROOT)
 
   private def joined(op: String, parts: Seq[JsonNode]): JsonNode =
     if (parts.length == 1) parts.head else obj("op" -> text(op), "args" -> arr(parts))

@@ -9,6 +9,7 @@ import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.broadcast.Broadcast
@@ -144,7 +145,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   def commit(watermarkMillis: Option[Long] = None, ends: Boolean = false): WriteOutcome = {
     val request = obj(
       "transaction" -> text(id), "files" -> arr(last), "staged" -> long(staged), "keep" -> text(target.keep),
-      "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(ends))
+      "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(ends), "again" -> bool(false))
     commitSent = true
     try ServiceException.translating(WriteOutcome.fromJson(answer(request, Pauses, first = true))) catch {
       case e: UnsentException =>
@@ -153,7 +154,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     } finally if (commitSent) end()
   }
 
-  @tailrec private def answer(request: JsonNode, pauses: Seq[Long], first: Boolean): JsonNode = {
+  @tailrec private def answer(request: ObjectNode, pauses: Seq[Long], first: Boolean): JsonNode = {
     val attempt =
       try Right(client.call("writes/commit", request, limited = false, patient = first)) catch {
         case e: CatalogExtRuntimeException if first && isUnsent(e) => throw new UnsentException(e)
@@ -168,7 +169,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
       case (Left(e), pause +: later) =>
         logWarning(s"The outcome of transaction $id (table ${target.tableName}) is not known; asking again", e)
         Thread.sleep(pause)
-        answer(request, later, first = false)
+        answer(request.put("again", true), later, first = false)
     }
   }
 
