@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
+from catalog_ext.drift.mending import DriftMending
 from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
@@ -133,6 +134,7 @@ class Catalog:
         self.statistics = ColumnStatistics(context)
         self.events = StoreEvents(context, self._repair)
         self._drift = Drift(context, self._repair)
+        self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
 
     @property
     def settings(self) -> Settings:
@@ -214,6 +216,7 @@ class Catalog:
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)
     drift = Forwarded(lambda c: c._drift, Drift.drift)
+    mend_drift = Forwarded(lambda c: c._mending, DriftMending.mend_drift)
     outbox = Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)
     keep_delivering = Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 

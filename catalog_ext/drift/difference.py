@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from catalog_ext.metastore.model.json import JsonObject
+from typing import Any
 
 MISSING = "missing"
 """What a side has that lacks what it could have; None is a side that has no say in the matter."""
@@ -70,7 +67,7 @@ class Difference:
         """Whether the sides are known to differ for good, unless somebody mends it."""
         return not self.pending and self.kind is not DriftKind.NOT_COMPARED
 
-    def to_dict(self) -> JsonObject:
+    def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return asdict(self)
 

@@ -66,6 +66,8 @@ class PartitionComparison:
         after: int | None = -1
         while after is not None:
             page, after = self._index.published_page(self._table, after)
+            if not page:
+                continue
             both = compared(client, found, page)
             there = named.take([key_of(each.name) for each in both])
             if any(each.found is None and key_of(each.name) in there for each in both):
