@@ -24,6 +24,7 @@ from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.creation import TableCreation
 from catalog_ext.tables.freshness import Freshness
 from catalog_ext.tables.hive_import import HiveImport
+from catalog_ext.tables.import_tables import ImportTables
 from catalog_ext.tables.namespaces import Namespaces
 from catalog_ext.tables.reads import TableReads
 from catalog_ext.tables.removal import TableRemoval
@@ -197,6 +198,7 @@ class Catalog:
     complete_definition = Forwarded(lambda c: c._creation, TableCreation.complete_definition)
     alter_table_properties = Forwarded(lambda c: c.alterations, TableAlterations.alter_table_properties)
     import_table = Forwarded(lambda c: c._hive_import, HiveImport.import_table)
+    import_tables = Forwarded(lambda c: ImportTables(c._context, c._hive_import), ImportTables.import_tables)
     unregister_table = Forwarded(lambda c: c._removal, TableRemoval.unregister_table)
     drop_table = Forwarded(lambda c: c._removal, TableRemoval.drop_table)
 

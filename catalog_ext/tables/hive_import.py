@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from catalog_ext.conf.properties import checked_properties
 from catalog_ext.metastore.errors import (
     IncompleteListingError,
     LocationNotFoundError,
+    NamespaceAlreadyExistsError,
     NamespaceNotFoundError,
     StorageError,
     UnsupportedFormatError,
@@ -113,7 +115,9 @@ class HiveImport:
         try:
             index.load_namespace(name)
         except NamespaceNotFoundError:
-            index.create_namespace(from_hive_database(client.get_database(name)), deliver=False)
+            database = from_hive_database(client.get_database(name))
+            with suppress(NamespaceAlreadyExistsError):  # another import of its tables was first
+                index.create_namespace(database, deliver=False)
 
     def _import_partitions(
         self, partitions: Iterator[tuple[str, str | None]], table: Table, scratch: Scratch, progress: Progress
