@@ -12,6 +12,7 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
 from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from catalog_ext.metastore_sync.outbox import OutboxCommands
@@ -217,6 +218,8 @@ class Catalog:
 
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)
+    export = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export)
+    export_statements = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export_statements)
     drift = Forwarded(lambda c: c._drift, Drift.drift)
     mend_drift = Forwarded(lambda c: c._mending, DriftMending.mend_drift)
     outbox = Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)

@@ -46,6 +46,7 @@ COMMANDS = {
     "serve": "serve",
     "events": "events",
     "drift": "drift",
+    "export": "exporting",
     "doctor": "doctor",
 }
 

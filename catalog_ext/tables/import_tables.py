@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import (
@@ -16,6 +15,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.table_patterns import TablePattern
 from catalog_ext.metastore.storage.locations import locations_equal
 
 if TYPE_CHECKING:
@@ -79,36 +79,24 @@ class ImportTables:
             NamespaceNotFoundError: The metastore has no such database.
             MetastoreUnavailableError: It does not answer; what was taken before stays.
         """
-        databases, tables = self._parsed(pattern)
         if jobs < 1:
             raise InvalidInputError(f"{jobs} tables cannot be imported at a time. Give a number from 1 on.")
-        found = self._found(databases, tables)
-        return self._imported(found, properties or {}, jobs)
+        return self._imported(self._found(pattern), properties or {}, jobs)
 
-    def _parsed(self, pattern: str) -> tuple[str, str]:
-        parts = pattern.strip().lower().split(".")
-        if len(parts) == 3 and parts[0] == self._context.settings.name.lower():
-            parts = parts[1:]
-        if not all(parts) or len(parts) > 2:
-            raise InvalidInputError(
-                f"{pattern[:120]!r} is no pattern of tables. Give a database (sales), or tables of one with * and ? "
-                "(sales.fact_*)."
-            )
-        return parts[0], parts[1] if len(parts) == 2 else "*"
-
-    def _found(self, databases: str, tables: str) -> list[TableIdentifier]:
+    def _found(self, text: str) -> list[TableIdentifier]:
+        pattern = TablePattern.parse(text, self._context.settings.name)
         client = self._context.metastore.client()
-        chosen = [name for name in client.list_databases() if fnmatchcase(name.lower(), databases)]
+        chosen = [name for name in client.list_databases() if pattern.has_namespace(name)]
         if not chosen:
             raise NamespaceNotFoundError(
-                f"The metastore has no database {databases[:120]!r} from which tables could be imported.",
-                {"namespace": databases[:120]},
+                f"The metastore has no database {pattern.namespaces[:120]!r} from which tables could be imported.",
+                {"namespace": pattern.namespaces[:120]},
             )
         return [
             TableIdentifier(database, name)
             for database in sorted(chosen)
             for name in sorted(client.list_tables(database))
-            if fnmatchcase(name.lower(), tables)
+            if pattern.has_table(name)
         ]
 
     def _imported(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-FEWER, MORE = 10_000, 20_000
+FEWER, MORE = 30_000, 60_000
 STATISTICS = {"numFiles": "1", "totalSize": "7"}
 
 
@@ -80,6 +80,7 @@ def grow(catalog: Catalog, metastore: ManyPartitions, count: int) -> None:
     metastore.count = count
 
 
+@pytest.mark.slow
 def test_calls_queries_and_memory(catalog: Catalog, metastore: ManyPartitions) -> None:
     costs = []
     grow(catalog, metastore, 1000)
