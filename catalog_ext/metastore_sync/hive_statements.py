@@ -24,10 +24,9 @@ _AT_ONCE = 100
 _SPECIAL = re.compile(r"""['"\\;$\x00-\x1f\x7f]""")
 """Ends or changes a literal, or is read by the command line before the statement is: a semicolon, ``${``."""
 
-_UNSAYABLE = re.compile(r"[\\;\x00-\x1f\x7f]|\$\{")
-"""Hive takes a partition's value as it stands between the quotes: there is no escape."""
-
-_NOT_SAID = "a value has characters that HiveQL cannot write there: export it by --to"
+_NOT_SAID = (
+    "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it in its directory, and --to brings it"
+)
 
 
 def quoted(text: str) -> str:
@@ -123,20 +122,11 @@ def _sayable(index: Index, table: Table, hive: HiveTable) -> Iterator[str]:
 def _partition(table: HiveTable, partition: PublishedPartition, *, view: bool = False) -> str:
     """Return the clause of a partition, or the comment about one that cannot be said."""
     values = partition_values_of(table, partition.name)
-    specs = [_value(value) for value in values]
-    if None in specs:
+    if DEFAULT_PARTITION in values:
         return left_out(f"the partition {partition.name} of {table}", _NOT_SAID)
-    pairs = zip((c.name for c in table.partition_columns), specs, strict=True)
+    pairs = zip((c.name for c in table.partition_columns), map(quoted, values), strict=True)
     spec = "PARTITION (" + ", ".join(f"{name(key)}={value}" for key, value in pairs) + ")"
     return spec if view or not partition.location else f"{spec} LOCATION {quoted(partition.location)}"
-
-
-def _value(value: str) -> str | None:
-    if value == DEFAULT_PARTITION:
-        return f"'{DEFAULT_PARTITION}'"
-    if _UNSAYABLE.search(value) or ("'" in value and '"' in value):
-        return None
-    return f'"{value}"' if "'" in value else f"'{value}'"
 
 
 def _full(table: HiveTable) -> str:

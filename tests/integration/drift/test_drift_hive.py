@@ -8,6 +8,7 @@ import pytest
 
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.drift.difference import DriftKind, Side
+from catalog_ext.metastore_sync.hive_statements import quoted
 from tests.repair_cases import indexed
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from tests.servers.hive import HiveCli, HiveMetastore
 
 DB = "drifting"
-TEXT = "ROW FORMAT DELIMITED FIELDS TERMINATED BY ';'"
-REGIONS = ["eu west", "x/y", "q'd", "50%", "k=v"]
+TEXT = "ROW FORMAT DELIMITED FIELDS TERMINATED BY '|'"
+REGIONS = ["eu west", "x/y", "q'd;", "50%", "k=v"]
 
 
 @pytest.fixture
@@ -39,8 +40,8 @@ def test_hives_changes_are_found_followed_and_taken_away(
     hive_cli.run([
         f"CREATE DATABASE {DB} LOCATION 'file://{tmp_path}/db'",
         f"CREATE EXTERNAL TABLE {DB}.t (id INT, name STRING COMMENT 'its') PARTITIONED BY (day DATE, region STRING) "
-        f"{TEXT} LOCATION 'file://{root}' TBLPROPERTIES ('note'='a;b')",
-        *(f"ALTER TABLE {DB}.t ADD PARTITION (day='2025-01-01', region=\"{region}\")" for region in REGIONS),
+        f"{TEXT} LOCATION 'file://{root}' TBLPROPERTIES ('note'='theirs')",
+        *(f"ALTER TABLE {DB}.t ADD PARTITION (day='2025-01-01', region={quoted(region)})" for region in REGIONS),
         f"CREATE TABLE {DB}.skewed (id INT) SKEWED BY (id) ON (1) STORED AS DIRECTORIES",
         f"CREATE TABLE {DB}.mixed (id INT) PARTITIONED BY (k INT) {TEXT}",
         f"ALTER TABLE {DB}.mixed ADD PARTITION (k=1) PARTITION (k=2)",
@@ -48,7 +49,7 @@ def test_hives_changes_are_found_followed_and_taken_away(
         f"CREATE VIEW {DB}.v AS SELECT * FROM {DB}.t",
     ])  # fmt: skip
     for number, directory in enumerate(sorted(root.glob("day=*/region=*"))):
-        (directory / "rows").write_text(f"{number};n\n")
+        (directory / "rows").write_text(f"{number}|n\n")
     entries = {e.table.partition(".")[2]: e for e in catalog.import_tables(DB)}
     assert {name: e.action for name, e in entries.items()} == {
         "mixed": "refused", "skewed": "refused", "t": "taken", "v": "refused",
@@ -58,7 +59,7 @@ def test_hives_changes_are_found_followed_and_taken_away(
     assert list(catalog.drift(f"{DB}.t")) == []
 
     (tmp_path / "late").mkdir()
-    (tmp_path / "late" / "rows").write_text("7;late\n8;late\n")
+    (tmp_path / "late" / "rows").write_text("7|late\n8|late\n")
     hive_cli.run([
         f"INSERT INTO {DB}.t PARTITION (day='2025-01-01', region='x/y') VALUES (9, 'new')",
         f"ALTER TABLE {DB}.t ADD PARTITION (day='2025-01-02', region='eu') LOCATION 'file://{tmp_path}/late'",
@@ -89,6 +90,8 @@ def test_hives_changes_are_found_followed_and_taken_away(
     rows = hive_cli(query)
     assert rows == [("7", "0", "9")]
 
+    catalog.alter_table_properties(f"{DB}.t", {"note": 'it\'s; \\ "${x}"\n-- ours'})
+    assert catalog.deliver().pending == 0
     leave(catalog, make_hive_metastore(), tmp_path / "engine", query, rows)
 
 

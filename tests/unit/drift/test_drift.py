@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.drift.difference import Difference, DriftKind, Side
-from catalog_ext.metastore.errors import StorageAccessDeniedError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, StorageAccessDeniedError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
-from tests.repair_cases import deny, write
+from catalog_ext.metastore.model.views import ViewQuery
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
+from tests.repair_cases import deny, local_catalog, register, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -299,3 +303,73 @@ def test_statistics_of_a_table_without_partition_columns(
     assert (one.kind, one.newer, sides(one)) == (
         DriftKind.STATISTICS, Side.METASTORE, (None, "1 file, 1 byte", "3 files, 1 byte"),
     )  # fmt: skip
+
+
+def test_what_is_committed_meanwhile_is_not_compared(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition_names = metastore.partition_names
+
+    def late(database: str, table: str) -> object:
+        names = partition_names(database, table)
+        monkeypatch.setattr(metastore, "partition_names", partition_names)
+        metastore.down = True
+        write(tmp_path / "t", "ds=1/b.csv", "ds=9/a.csv")
+        catalog.repair_partitions("s.t")
+        metastore.down = False
+        return names
+
+    monkeypatch.setattr(metastore, "partition_names", late)
+    differences = list(catalog.drift("s.t"))
+    assert {(d.kind, d.subject) for d in differences} == {
+        (DriftKind.NOT_COMPARED, "ds=1"), (DriftKind.NOT_COMPARED, "ds=9"),
+    }  # fmt: skip
+    assert "version 2 of the table changed it meanwhile" in differences[0].evidence
+
+
+def test_a_definition_that_is_altered_meanwhile_is_compared_again(
+    catalog: Catalog, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_table = metastore.get_table
+
+    def late(database: str, table: str) -> HiveTable:
+        monkeypatch.setattr(metastore, "get_table", get_table)
+        catalog.alter_table_properties("s.t", {"p": "1"})
+        return get_table(database, table)
+
+    monkeypatch.setattr(metastore, "get_table", late)
+    assert found(catalog) == []
+    assert catalog.load_table("s.t").definition.properties["p"] == "1"
+
+
+def test_views(catalog: Catalog, metastore: FakeMetastore) -> None:
+    columns = (Column("x", "int"), Column("ds", "string"))
+    query = ViewQuery("SELECT x, ds FROM t", "lake", ("s",))
+    catalog.views.create(ViewRequest(TableIdentifier("s", "v"), query, columns, ("ds",), {}))
+    catalog.views.add_partitions("s.v", [NewPartition({"ds": day}) for day in "12"])
+    assert found(catalog, "s.v") == found(catalog, None) == []
+    metastore.drop_partitions("s", "v", ["ds=1"])
+    metastore.add_partitions("s", "v", [HivePartition(("3",), "")])
+    view = metastore.get_table("s", "v")
+    metastore.alter_table(replace(view, view_original_text="SELECT 1"))
+    assert [(d.kind, d.subject, *sides(d)[1:]) for d in found(catalog, "s.v")] == [
+        (DriftKind.VIEW, "", "SELECT x, ds FROM t", "SELECT 1"),
+        (DriftKind.PARTITION, "ds=1", "has it", "missing"),
+        (DriftKind.PARTITION, "ds=3", "missing", "has it"),
+    ]
+    assert [m.action for m in catalog.mend_drift("s.v", source="index")] == ["publish"]
+    assert found(catalog, "s.v") == []
+    with pytest.raises(InvalidInputError, match="is a view"):
+        catalog.mend_drift("s.v", source="store")
+    metastore.drop_table("s", "v")
+    assert only(catalog, "s.v").metastore == "missing"
+
+
+def test_a_catalog_without_a_metastore_compares_the_store_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    with local_catalog(folder) as alone:
+        write(folder / "t", "ds=2025-01-01/region=eu/a.csv")
+        register(alone, folder / "t")
+        one = only(alone, None)
+        assert (one.kind, sides(one)) == (DriftKind.PARTITION, ("1 file, 1 byte", "missing", None))

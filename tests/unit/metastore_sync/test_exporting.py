@@ -163,6 +163,16 @@ def test_statements(catalog: Catalog) -> None:
     assert add.count("PARTITION (`ds`=") == 28
 
 
+def test_a_partition_of_null_is_a_comment(catalog: Catalog) -> None:
+    managed(catalog, partition_columns=(Column("k", "string"),))
+    table = catalog.load_table("s.t")
+    added = [AddPartition("k=__HIVE_DEFAULT_PARTITION__", ()), AddPartition("k=a%27b%3B", ())]
+    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    *_, null, add = catalog.export_statements("s.t")
+    assert null.startswith("-- the partition k=__HIVE_DEFAULT_PARTITION__ of s.t is left out: no statement of Hive")
+    assert "PARTITION (`k`='a\\u0027b\\u003B') LOCATION" in add
+
+
 def test_the_command(
     catalog: Catalog, other: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
