@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"""['"\\;$\x00-\x1f\x7f]""")
 """Ends or changes a literal, or is read by the command line before the statement is: a semicolon, ``${``."""
 
 _NOT_SAID = (
-    "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it in its directory, and --to brings it"
+    "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it, and --to brings it"
 )
 
 

@@ -45,7 +45,8 @@ def test_hives_changes_are_found_followed_and_taken_away(
         f"CREATE TABLE {DB}.skewed (id INT) SKEWED BY (id) ON (1) STORED AS DIRECTORIES",
         f"CREATE TABLE {DB}.mixed (id INT) PARTITIONED BY (k INT) {TEXT}",
         f"ALTER TABLE {DB}.mixed ADD PARTITION (k=1) PARTITION (k=2)",
-        f"ALTER TABLE {DB}.mixed PARTITION (k=2) SET FILEFORMAT ORC",
+        f"USE {DB}",
+        "ALTER TABLE mixed PARTITION (k=2) SET FILEFORMAT ORC",
         f"CREATE VIEW {DB}.v AS SELECT * FROM {DB}.t",
     ])  # fmt: skip
     for number, directory in enumerate(sorted(root.glob("day=*/region=*"))):
