@@ -24,9 +24,7 @@ _AT_ONCE = 100
 _SPECIAL = re.compile(r"""['"\\;$\x00-\x1f\x7f]""")
 """Ends or changes a literal, or is read by the command line before the statement is: a semicolon, ``${``."""
 
-_NOT_SAID = (
-    "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it, and --to brings it"
-)
+_NOT_SAID = "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it, and --to brings it"
 
 
 def quoted(text: str) -> str:
