@@ -43,9 +43,7 @@ class PartitionChanges:
     dropped: list[str] = field(default_factory=list)
 
 
-def enqueue(
-    connection: sa.Connection, message: Message, table_id: int | None = None, at_ms: int | None = None
-) -> None:
+def enqueue(connection: sa.Connection, message: Message, table_id: int | None = None, at_ms: int | None = None) -> None:
     """Add a message; ``table_id`` is that of the table or view that it is about, ``at_ms`` when that came about."""
     namespace, table = subject(message)
     row = {
