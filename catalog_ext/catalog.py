@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Self
 
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
+from catalog_ext.drift.drift import Drift
+from catalog_ext.drift.mending import DriftMending
 from catalog_ext.events.store_events import StoreEvents
+from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
 from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from catalog_ext.metastore_sync.outbox import OutboxCommands
@@ -21,6 +25,7 @@ from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.creation import TableCreation
 from catalog_ext.tables.freshness import Freshness
 from catalog_ext.tables.hive_import import HiveImport
+from catalog_ext.tables.import_tables import ImportTables
 from catalog_ext.tables.namespaces import Namespaces
 from catalog_ext.tables.reads import TableReads
 from catalog_ext.tables.removal import TableRemoval
@@ -38,10 +43,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
-
-_Part = TypeVar("_Part")
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 
 def connect(
@@ -80,32 +81,6 @@ def connect(
         configured_metastore=configured,
     )  # fmt: skip
     return Catalog(settings, settings.open_storage)
-
-
-class _Forwarded(Generic[_Part, _Parameters, _Result]):
-    """Forwards to a method of one of the parts; it has the parameters and the docstring of that method.
-
-    Args:
-        part: Gets the part from a catalog.
-        method: The method, as a function of the part's class.
-    """
-
-    def __init__(
-        self, part: Callable[[Catalog], _Part], method: Callable[Concatenate[_Part, _Parameters], _Result]
-    ) -> None:
-        self._part = part
-        self._method = method
-
-    @overload
-    def __get__(self, catalog: None, owner: type) -> Callable[Concatenate[_Part, _Parameters], _Result]: ...
-    @overload
-    def __get__(self, catalog: Catalog, owner: type) -> Callable[_Parameters, _Result]: ...
-    def __get__(self, catalog: Catalog | None, owner: type) -> Callable[..., _Result]:
-        if catalog is None:
-            return self._method
-        catalog._context.require_open()
-        bound: Callable[..., _Result] = getattr(self._part(catalog), self._method.__name__)
-        return bound
 
 
 class Catalog:
@@ -160,6 +135,8 @@ class Catalog:
         self.partition_maintenance = PartitionMaintenance(context, self.partition_commands, self.alterations)
         self.statistics = ColumnStatistics(context)
         self.events = StoreEvents(context, self._repair)
+        self._drift = Drift(context, self._repair)
+        self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
 
     @property
     def settings(self) -> Settings:
@@ -206,42 +183,47 @@ class Catalog:
         finally:
             self.index.close()
 
-    list_namespaces = _Forwarded(lambda c: c._namespaces, Namespaces.list_namespaces)
-    load_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.load_namespace)
-    create_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.create_namespace)
-    alter_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.alter_namespace)
-    drop_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.drop_namespace)
+    list_namespaces = Forwarded(lambda c: c._namespaces, Namespaces.list_namespaces)
+    load_namespace = Forwarded(lambda c: c._namespaces, Namespaces.load_namespace)
+    create_namespace = Forwarded(lambda c: c._namespaces, Namespaces.create_namespace)
+    alter_namespace = Forwarded(lambda c: c._namespaces, Namespaces.alter_namespace)
+    drop_namespace = Forwarded(lambda c: c._namespaces, Namespaces.drop_namespace)
 
-    identify = _Forwarded(lambda c: c._context, Context.identify)
-    list_tables = _Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
-    load_table = _Forwarded(lambda c: c._context, Context.load_table)
-    find_table = _Forwarded(lambda c: c._context, Context.find_table)
-    check_free = _Forwarded(lambda c: c._creation, TableCreation.check_free)
-    register_table = _Forwarded(lambda c: c._creation, TableCreation.register_table)
-    create_table = _Forwarded(lambda c: c._creation, TableCreation.create_table)
-    complete_definition = _Forwarded(lambda c: c._creation, TableCreation.complete_definition)
-    alter_table_properties = _Forwarded(lambda c: c.alterations, TableAlterations.alter_table_properties)
-    import_table = _Forwarded(lambda c: c._hive_import, HiveImport.import_table)
-    unregister_table = _Forwarded(lambda c: c._removal, TableRemoval.unregister_table)
-    drop_table = _Forwarded(lambda c: c._removal, TableRemoval.drop_table)
+    identify = Forwarded(lambda c: c._context, Context.identify)
+    list_tables = Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
+    load_table = Forwarded(lambda c: c._context, Context.load_table)
+    find_table = Forwarded(lambda c: c._context, Context.find_table)
+    check_free = Forwarded(lambda c: c._creation, TableCreation.check_free)
+    register_table = Forwarded(lambda c: c._creation, TableCreation.register_table)
+    create_table = Forwarded(lambda c: c._creation, TableCreation.create_table)
+    complete_definition = Forwarded(lambda c: c._creation, TableCreation.complete_definition)
+    alter_table_properties = Forwarded(lambda c: c.alterations, TableAlterations.alter_table_properties)
+    import_table = Forwarded(lambda c: c._hive_import, HiveImport.import_table)
+    import_tables = Forwarded(lambda c: ImportTables(c._context, c._hive_import), ImportTables.import_tables)
+    unregister_table = Forwarded(lambda c: c._removal, TableRemoval.unregister_table)
+    drop_table = Forwarded(lambda c: c._removal, TableRemoval.drop_table)
 
-    repair_partitions = _Forwarded(lambda c: c._repair, TableRepair.repair_partitions)
-    predicate = _Forwarded(lambda c: c.reads, TableReads.predicate)
-    partitions = _Forwarded(lambda c: c.reads, TableReads.partitions)
-    files = _Forwarded(lambda c: c.reads, TableReads.files)
+    repair_partitions = Forwarded(lambda c: c._repair, TableRepair.repair_partitions)
+    predicate = Forwarded(lambda c: c.reads, TableReads.predicate)
+    partitions = Forwarded(lambda c: c.reads, TableReads.partitions)
+    files = Forwarded(lambda c: c.reads, TableReads.files)
 
-    history = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
-    list_transactions = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)
-    recover = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.recover)
-    release_waiting = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.release_waiting)
-    discard_waiting = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
-    vacuum = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
-    status = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
+    history = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
+    list_transactions = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)
+    recover = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.recover)
+    release_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.release_waiting)
+    discard_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
+    vacuum = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
+    status = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
 
-    deliver = _Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
-    publish = _Forwarded(lambda c: c._publishing, Publishing.publish)
-    outbox = _Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)
-    keep_delivering = _Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
+    deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
+    publish = Forwarded(lambda c: c._publishing, Publishing.publish)
+    export = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export)
+    export_statements = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export_statements)
+    drift = Forwarded(lambda c: c._drift, Drift.drift)
+    mend_drift = Forwarded(lambda c: c._mending, DriftMending.mend_drift)
+    outbox = Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)
+    keep_delivering = Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:
         """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""

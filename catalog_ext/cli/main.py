@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Where each command is: its module is imported when the command runs, or its help is asked for.
 COMMANDS = {
     "register": "tables",
-    "import": "tables",
+    "import": "importing",
     "unregister": "tables",
     "repair": "repair",
     "partitions": "partitions",
@@ -45,6 +45,8 @@ COMMANDS = {
     "migrate": "tables",
     "serve": "serve",
     "events": "events",
+    "drift": "drift",
+    "export": "exporting",
     "doctor": "doctor",
 }
 

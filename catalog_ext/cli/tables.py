@@ -10,7 +10,7 @@ import click
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs, settle
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
-from catalog_ext.cli.progress import progress_bar, spinner
+from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -108,27 +108,9 @@ def register(
         settle(catalog)
         state = catalog.metastore_state(registered)
     # What was asked of it is not compared: a table that is there is what somebody has made of it.
-    _show(registered, "Left as it is:" if there else "Registered", state, as_json=as_json)
+    show_table(registered, "Left as it is:" if there else "Registered", state, as_json=as_json)
     if not as_json:
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")
-
-
-@click.command("import")
-@click.argument("table")
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
-@json_option
-@click.pass_obj
-def import_(invocation: Invocation, table: str, properties: tuple[str, ...], as_json: bool) -> None:
-    """Take TABLE of the metastore into the index, with its partitions and files.
-
-    Nothing changes in the metastore.
-    """
-    with (
-        invocation.catalog(makes_index=True) as catalog,
-        progress_bar(message_console(), "Reading the metastore") as progress,
-    ):
-        imported = catalog.import_table(table, pairs(properties, "--property"), progress=progress)
-    _show(imported, "Imported", None, as_json=as_json)
 
 
 @click.command()
@@ -139,7 +121,7 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
     """Forget TABLE; its files, and the metastore's table, stay."""
     with invocation.catalog(with_metastore=False) as catalog:
         gone = catalog.unregister_table(table)
-    _show(gone, "Unregistered", None, as_json=as_json)
+    show_table(gone, "Unregistered", None, as_json=as_json)
     if not as_json and gone.definition.table_type is TableType.MANAGED:
         note(
             output_console(),
@@ -156,7 +138,7 @@ def describe(invocation: Invocation, table: str, as_json: bool) -> None:
     """Show what TABLE is: its location, format, columns, options and properties."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.load_table(table)
-    _show(found, f"{found.definition.table_type.capitalize()} table", None, as_json=as_json)
+    show_table(found, f"{found.definition.table_type.capitalize()} table", None, as_json=as_json)
     if as_json:
         return
     definition = found.definition
@@ -247,7 +229,15 @@ def _is_there(catalog: Catalog, table: str) -> bool:
     return True
 
 
-def _show(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:
+def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:
+    """Print what a table is.
+
+    Args:
+        table: The table.
+        what: What was done to it, before its name.
+        metastore: What the metastore has of it; None where that is not said.
+        as_json: Whether to print JSON.
+    """
     if as_json:
         echo_json(table_json(table) | ({} if metastore is None else {"metastore": metastore}))
         return

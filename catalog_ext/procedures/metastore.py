@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,6 +36,16 @@ _PUBLISH_SCHEMA = pa.schema(
         ("error", pa.string()),
     ]
 )
+_EXPORT_SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("action", pa.string()),
+        ("partition", pa.string()),
+        ("sent", pa.int64()),
+        ("kept", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
 
 
 def _publish(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -45,6 +56,11 @@ def _publish(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Reco
 def _outbox(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     entries = catalog.outbox(arguments["action"], arguments["id"])
     return in_batches(({**e._asdict(), "since": e.since_ms * 1000} for e in entries), _OUTBOX_SCHEMA)
+
+
+def _export(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    entries = catalog.export(arguments["pattern"], to=arguments["to"], dry_run=arguments["dry_run"])
+    return in_batches((asdict(entry) for entry in entries), _EXPORT_SCHEMA)
 
 
 PROCEDURES = (
@@ -64,5 +80,16 @@ PROCEDURES = (
         (Parameter("table", "string", "namespace.table; all if left out"), DRY_RUN),
         _PUBLISH_SCHEMA,
         _publish,
+    ),
+    Procedure(
+        "export",
+        "Writes what another metastore needs of tables and views",
+        (
+            Parameter("to", "string", "thrift://host:9083 of the other metastore", required=True),
+            Parameter("pattern", "string", "a database, or tables of one with * and ?; all if left out"),
+            DRY_RUN,
+        ),
+        _EXPORT_SCHEMA,
+        _export,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ProcedureNotFoundError
-from catalog_ext.procedures import metastore, partitions, tables, views, writes
+from catalog_ext.procedures import drift, metastore, partitions, tables, views, writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ PROCEDURES: Sequence[Procedure] = (
     *writes.PROCEDURES,
     *views.PROCEDURES,
     *metastore.PROCEDURES,
+    *drift.PROCEDURES,
 )
 _BY_NAME = {p.name: p for p in PROCEDURES}
 

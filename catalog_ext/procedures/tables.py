@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import DRY_RUN, MAP, TABLE, Parameter, Procedure
+from catalog_ext.procedures.procedure import DRY_RUN, MAP, TABLE, Parameter, Procedure, in_batches
 from catalog_ext.repair import report
 from catalog_ext.tables.locations import check_hides_no_table
 
@@ -26,6 +27,16 @@ _TABLE_SCHEMA = pa.schema(
         ("metastore", pa.string()),
     ]
 )
+_IMPORT_SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("action", pa.string()),
+        ("partitions", pa.int64()),
+        ("files", pa.int64()),
+        ("code", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
 
 
 def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -38,6 +49,11 @@ def _check_session(arguments: Mapping[str, Any], there: str | None) -> None:
 
 def _import(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     return _table_row(catalog, catalog.import_table(arguments["table"], arguments["properties"]))
+
+
+def _import_many(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    entries = catalog.import_tables(arguments["pattern"], arguments["properties"])
+    return in_batches((asdict(entry) for entry in entries), _IMPORT_SCHEMA)
 
 
 def _unregister(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -100,6 +116,17 @@ PROCEDURES = (
         (TABLE, Parameter("properties", MAP, "table properties")),
         _TABLE_SCHEMA,
         _import,
+        touches=("table",),
+    ),
+    Procedure(
+        "import_tables",
+        "Takes the tables of a database of the Hive Metastore, or of a pattern, into the index",
+        (
+            Parameter("pattern", "string", "a database, or tables of one with * and ?: sales.fact_*", required=True),
+            Parameter("properties", MAP, "table properties"),
+        ),
+        _IMPORT_SCHEMA,
+        _import_many,
         touches=("table",),
     ),
     Procedure(

@@ -114,6 +114,30 @@ class TableRepair:
         )
         return self._repair(table, options, no_progress)
 
+    def preview(self, table: Table, progress: Progress | None = None) -> Scratch:
+        """Compare a table, at its version, with what lies on the store, and change nothing.
+
+        Returns:
+            The scratch database: what would be done is among its ``entries``, however much it is. Close it.
+
+        Raises:
+            LocationNotFoundError: The table's location is not there.
+            StorageError: It cannot be listed; what lies below a part that cannot is skipped.
+        """
+        deliver = self._context.metastore.accepts(table.definition)
+        options = RepairOptions(dry_run=True, allow_mass_drop=True, deliver=deliver)
+        scratch = Scratch()
+        try:
+            self._repair_of(table, options, progress or no_progress).run(scratch)
+        except BaseException:
+            scratch.close()
+            raise
+        return scratch
+
+    def _repair_of(self, table: Table, options: RepairOptions, report_progress: Progress) -> Repair:
+        context = self._context
+        return Repair(context.index, context.storage, table, options, report_progress, self._lister(table))
+
     def _lister(self, table: Table) -> TreeLister:
         distributed = self._context.distributed_listing
         threshold = keys.REPAIR_DISTRIBUTED_LISTING.read(table.definition.properties, self._context.settings.conf)
@@ -123,9 +147,7 @@ class TableRepair:
         table = str(target.identifier)
         scratch = Scratch()
         try:
-            lister = self._lister(target)
-            repair = Repair(self._context.index, self._context.storage, target, options, report_progress, lister)
-            version = repair.run(scratch)
+            version = self._repair_of(target, options, report_progress).run(scratch)
         except (StorageError, LocationNotFoundError) as error:
             scratch.close()
             raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,10 +13,14 @@ from catalog_ext.conf.properties import checked_properties
 from catalog_ext.metastore.errors import (
     IncompleteListingError,
     LocationNotFoundError,
+    NamespaceAlreadyExistsError,
     NamespaceNotFoundError,
     StorageError,
+    UnsupportedFormatError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
+from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.secrets import is_secret
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.tables.creation import TableCreation
@@ -59,7 +64,8 @@ class HiveImport:
 
         Raises:
             TableNotFoundError: The metastore has none of that name.
-            UnsupportedFormatError: It is of a kind or format that catalog-ext does not read.
+            UnsupportedFormatError: It is of a kind or format that catalog-ext does not read, or one of its partitions
+                is of another than the table.
             TableAlreadyExistsError: The name is taken here.
             MetastoreUnavailableError: The metastore does not answer.
         """
@@ -109,7 +115,9 @@ class HiveImport:
         try:
             index.load_namespace(name)
         except NamespaceNotFoundError:
-            index.create_namespace(from_hive_database(client.get_database(name)), deliver=False)
+            database = from_hive_database(client.get_database(name))
+            with suppress(NamespaceAlreadyExistsError):  # another import of its tables was first
+                index.create_namespace(database, deliver=False)
 
     def _import_partitions(
         self, partitions: Iterator[tuple[str, str | None]], table: Table, scratch: Scratch, progress: Progress
@@ -159,9 +167,22 @@ def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> I
     if not table.definition.partition_columns:
         yield "", None
         return
+    descriptors = Descriptors(hive_table, table.definition.format)
     for partition in client.partitions(hive_table.database, hive_table.name):
+        problem = descriptors.problem(partition)
+        if problem is not None:
+            raise _unreadable_partition(hive_table, partition, problem)
         name, location = from_hive_partition(hive_table, partition)
         yield name, None if location is None else canonical_location(location)
+
+
+def _unreadable_partition(table: HiveTable, partition: HivePartition, problem: str) -> UnsupportedFormatError:
+    name = metastore_name((c.name for c in table.partition_columns), partition.values)
+    return UnsupportedFormatError(
+        f"The metastore's table {table} cannot be imported: of its partition {name[:200]!r} {problem}, and partitions "
+        "are read here as their table says. Write that partition anew by the engine that has made it.",
+        {"table": str(table), "partition": name[:200]},
+    )
 
 
 def _additions(scratch: Scratch) -> Iterator[AddPartition]:

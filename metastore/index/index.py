@@ -803,6 +803,10 @@ class Index:
         correct_future_dates(self._database, table_id)
         return history.version_at(self._database, table_id, at_ms)
 
+    def version_times(self, table_id: int, versions: Collection[int]) -> dict[int, int]:
+        """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
+        return history.version_times(self._database, table_id, versions)
+
     def ended_files(self, table: Table, before_version: int) -> Iterator[list[EndedFile]]:
         """Yield, in pages, the replaced files that no version from ``before_version`` on needs.
 
@@ -827,6 +831,10 @@ class Index:
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
         return outbox.pending_deliveries(self._database, limit, after)
+
+    def deliveries_of(self, table_id: int, limit: int = 10, *, after: int = 0) -> list[Delivery]:
+        """Return the next messages about a table with an ``outbox_id`` above ``after`` in order, due or not."""
+        return outbox.deliveries_of(self._database, table_id, limit, after)
 
     def last_delivery(self, table: Table) -> int:
         """Return the number of the newest message for the metastore; 0 where there is none."""

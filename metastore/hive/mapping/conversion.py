@@ -240,6 +240,11 @@ def _refuse_what_is_no_plain_table(table: HiveTable) -> None:
         raise _not_imported(table, "it is an Iceberg table")
     if "storage_handler" in table.parameters:
         raise _not_imported(table, f"its rows come from the storage handler {table.parameters['storage_handler']}")
+    if table.storage.skewed_directories:
+        columns = ", ".join(table.storage.skewed_columns)
+        raise _not_imported(
+            table, f"rows lie in directories of their own by values of {columns} (SKEWED BY … STORED AS DIRECTORIES)"
+        )
     if not table.location:
         raise _not_imported(table, "it has no location")
 

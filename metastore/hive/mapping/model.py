@@ -37,6 +37,8 @@ class Storage:
         serde_parameters: Its settings, for Spark's tables also the reader's options.
         bucket_columns: Kept as they are found: what is bucketed is read, and not written.
         bucket_count: -1 or 0 for none.
+        skewed_columns: Columns by whose frequent values Hive tells rows apart (``SKEWED BY``); kept as they are found.
+        skewed_directories: Whether rows with these values lie in directories of their own.
     """
 
     input_format: str
@@ -45,6 +47,8 @@ class Storage:
     serde_parameters: Mapping[str, str] = field(default_factory=dict)
     bucket_columns: tuple[str, ...] = ()
     bucket_count: int = -1
+    skewed_columns: tuple[str, ...] = ()
+    skewed_directories: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +90,14 @@ class HivePartition:
     Attributes:
         values: Unescaped values in the order of the keys; NULL is the default partition's name.
         location: Absolute URI; ``''`` for a view's, which has no storage descriptor.
+        columns: The columns of its own descriptor as they are found; nothing writes them.
     """
 
     values: tuple[str, ...]
     location: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     storage: Storage | None = None
+    columns: tuple[Column, ...] = field(default=(), compare=False)
 
 
 def metastore_name(keys: Iterable[str], values: Sequence[str]) -> str:

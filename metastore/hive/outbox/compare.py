@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError
@@ -14,7 +14,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 )
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
-from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS, with_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import altered
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.messages import AlterTable
@@ -58,10 +58,35 @@ def key_types_differ(found: HiveTable, definition: TableDefinition) -> bool:
     return [column.type for column in wanted] != [column.type for column in found.partition_columns]
 
 
-def differing(
+@dataclass(frozen=True, slots=True)
+class ComparedPartition:
+    """A partition on both sides.
+
+    Attributes:
+        name: Its name in the index.
+        wanted: As the metastore is to have it.
+        found: As the metastore has it; None where it does not.
+    """
+
+    name: str
+    wanted: HivePartition
+    found: HivePartition | None
+
+    @property
+    def in_step(self) -> bool:
+        """Whether nothing is to be sent."""
+        return self.found is not None and not self.moved and not statistics_differ(self.found, self.wanted.parameters)
+
+    @property
+    def moved(self) -> bool:
+        """Whether the metastore has it at another location."""
+        return self.found is not None and not same_location(self.found.location, self.wanted.location)
+
+
+def compared(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
-) -> tuple[list[str], int]:
-    """Return the names of those partitions that the metastore misses or has otherwise, and how many it has."""
+) -> list[ComparedPartition]:
+    """Return what both sides have of some partitions, but of those that the metastore can never hold: one call."""
     converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
     for partition in wanted:
         try:
@@ -72,24 +97,35 @@ def differing(
     keys = [column.name for column in table.partition_columns]
     names = [metastore_name(keys, values) for values in converted]
     found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
-    differ = [name for values, (name, hive) in converted.items() if not _same(found.get(values), hive)]
-    return differ, len(found)
+    return [ComparedPartition(name, hive, found.get(values)) for values, (name, hive) in converted.items()]
 
 
-def _same(found: HivePartition | None, wanted: HivePartition) -> bool:
-    if found is None or not same_location(found.location, wanted.location):
-        return False
-    then = with_statistics(found.parameters, wanted.parameters)
-    return _but_time(found.parameters) == _but_time(then)
+def differing(
+    metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
+) -> tuple[list[str], int]:
+    """Return the names of those partitions that the metastore misses or has otherwise, and how many it has."""
+    both = compared(metastore, table, wanted)
+    return [each.name for each in both if not each.in_step], sum(each.found is not None for each in both)
 
 
 def _but_time(parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if name != _DDL_TIME}
 
 
-def statistics_differ(found: HiveTable, parameters: Mapping[str, str]) -> bool:
-    """Return whether the statistics of a table without partition columns are to be set."""
+def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
+    """Return whether the statistics of a partition, or of a table without partition columns, are to be set."""
     return _but_time(with_statistics(found.parameters, parameters)) != _but_time(found.parameters)
+
+
+def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
+    """Return whether both sides say of the files what cannot be true of the same: what one does not know is no matter.
+
+    Hive counts rows that the index has not counted, so that every imported partition would differ by ``differing``.
+    """
+    return any(
+        name in parameters and found.parameters.get(name, parameters[name]) != parameters[name]
+        for name in (FILES, BYTES, ROWS)
+    )
 
 
 def values_or_none(table: HiveTable, name: str) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hmsclient.genthrift.hive_metastore import ttypes as wire
@@ -45,6 +46,8 @@ def _storage(descriptor: wire.StorageDescriptor) -> Storage:
         serde_parameters=dict(serde.parameters or {}),
         bucket_columns=tuple(descriptor.bucketCols or ()),
         bucket_count=-1 if descriptor.numBuckets is None else descriptor.numBuckets,
+        skewed_columns=tuple(descriptor.skewedInfo.skewedColNames or ()) if descriptor.skewedInfo else (),
+        skewed_directories=bool(descriptor.storedAsSubDirectories),
     )
 
 
@@ -79,7 +82,14 @@ def partition_of(found: wire.Partition) -> HivePartition:
         location=found.sd.location or "",
         parameters=_present(found.parameters),
         storage=_storage(found.sd),
+        columns=_shared_columns(tuple((f.name, f.type) for f in found.sd.cols or ())),
     )
+
+
+@lru_cache(maxsize=64)
+def _shared_columns(fields: tuple[tuple[str, str], ...]) -> tuple[Column, ...]:
+    """Return the columns of a partition's descriptor: most partitions of a table have the same."""
+    return tuple(Column(name, kind) for name, kind in fields)
 
 
 def overlay(target: wire.Table, table: HiveTable) -> wire.Table:

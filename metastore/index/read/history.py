@@ -9,9 +9,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import ALIVE, table_versions, transaction_files, transactions
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _COUNT = pa.int64()
 _TIME = pa.timestamp("ms", tz="UTC")
 _PAGE = 5000
+_IN_QUERY = 500
 _COUNTS = (
     "partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed", "rows", "bytes",
     "rows_removed", "bytes_removed",
@@ -132,3 +134,14 @@ def version_at(database: Database, table_id: int, at_ms: int) -> int:
     statement = sa.select(sa.func.max(v.version)).where(v.table_id == table_id, v.version < first)
     with database.reading() as connection:
         return connection.execute(statement).scalar() or 0
+
+
+def version_times(database: Database, table_id: int, versions: Collection[int]) -> dict[int, int]:
+    """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
+    v = table_versions.c
+    times: dict[int, int] = {}
+    with database.reading() as connection:
+        for some in batched(sorted(versions), _IN_QUERY):
+            statement = sa.select(v.version, v.committed_at_ms).where(v.table_id == table_id, v.version.in_(some))
+            times.update((version, at_ms) for version, at_ms in connection.execute(statement))
+    return times

@@ -130,6 +130,13 @@ def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[D
         return [_delivery(row) for row in connection.execute(statement).mappings()]
 
 
+def deliveries_of(database: Database, table_id: int, limit: int, after: int) -> list[Delivery]:
+    """Return the next messages about a table numbered above ``after``, in the order of delivery, due or not."""
+    with database.reading() as connection:
+        own = _deliveries(connection).where(outbox.c.table_id == table_id, outbox.c.outbox_id > after).limit(limit)
+        return [_delivery(row) for row in connection.execute(own).mappings()]
+
+
 def find_delivery(database: Database, outbox_id: int) -> Delivery | None:
     """Return the message of a number, or None."""
     with database.reading() as connection:

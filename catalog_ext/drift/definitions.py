@@ -1,0 +1,124 @@
+"""Compares the definition of a table in the index with the metastore's, value by value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.drift.difference import MISSING, Difference, DriftKind
+from catalog_ext.drift.evidence import told_by_metastore
+from catalog_ext.metastore.errors import UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.conversion import from_hive, to_hive, user_parameters
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
+from catalog_ext.metastore.model.secrets import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.model.tables import Column, TableDefinition
+
+_SET_BY_SERVERS = frozenset({"TRANSLATED_TO_EXTERNAL", "external.table.purge"})
+"""Parameters that release 4 adds by itself."""
+
+ORDER = "(order)"
+"""The subject of columns that are the same in another order."""
+
+COMMENT = "(comment)"
+"""The subject of the table's comment, which is no parameter of the user's."""
+
+
+class DefinitionComparison:
+    """What both sides say of one table.
+
+    Args:
+        definition: The index's; the metastore can hold it.
+        found: The metastore's table of the name.
+    """
+
+    def __init__(self, definition: TableDefinition, found: HiveTable) -> None:
+        self._definition = definition
+        self._found = found
+        self._evidence = str(told_by_metastore(found.parameters) or "")
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the metastore's table lies at another location: then it may be another table."""
+        return not same_location(self._found.location, self._definition.location)
+
+    @property
+    def has_other_keys(self) -> bool:
+        """Whether the names of its partition columns are others, so that no partition is like one of the index."""
+        return [c.name for c in self._found.partition_columns] != [
+            c.name.lower() for c in self._definition.partition_columns
+        ]
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield in what the definitions differ."""
+        if self.is_elsewhere:
+            place = self._found.location or "no location"
+            yield self._made(DriftKind.LOCATION, "", self._definition.location, place)
+        yield from self._formats()
+        wanted = to_hive(self._definition)
+        yield from self._columns(DriftKind.COLUMN, wanted.columns, self._found.columns)
+        yield from self._columns(DriftKind.PARTITION_COLUMN, wanted.partition_columns, self._found.partition_columns)
+        theirs = self.parameters()
+        yield from self._values(DriftKind.PARAMETER, own_parameters(self._definition), theirs)
+
+    def parameters(self) -> dict[str, str]:
+        """Return the metastore's parameters that are settings of the user's."""
+        try:
+            properties = from_hive(self._found).properties
+        except UnsupportedFormatError:
+            properties = user_parameters(self._found.parameters)
+        return comparable(properties, self._found.comment)
+
+    def _formats(self) -> Iterator[Difference]:
+        ours = self._definition
+        try:
+            theirs = from_hive(self._found)
+        except UnsupportedFormatError as error:
+            yield self._made(DriftKind.FORMAT, "", ours.format, error.message)
+            return
+        if theirs.format != ours.format:
+            yield self._made(DriftKind.FORMAT, "", ours.format, theirs.format)
+        else:
+            yield from self._values(DriftKind.FORMAT, _but_secrets(ours.options), _but_secrets(theirs.options))
+
+    def _columns(self, kind: DriftKind, ours: Sequence[Column], theirs: Sequence[Column]) -> Iterator[Difference]:
+        left, right = ({c.name: column_words(c) for c in some} for some in (ours, theirs))
+        yield from self._values(kind, left, right)
+        orders = [[name for name in one if name in other] for one, other in ((left, right), (right, left))]
+        if orders[0] != orders[1]:
+            yield self._made(kind, ORDER, ", ".join(orders[0]), ", ".join(orders[1]))
+
+    def _values(self, kind: DriftKind, ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[Difference]:
+        for name in [*ours, *(name for name in theirs if name not in ours)]:
+            left, right = ours.get(name, MISSING), theirs.get(name, MISSING)
+            if left != right:
+                yield self._made(kind, name, left, right)
+
+    def _made(self, kind: DriftKind, subject: str, index: str, metastore: str) -> Difference:
+        name = str(self._definition.identifier)
+        return Difference(name, kind, subject, None, index, metastore, evidence=self._evidence)
+
+
+def own_parameters(definition: TableDefinition) -> dict[str, str]:
+    """Return the index's properties that the metastore is to have."""
+    return comparable(user_parameters(definition.properties), definition.comment)
+
+
+def comparable(properties: Mapping[str, str], comment: str | None) -> dict[str, str]:
+    """Return the settings that both sides keep, with the comment among them."""
+    kept = _but_secrets(without_sparks_statistics(properties))
+    settings = {name: value for name, value in kept.items() if name not in _SET_BY_SERVERS}
+    return settings if comment is None else {**settings, COMMENT: comment}
+
+
+def column_words(column: Column) -> str:
+    """Return the type, and the comment where there is one."""
+    return column.type if not column.comment else f"{column.type} COMMENT {column.comment!r}"
+
+
+def _but_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if not is_secret(name)}

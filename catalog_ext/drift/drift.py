@@ -1,0 +1,130 @@
+"""Finds where store, index and metastore differ, of one table or of all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
+from catalog_ext.drift.table_drift import TableDrift
+from catalog_ext.drift.view_drift import view_differences
+from catalog_ext.drift.words import HAS_IT
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    MetastoreUnavailableError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.messages import DropTable, DropView, RenameTable
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.scan.observe import Progress
+
+_LEAVES = (DropTable.operation, DropView.operation, RenameTable.operation)
+_AT_ONCE = 100
+
+
+class Drift:
+    """Compares tables on all three sides.
+
+    Args:
+        context: What the parts share.
+        repair: Compares the store with the index.
+    """
+
+    def __init__(self, context: Context, repair: TableRepair) -> None:
+        self._context = context
+        self._repair = repair
+
+    def drift(self, table: str | None = None, *, progress: Progress | None = None) -> Iterator[Difference]:
+        """Yield where store, index and metastore differ, as it is found; nothing is changed.
+
+        What could not be compared is among it, and so is what the outbox still has to deliver: see
+        ``Difference.is_drift``.
+
+        Args:
+            table: One table or view; None for all that the index has, and those that the metastore has in its
+                namespaces.
+            progress: Is called while a store is listed.
+
+        Raises:
+            TableNotFoundError: The index has no such table.
+            IndexDatabaseError: The index cannot be read.
+        """
+        if table is None:
+            return self._all(progress)
+        found = self._context.index.views.load_relation(self._context.identify(table))
+        return self._relation(found.table.identifier if isinstance(found, View) else found.identifier, progress)
+
+    def _relation(self, identifier: TableIdentifier, progress: Progress | None) -> Iterator[Difference]:
+        client, why = self._client()
+        if why is not None:
+            yield not_compared(str(identifier), why, side=Side.METASTORE)
+        yield from self._compared(identifier, client, progress)
+
+    def _compared(
+        self, identifier: TableIdentifier, client: HiveMetastore | None, progress: Progress | None
+    ) -> Generator[Difference, None, bool]:
+        """Yield the differences of one; return whether the metastore can still be asked."""
+        found = self._context.index.views.load_relation(identifier)
+        if isinstance(found, View):
+            return (yield from view_differences(self._context.index, found, client))
+        comparison = TableDrift(self._context, self._repair, found, client, progress)
+        yield from comparison.differences()
+        return not comparison.metastore_died
+
+    def _client(self) -> tuple[HiveMetastore | None, str | None]:
+        """Return the metastore, or why it cannot be asked; neither where there is none."""
+        if not self._context.metastore.enabled:
+            return None, None
+        try:
+            return self._context.metastore.client(), None
+        except MetastoreUnavailableError as error:
+            return None, error.message
+
+    def _all(self, progress: Progress | None) -> Iterator[Difference]:
+        client, why = self._client()
+        index = self._context.index
+        for namespace in index.list_namespaces():
+            names = sorted([*index.list_tables(namespace), *index.views.list_names(namespace)])
+            for name in names:
+                identifier = TableIdentifier(namespace, name)
+                if why is not None:
+                    yield not_compared(str(identifier), why, side=Side.METASTORE)
+                try:
+                    alive = yield from self._compared(identifier, client, progress)
+                except (TableNotFoundError, NamespaceNotFoundError):
+                    continue  # dropped meanwhile
+                if client is not None and not alive:
+                    client, why = None, "the metastore was found not to answer"
+            if client is not None:
+                yield from self._of_metastore_alone(client, namespace, set(names))
+
+    def _of_metastore_alone(self, client: HiveMetastore, namespace: str, known: set[str]) -> Iterator[Difference]:
+        try:
+            names = client.list_tables(namespace)
+        except CatalogExtError as error:
+            yield not_compared(namespace, error.message, side=Side.METASTORE)
+            return
+        unknown = [name for name in names if name not in known]
+        leaving = self._leaving() if unknown else set()
+        for name in unknown:
+            subject = f"{namespace}.{name}"
+            pending = subject in leaving
+            why = "the outbox has its end to deliver" if pending else ""
+            yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT, evidence=why, pending=pending)
+
+    def _leaving(self) -> set[str]:
+        """Return the names whose end is pending."""
+        leaving: set[str] = set()
+        after = 0
+        while found := self._context.index.pending_deliveries(_AT_ONCE, after=after):
+            leaving.update(each.subject for each in found if each.operation in _LEAVES)
+            after = found[-1].outbox_id
+        return leaving

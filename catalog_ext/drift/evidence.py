@@ -1,0 +1,98 @@
+"""Who changed last, by the times that each side keeps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.drift.difference import Side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Partition, Table
+
+_METASTORE_TIMES = ("transient_lastDdlTime", "last_modified_time")
+
+
+class Told(NamedTuple):
+    """When a side changed something, and by what that is known.
+
+    Attributes:
+        at_s: Seconds since 1970: the metastore keeps no parts of them.
+    """
+
+    side: Side
+    at_s: int
+    source: str
+
+    def __str__(self) -> str:
+        shown = datetime.fromtimestamp(self.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return f"{self.side} {shown} UTC ({self.source})"
+
+
+class Verdict(NamedTuple):
+    """Who changed last (None: nothing says so), and by what that is known."""
+
+    newer: Side | None
+    evidence: str
+
+
+def told_by_metastore(parameters: Mapping[str, str]) -> Told | None:
+    """Return when a metastore's object was changed, by its parameters; None where they do not say."""
+    found = [(int(parameters[n]), n) for n in _METASTORE_TIMES if parameters.get(n, "").isdecimal()]
+    return Told(Side.METASTORE, *max(found)) if found and max(found)[0] else None
+
+
+def told_by_store(modified_ms: int | None) -> Told | None:
+    """Return when the newest of some files was written; None where there is none."""
+    return None if not modified_ms else Told(Side.STORE, modified_ms // 1000, "its newest file")
+
+
+def later(*told: Told | None) -> Verdict:
+    """Return which of the sides that have all of what differs changed it last."""
+    known = sorted((each for each in told if each is not None), key=lambda each: each.at_s, reverse=True)
+    evidence = ", ".join(map(str, known))
+    if len(known) < 2 or known[0].at_s == known[1].at_s:
+        return Verdict(None, evidence)
+    return Verdict(known[0].side, evidence)
+
+
+class IndexTimes:
+    """When the index committed the versions of a table.
+
+    Args:
+        index: The index.
+        table: The table, at the version with which the others are compared.
+    """
+
+    def __init__(self, index: Index, table: Table) -> None:
+        self._index = index
+        self._table = table
+        self._times: dict[int, int] = {}
+        self._read([table.version])
+
+    def _read(self, versions: Sequence[int]) -> None:
+        unknown = set(versions) - self._times.keys()
+        if unknown:
+            self._times = self._times if len(self._times) < 10_000 else {}
+            self._times |= self._index.version_times(self._table.table_id, unknown | {self._table.version})
+
+    def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, Told]:
+        """Return when each partition became what it is; those of forgotten versions are left out."""
+        self._read([p.begin_version for p in partitions])
+        told = ((p.name, self._of_version(p.begin_version)) for p in partitions)
+        return {name: each for name, each in told if each is not None}
+
+    def _of_version(self, version: int) -> Told | None:
+        at_ms = self._times.get(version)
+        return None if at_ms is None else Told(Side.INDEX, at_ms // 1000, f"version {version}")
+
+    def after_all(self, told: Told | None) -> Verdict:
+        """Return whether something that the index lacks came after its last commit: what was dropped leaves no time."""
+        last = self._of_version(self._table.version)
+        if told is None or last is None:
+            return Verdict(None, "" if told is None else str(told))
+        words = f"{told}, and the last commit of the table {last}"
+        return Verdict(told.side if told.at_s > last.at_s else None, words)

@@ -1,0 +1,193 @@
+"""Mends a table where the metastore is right: the index follows what Hive engines have changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import keys
+from catalog_ext.drift.adopted_definition import adopted_columns, adopted_properties
+from catalog_ext.drift.adopted_partitions import AdoptedPartitions
+from catalog_ext.drift.difference import DriftKind
+from catalog_ext.drift.mended import Mended, left_alone
+from catalog_ext.drift.planned import ADD, DROP, LOOK, MOVE, Planned
+from catalog_ext.drift.table_drift import TableDrift
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    InvalidInputError,
+    MassDropError,
+)
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.changes import DropPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.model.changes import Change
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.tables.alter import TableAlterations
+
+_AGAIN = "somebody has changed it meanwhile: mend again"
+
+
+class MendFromMetastore:
+    """One mend of one table: compared as a whole, then changed.
+
+    Args:
+        context: What the parts share.
+        repair: Compares with the store what the metastore knows other files of.
+        alterations: Sets properties.
+        table: The table, just loaded.
+        drop: Whether what the metastore lacks goes.
+        allow_mass_drop: Whether however much goes.
+    """
+
+    def __init__(
+        self, context: Context, repair: TableRepair, alterations: TableAlterations, table: Table, *, drop: bool,
+        allow_mass_drop: bool,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._repair = repair
+        self._alterations = alterations
+        self._table = table
+        self._name = str(table.identifier)
+        self._drop = drop
+        self._allow_mass_drop = allow_mass_drop
+        self._base = table
+
+    def run(self, *, dry_run: bool) -> Iterator[Mended]:
+        """Yield what is done, or in a preview would be.
+
+        Raises:
+            MassDropError: More would go than may go at once; nothing was changed.
+            MetastoreUnavailableError: It does not answer; what was committed stays.
+        """
+        client = self._context.metastore.client()
+        plan = Planned(drop=self._drop)
+        try:
+            for difference in TableDrift(self._context, self._repair, self._table, client).differences():
+                left = plan.take(difference)
+                if left is not None:
+                    yield left
+            self._refuse_mass_drop(plan)
+            if not dry_run:
+                yield from self._apply(plan)
+                return
+            for each in plan.definition:
+                yield Mended(self._name, "alter", each.subject, f"{each.index} here, {each.metastore} in the metastore")
+            yield from plan.preview(self._name)
+        finally:
+            plan.close()
+
+    def _refuse_mass_drop(self, plan: Planned) -> None:
+        definition, registered, lost = self._table.definition, self._table.totals.partitions, plan.count(DROP)
+        given = (definition.properties, self._context.settings.conf)
+        percent = keys.MASS_DROP_PERCENT.read(*given)
+        few = registered < keys.MASS_DROP_PARTITIONS.read(*given)
+        if self._allow_mass_drop or not lost or ((few or lost * 100 <= registered * percent) and lost < registered):
+            return
+        raise MassDropError(
+            f"Nothing was changed: mending table {self._name} is refused: it would drop {lost:,} of {registered:,} "
+            f"registered partitions, more than the {percent} % that it may drop at once, or all. Look whether the "
+            "metastore is the right one and whole. If they are gone for good, allow it: --force on the command line, "
+            "allow_mass_drop => true in CALL, allow_mass_drop=True in Python.",
+            {"table": self._name, "partitions": str(lost), "registered": str(registered)},
+        )
+
+    def _apply(self, plan: Planned) -> Iterator[Mended]:
+        yield from self._alter(plan)
+        # A definition that was altered is no other version: what was compared holds.
+        self._table = self._base = replace(self._base, definition=self._now().definition)
+        size = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
+        for names in batched(plan.names(DROP), size):
+            yield from self._commit([DropPartition(name) for name in names], "the metastore does not have it")
+        for action in (ADD, MOVE):
+            for names in batched(plan.names(action), size):
+                yield from self._adopt(action, names)
+        for names in batched(plan.names(LOOK), size):
+            yield from self._look(names)
+        self._context.sync.publish(self._table.table_id)
+
+    def _now(self) -> Table:
+        return self._context.index.load_table_by_id(self._table.table_id)
+
+    def _found(self) -> HiveTable:
+        return self._context.metastore.client().get_table(self._table.identifier.namespace, self._table.identifier.name)
+
+    def _alter(self, plan: Planned) -> Iterator[Mended]:
+        columns = [each for each in plan.definition if each.kind is DriftKind.COLUMN]
+        if columns:
+            yield from self._alter_columns([each.subject for each in columns])
+        set_, removed = adopted_properties(plan.definition)
+        if not set_ and not removed:
+            return
+        try:
+            self._alterations.alter(self._name, set_=set_, remove=removed)
+        except InvalidInputError as error:
+            yield from (left_alone(self._name, name, error.message) for name in (*set_, *removed))
+            return
+        for name in (*set_, *removed):
+            yield Mended(self._name, "alter", name, "as the metastore has it")
+
+    def _alter_columns(self, subjects: Sequence[str]) -> Iterator[Mended]:
+        found = self._found()
+
+        def change(definition: TableDefinition) -> TableDefinition:
+            return adopted_columns(definition, found)
+
+        deliver = self._context.metastore.accepts(self._table.definition)
+        try:
+            self._context.index.alter_table(self._table.identifier, change, deliver=deliver)
+        except InvalidInputError as error:
+            yield from (left_alone(self._name, subject, error.message) for subject in subjects)
+            return
+        for subject in subjects:
+            yield Mended(self._name, "alter", subject, "as the metastore has it")
+
+    def _adopt(self, action: str, names: Sequence[str]) -> Iterator[Mended]:
+        adopted = AdoptedPartitions(self._context, self._table, self._found())
+        changes = adopted.changes(names, moves=action == MOVE)
+        yield from adopted.left
+        reason = "the metastore has it" if action == ADD else "the metastore has it there"
+        if changes:
+            yield from self._commit(changes, reason, action)
+
+    def _look(self, names: Sequence[str]) -> Iterator[Mended]:
+        base = replace(self._now(), version=self._base.version)
+        try:
+            report = self._repair.look_at(base, names, why="the metastore knows of other files")
+        except MassDropError as error:
+            yield left_alone(self._name, "", error.message)
+            return
+        for entries in (report.added, report.dropped, report.changed):
+            for entry in entries:
+                yield Mended(self._name, entry.action, entry.path, entry.reason)
+        for entry in report.skipped:
+            yield left_alone(self._name, entry.path, entry.reason)
+
+    def _commit(self, changes: Sequence[Change], reason: str, action: str = DROP) -> Iterator[Mended]:
+        """Commit what nobody else has changed meanwhile."""
+        index = self._context.index
+        deliver = self._context.metastore.accepts(self._table.definition)
+        try:
+            commit = index.commit(
+                self._table.table_id, changes, operation="mend", deliver=deliver, base=self._base,
+                summary={"source": "metastore"},
+            )  # fmt: skip
+        except ConflictError:
+            names = sorted({each.name for each in changes})
+            changed = index.changed_after(self._base, names)
+            if not changed:
+                raise
+            yield from (left_alone(self._name, name, _AGAIN) for name in sorted(changed))
+            if rest := [each for each in changes if each.name not in changed]:
+                yield from self._commit(rest, reason, action)
+            return
+        if commit.version == self._base.version + 1:
+            # Nobody else's was in between, and no partition is in two batches.
+            self._base = replace(self._base, version=commit.version)
+        for name in dict.fromkeys(each.name for each in changes):
+            yield Mended(self._name, action, name, reason)

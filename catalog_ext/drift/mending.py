@@ -1,0 +1,116 @@
+"""Brings the sides of a table together, by the one that is right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.drift.difference import Side
+from catalog_ext.drift.from_metastore import MendFromMetastore
+from catalog_ext.drift.mended import Mended, left_alone
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore_sync.publishing import IN_STEP, LEFT_OUT, REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore_sync.publishing import Publishing
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.tables.alter import TableAlterations
+
+
+class DriftMending:
+    """Mends tables of a catalog.
+
+    Args:
+        context: What the parts share.
+        repair: Brings the index in step with the store.
+        publishing: Brings the metastore in step with the index.
+        alterations: Sets properties of tables.
+    """
+
+    def __init__(
+        self, context: Context, repair: TableRepair, publishing: Publishing, alterations: TableAlterations
+    ) -> None:
+        self._context = context
+        self._repair = repair
+        self._publishing = publishing
+        self._alterations = alterations
+
+    def mend_drift(
+        self, table: str, *, source: str, drop: bool = False, allow_mass_drop: bool = False, dry_run: bool = False
+    ) -> Iterator[Mended]:
+        """Bring the sides of a table together; yield what was done, as it is done.
+
+        Args:
+            table: A table; views are mended by ``index`` alone.
+            source: The side that is right: ``store`` (repair, then publish), ``index`` (publish) or ``metastore``: the
+                index follows what Hive engines have changed.
+            drop: With ``metastore``: drop partitions, and remove properties, that the metastore does not have.
+            allow_mass_drop: Drop however much has gone (``repair_partitions``).
+            dry_run: Preview: say what would be done and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidInputError: The source is none of the three, or cannot mend a view.
+            InvalidConfigurationError: There is no metastore, and it is needed.
+            MassDropError: More would go than may go at once; nothing was changed.
+            StorageError, MetastoreUnavailableError: A side does not answer; what was committed stays.
+        """
+        if source not in set(Side):
+            raise InvalidInputError(
+                f"{source[:60]!r} is none of the sides by which {table} can be mended. Use 'store', 'index' or "
+                "'metastore'."
+            )
+        side = Side(source)
+        found = self._context.index.views.load_relation(self._context.identify(table))
+        if isinstance(found, View):
+            if side is not Side.INDEX:
+                raise InvalidInputError(
+                    f"{table} is a view, which has no files and is made by its statement: mend it by 'index'."
+                )
+            found = found.table
+        if side is not Side.STORE and not self._context.metastore.enabled:
+            raise InvalidConfigurationError(
+                f"This catalog has no metastore with which {table} could be brought together. Name it: --metastore "
+                "thrift://host:9083 (and unset CATALOG_EXT_METASTORE where that says none)."
+            )
+        match side:
+            case Side.STORE:
+                return self._from_store(str(found.identifier), allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+            case Side.INDEX:
+                return self._publish(str(found.identifier), dry_run=dry_run)
+            case Side.METASTORE:
+                return self._from_metastore(found, drop=drop, allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+
+    def _from_store(self, table: str, *, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:
+        report = self._repair.repair_partitions(table, mode="sync", allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+        for entries, done in (
+            (report.added, True), (report.dropped, True), (report.changed, True), (report.refused, False),
+        ):  # fmt: skip
+            for entry in entries:
+                yield Mended(table, entry.action, entry.path, entry.reason, done)
+        for entry in report.skipped:
+            yield left_alone(table, entry.path, entry.reason)
+        if self._context.metastore.enabled:
+            yield from self._publish(table, dry_run=dry_run)
+
+    def _publish(self, table: str, *, dry_run: bool) -> Iterator[Mended]:
+        for entry in self._publishing.publish(table, dry_run=dry_run):
+            if entry.action == IN_STEP:
+                continue
+            if entry.action in (REFUSED, LEFT_OUT):
+                yield left_alone(entry.table, "", entry.error or entry.action)
+                continue
+            words = f"{entry.action}: {entry.published:,} partitions sent, {entry.dropped:,} dropped there"
+            # In a preview nothing was sent, and what is pending may have been so before.
+            delivered = dry_run or not entry.pending
+            yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)
+
+    def _from_metastore(self, table: Table, *, drop: bool, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:
+        mend = MendFromMetastore(
+            self._context, self._repair, self._alterations, table, drop=drop, allow_mass_drop=allow_mass_drop
+        )
+        return mend.run(dry_run=dry_run)

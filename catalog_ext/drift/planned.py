@@ -1,0 +1,94 @@
+"""The plan of a mend: all that is to be done, before anything is; on disk, however much it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.drift.difference import MISSING, DriftKind
+from catalog_ext.drift.mended import Mended, left_alone
+from catalog_ext.scan.scratch import Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.drift.difference import Difference
+
+ADD, MOVE, DROP, LOOK = "add", "move", "drop", "look at"
+_SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"
+_DEFINITION = frozenset({DriftKind.COLUMN, DriftKind.PARAMETER})
+_REASONS = {
+    ADD: "the metastore has it",
+    MOVE: "the metastore has it elsewhere",
+    DROP: "the metastore does not have it",
+    LOOK: "the metastore knows of other files",
+}
+
+
+class Planned:
+    """What the differences ask for where the metastore is right; close it.
+
+    Args:
+        drop: Whether what the metastore lacks goes.
+    """
+
+    def __init__(self, *, drop: bool) -> None:
+        self._drop = drop
+        self._scratch = Scratch()
+        self._scratch.execute("CREATE TABLE plan (action TEXT, name TEXT, PRIMARY KEY (action, name)) WITHOUT ROWID")
+        self._left: list[Mended] = []
+        self.definition: list[Difference] = []
+        """In what the definitions differ, as far as that can be taken over."""
+
+    def close(self) -> None:
+        """Forget it."""
+        self._scratch.close()
+
+    def take(self, difference: Difference) -> Mended | None:
+        """Plan what the difference asks for; return that it is left alone where nothing does."""
+        action, why = self._action(difference)
+        if action is not None:
+            self._scratch.insert("plan", [(action, difference.subject)], columns=2, ignore=True)
+            return None
+        if why is None:
+            return None
+        return left_alone(difference.table, difference.subject, why)
+
+    def _action(self, difference: Difference) -> tuple[str | None, str | None]:
+        """Return what to do with a partition, or why nothing is done; neither where it is for others."""
+        kind = difference.kind
+        if difference.pending or kind is DriftKind.NOT_COMPARED:
+            return None, difference.evidence
+        if kind in _DEFINITION:
+            lacks = difference.metastore == MISSING
+            if lacks and kind is DriftKind.PARAMETER and not self._drop:
+                return None, _SAY_DROP
+            self.definition.append(difference)
+            return None, None
+        if kind is DriftKind.PARTITION and difference.index == MISSING and difference.metastore not in (None, MISSING):
+            return ADD, None
+        if kind is DriftKind.PARTITION and difference.metastore == MISSING and difference.index != MISSING:
+            return (DROP, None) if self._drop else (None, _SAY_DROP)
+        if kind is DriftKind.PARTITION_LOCATION:
+            return MOVE, None
+        if kind is DriftKind.STATISTICS:
+            return LOOK, None
+        if kind in (DriftKind.FILES, DriftKind.PARTITION):
+            return None, None  # between the store and the index: a repair's
+        if kind is DriftKind.PARTITION_DESCRIPTOR:
+            self._scratch.execute("DELETE FROM plan WHERE name = ?", (difference.subject,))
+        both = f"{difference.index} here, {difference.metastore} in the metastore"
+        return None, f"the {kind} differs, and is not taken over: {both}"
+
+    def count(self, action: str) -> int:
+        """Count the partitions that an action is for."""
+        return self._scratch.count("SELECT count(*) FROM plan WHERE action = ?", (action,))
+
+    def names(self, action: str) -> Iterator[str]:
+        """Yield the partitions that an action is for, by name."""
+        rows = self._scratch.rows("SELECT name FROM plan WHERE action = ? ORDER BY name", (action,))
+        return (name for (name,) in rows)
+
+    def preview(self, table: str) -> Iterator[Mended]:
+        """Yield what would be done with partitions."""
+        for action, reason in _REASONS.items():
+            yield from (Mended(table, action, name, reason) for name in self.names(action))

@@ -1,0 +1,163 @@
+"""Compares one table on all three sides, in one pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.drift.definitions import DefinitionComparison
+from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
+from catalog_ext.drift.evidence import IndexTimes, Verdict, later, told_by_metastore
+from catalog_ext.drift.named import NamedPartitions
+from catalog_ext.drift.partitions import PartitionComparison
+from catalog_ext.drift.pending import PendingDeliveries
+from catalog_ext.drift.store_side import StoreSide
+from catalog_ext.drift.words import HAS_IT, statistics_words
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexDatabaseError,
+    LocationNotFoundError,
+    MetastoreUnavailableError,
+    StorageError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
+from catalog_ext.metastore.hive.outbox.compare import statistics_contradict
+from catalog_ext.scan.scratch import Scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.scan.observe import Progress
+
+_DEFINITION_TRIES = 3
+_ANOTHER = "the metastore has another table of the name: it is elsewhere, has other partition columns, or is a view"
+
+
+class TableDrift:
+    """The comparison of one table.
+
+    Args:
+        context: What the parts share.
+        repair: Compares the store with the index.
+        table: The table, just loaded.
+        client: The metastore; None where there is none, or it has been found dead.
+        progress: Is called while the store is listed.
+    """
+
+    def __init__(
+        self, context: Context, repair: TableRepair, table: Table, client: HiveMetastore | None,
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._index = context.index
+        self._repair = repair
+        self._table = table
+        self._name = str(table.identifier)
+        self._client = client
+        self._progress = progress
+        self.metastore_died = False
+        """Whether no server answered; known when all differences were read."""
+
+    def differences(self) -> Iterator[Difference]:
+        """Yield the differences, as they are found."""
+        unseen: Difference | None = None
+        try:
+            scratch = self._repair.preview(self._table, self._progress)
+        except LocationNotFoundError as error:
+            scratch = Scratch()
+            place = f"at {self._table.definition.location}"
+            unseen = Difference(self._name, DriftKind.TABLE, "", MISSING, place, evidence=error.message)
+        except StorageError as error:
+            scratch = Scratch()
+            unseen = not_compared(self._name, error.message, side=Side.STORE)
+        try:
+            if unseen is not None:
+                yield unseen
+            yield from self._with(scratch, StoreSide(scratch, listed=unseen is None))
+        finally:
+            scratch.close()
+
+    def _with(self, scratch: Scratch, store: StoreSide) -> Iterator[Difference]:
+        yield from store.unseen(self._name)
+        times = IndexTimes(self._index, self._table)
+        pending = PendingDeliveries(self._index, self._table, scratch)
+        partitions = PartitionComparison(self._index, self._table, store, pending, times)
+        compared = False
+        if self._client is not None and unrepresentable_reason(self._table.definition) is None:
+            try:
+                compared = yield from self._with_metastore(self._client, scratch, partitions, pending)
+            except IndexDatabaseError:
+                raise
+            except CatalogExtError as error:
+                self.metastore_died = isinstance(error, MetastoreUnavailableError)
+                yield not_compared(self._name, error.message, side=Side.METASTORE)
+        yield from partitions.with_store_alone(metastore_compared=compared)
+
+    def _with_metastore(
+        self, client: HiveMetastore, scratch: Scratch, partitions: PartitionComparison, pending: PendingDeliveries
+    ) -> Generator[Difference, None, bool]:
+        """Yield the differences; return whether the partitions were compared."""
+        try:
+            found = client.get_table(self._table.identifier.namespace, self._table.identifier.name)
+        except TableNotFoundError:
+            yield missing_in_metastore(self._table, pending)
+            return False
+        compared = DefinitionComparison(self._table.definition, found)
+        differences = list(compared.differences())
+        for _ in range(_DEFINITION_TRIES):
+            now = self._index.load_table_by_id(self._table.table_id)
+            if now.definition == self._table.definition or not differences:
+                break
+            # Somebody has altered it since: as it is now, or there, it may be the same.
+            self._table = now
+            found = client.get_table(now.identifier.namespace, now.identifier.name)
+            compared = DefinitionComparison(now.definition, found)
+            differences = list(compared.differences())
+        for difference in differences:
+            yield pending_one(difference, pending)
+        if found.table_type == VIRTUAL_VIEW or compared.is_elsewhere or compared.has_other_keys:
+            yield not_compared(self._name, _ANOTHER, side=Side.METASTORE)
+            return False
+        if not self._table.definition.partition_columns:
+            yield from self._statistics(found, pending)
+            return True
+        yield from partitions.with_metastore(client, found, NamedPartitions(client, found, scratch))
+        return True
+
+    def _statistics(self, found: HiveTable, pending: PendingDeliveries) -> Iterator[Difference]:
+        page, _ = self._index.published_page(self._table, -1)
+        for partition in page:
+            if not statistics_contradict(found, partition.parameters):
+                continue
+            times = IndexTimes(self._index, self._table)
+            told = times.of_partitions(self._index.partitions_of_values(self._table, [""]))
+            is_pending = bool(pending.among([""]))
+            verdict = later(told.get(""), told_by_metastore(found.parameters))
+            yield Difference(
+                self._name, DriftKind.STATISTICS, "", None, statistics_words(partition.parameters),
+                statistics_words(found.parameters), *(Verdict(None, pending.why) if is_pending else verdict),
+                pending=is_pending,
+            )  # fmt: skip
+
+
+def missing_in_metastore(table: Table, pending: PendingDeliveries) -> Difference:
+    """Return that the metastore does not have a table or view of the index."""
+    why = pending.why if pending.whole else "what was dropped leaves no time"
+    has = f"at {table.definition.location}" if table.definition.location else HAS_IT
+    return Difference(str(table.identifier), DriftKind.TABLE, "", None, has, MISSING, None, why, pending=pending.whole)
+
+
+def pending_one(difference: Difference, pending: PendingDeliveries) -> Difference:
+    """Return the difference of a definition, which may be what is still to be delivered."""
+    if pending.definition is None:
+        return difference
+    return Difference(
+        difference.table, difference.kind, difference.subject, difference.store, difference.index,
+        difference.metastore, None, pending.definition, pending=True,
+    )  # fmt: skip

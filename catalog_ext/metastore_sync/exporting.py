@@ -1,0 +1,199 @@
+"""Exports tables to a metastore that is named, which is not the index's own and may be empty; or as HiveQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.home import METASTORE_ID
+from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexDatabaseError,
+    InvalidConfigurationError,
+    MetastoreUnavailableError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.identity import metastore_id
+from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
+from catalog_ext.metastore.hive.outbox.alter_table import make_database
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import metastore_obstacle
+from catalog_ext.metastore.model.table_patterns import TablePattern
+from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore_sync.exported_table import ExportedTable, ExportedView
+from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+REFUSED, LEFT_OUT = "refused", "left out"
+_TWIN = "another partition has equal values in another spelling"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportEntry:
+    """What became of a table, a view, or a partition that a metastore cannot hold.
+
+    Attributes:
+        table: ``namespace.table``.
+        action: ``made``, ``altered``, ``partitions``, ``in step``, ``refused`` (the metastore has another table of the
+            name) or ``left out`` (no metastore can hold it).
+        partition: The partition's name, where it is about one; otherwise ``''``.
+        sent: Partitions that were added or altered.
+        kept: Partitions that only that metastore has; they stay.
+        reason: Why, or None.
+    """
+
+    table: str
+    action: str
+    partition: str = ""
+    sent: int = 0
+    kept: int = 0
+    reason: str | None = None
+
+
+class Exporting:
+    """Gives tables of an index to other metastores.
+
+    Args:
+        index: The index.
+        settings: The catalog's.
+    """
+
+    def __init__(self, index: Index, settings: Settings) -> None:
+        self._index = index
+        self._settings = settings
+
+    def export(self, pattern: str | None = None, *, to: str, dry_run: bool = False) -> Iterator[ExportEntry]:
+        """Write what a metastore needs of tables and views; yield what was done, as it is done.
+
+        Run again, it sends what differs; nothing is dropped there. The index goes on with its own metastore.
+
+        Args:
+            pattern: A database, or tables of one with ``*`` and ``?``; None for all.
+            to: ``thrift://host:9083``; several with commas are equal servers.
+            dry_run: Preview: compare, and change nothing.
+
+        Raises:
+            InvalidInputError: The pattern is none.
+            InvalidConfigurationError: The URIs are none, or those of the index's own metastore.
+            MetastoreUnavailableError: It does not answer; what it has been told stays.
+        """
+        chosen = TablePattern() if pattern is None else TablePattern.parse(pattern, self._settings.name)
+        conf = self._settings.conf
+        client = connect(
+            to,
+            connect_timeout=METASTORE_CONNECT_TIMEOUT.read(conf),
+            call_timeout=METASTORE_CALL_TIMEOUT.read(conf),
+        )
+        return self._export(client, chosen, to, dry_run=dry_run)
+
+    def export_statements(self, pattern: str | None = None) -> Iterator[str]:
+        """Yield HiveQL statements, without semicolons, by which a Hive engine makes tables, partitions and views.
+
+        What they cannot say is a comment (``-- …``) with the reason. Statistics are not among them.
+
+        Args:
+            pattern: A database, or tables of one with ``*`` and ``?``; None for all.
+
+        Raises:
+            InvalidInputError: The pattern is none.
+        """
+        chosen = TablePattern() if pattern is None else TablePattern.parse(pattern, self._settings.name)
+        return self._statements(chosen)
+
+    def _export(self, client: HiveMetastore, chosen: TablePattern, to: str, *, dry_run: bool) -> Iterator[ExportEntry]:
+        try:
+            own = self._index.properties().get(METASTORE_ID)
+            if own is not None and metastore_id(client) == own:
+                raise InvalidConfigurationError(
+                    f"{to} is the index's own metastore, which is not exported to: catalog-ext publish --all brings it "
+                    "to the index's state.",
+                    {"metastore": to},
+                )
+            made: set[str] = set()
+            for found in self._relations(chosen):
+                namespace = self._of(found).identifier.namespace
+                if namespace not in made and not dry_run:
+                    make_database(client, to_hive_database(self._index.load_namespace(namespace)))
+                made.add(namespace)
+                yield from self._one(client, found, dry_run=dry_run)
+        finally:
+            client.close()
+
+    def _relations(self, chosen: TablePattern) -> Iterator[Table | View]:
+        """Yield the tables of each namespace, and after them its views, which may read them."""
+        for namespace in filter(chosen.has_namespace, self._index.list_namespaces()):
+            for names in (self._index.list_tables(namespace), self._index.views.list_names(namespace)):
+                for name in filter(chosen.has_table, sorted(names)):
+                    try:
+                        yield self._index.views.load_relation(TableIdentifier(namespace, name))
+                    except (TableNotFoundError, NamespaceNotFoundError):
+                        continue  # dropped meanwhile
+
+    def _of(self, found: Table | View) -> Table:
+        return found.table if isinstance(found, View) else found
+
+    def _one(self, client: HiveMetastore, found: Table | View, *, dry_run: bool) -> Iterator[ExportEntry]:
+        table = self._of(found)
+        name = str(table.identifier)
+        reason = unrepresentable_reason(table.definition)
+        if reason is not None:
+            yield ExportEntry(name, LEFT_OUT, reason=reason)
+            return
+        exported: ExportedTable | ExportedView
+        if isinstance(found, View):
+            exported = ExportedView(self._index, client, found)
+        else:
+            exported = ExportedTable(self._index, client, table)
+        try:
+            exported.send(dry_run=dry_run)
+        except (MetastoreUnavailableError, IndexDatabaseError):
+            raise
+        except CatalogExtError as error:
+            yield ExportEntry(name, REFUSED, sent=exported.sent, reason=error.message)
+            return
+        yield ExportEntry(name, exported.action, "", exported.sent, exported.kept)
+        if (
+            not isinstance(found, View)
+            and table.definition.partition_columns
+            and exported.held < table.totals.partitions
+        ):
+            yield from (ExportEntry(name, LEFT_OUT, *each) for each in self._left_out(table))
+
+    def _left_out(self, table: Table) -> Iterator[tuple[str, int, int, str]]:
+        """Yield the partitions that no metastore can hold."""
+        for batch in self._index.unordered_partitions(table, None, ("partition",)):
+            names = batch.column("partition").to_pylist()
+            obstacles = {each: metastore_obstacle(each) for each in names}
+            yield from ((each, 0, 0, why) for each, why in obstacles.items() if why)
+            free = [each for each in names if not obstacles[each]]
+            held = {p.name for p in self._index.partitions_of_values(table, free) if not p.in_metastore}
+            yield from ((each, 0, 0, _TWIN) for each in free if each in held)
+
+    def _statements(self, chosen: TablePattern) -> Iterator[str]:
+        made: set[str] = set()
+        for found in self._relations(chosen):
+            table = self._of(found)
+            reason = unrepresentable_reason(table.definition)
+            if reason is not None:
+                yield left_out(str(table.identifier), reason)
+                continue
+            if table.identifier.namespace not in made:
+                made.add(table.identifier.namespace)
+                yield from database_statements(self._index.load_namespace(table.identifier.namespace))
+            if isinstance(found, View):
+                yield from view_statements(self._index, found)
+                continue
+            yield from table_statements(self._index, table)
+            if table.definition.partition_columns:
+                for name, _, _, why in self._left_out(table):
+                    yield left_out(f"the partition {name} of {table.identifier}", why)

@@ -1,0 +1,144 @@
+"""HiveQL statements that make tables, partitions and views as the metastore has them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.hive.mapping.conversion import partition_values_of, to_hive
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE
+from catalog_ext.metastore.hive.outbox.views import to_hive_view
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.messages import PublishedPartition
+    from catalog_ext.metastore.model.tables import Column, Namespace, Table
+    from catalog_ext.metastore.model.views import View
+
+_AT_ONCE = 100
+_SPECIAL = re.compile(r"""['"\\;$\x00-\x1f\x7f]""")
+"""Ends or changes a literal, or is read by the command line before the statement is: a semicolon, ``${``."""
+
+_NOT_SAID = "no statement of Hive adds a partition of NULL: MSCK REPAIR TABLE finds it, and --to brings it"
+
+
+def quoted(text: str) -> str:
+    r"""Return a string literal; what Hive's command line would read otherwise is ``\uXXXX``.
+
+    >>> quoted("it's; a")
+    "'it\\u0027s\\u003B a'"
+    """
+    return "'" + _SPECIAL.sub(lambda found: f"\\u{ord(found.group()):04X}", text) + "'"
+
+
+def name(text: str) -> str:
+    """Return an identifier in backticks."""
+    return "`" + text.replace("`", "``") + "`"
+
+
+def left_out(what: str, why: str) -> str:
+    """Return the comment about something that no statement makes."""
+    line = f"-- {what} is left out: {why}"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def database_statements(namespace: Namespace) -> Iterator[str]:
+    """Yield the statement that makes a database, unless it is there; ``default`` always is."""
+    if namespace.name == "default":
+        return
+    statement = f"CREATE DATABASE IF NOT EXISTS {name(namespace.name)}"
+    statement += f"\nCOMMENT {quoted(namespace.comment)}" if namespace.comment else ""
+    statement += f"\nLOCATION {quoted(namespace.location)}" if namespace.location else ""
+    yield statement + (f"\nWITH DBPROPERTIES {_pairs(namespace.properties)}" if namespace.properties else "")
+
+
+def table_statements(index: Index, table: Table) -> Iterator[str]:
+    """Yield the statements that make a table and add its partitions, 100 at a time, where they are not there."""
+    hive = to_hive(table.definition)
+    yield create_table(hive)
+    if not hive.partition_columns:
+        return
+    for some in batched(_sayable(index, table, hive), _AT_ONCE):
+        said = [text for text in some if not text.startswith("--")]
+        yield from (text for text in some if text.startswith("--"))
+        if said:
+            yield "\n  ".join([f"ALTER TABLE {_full(hive)} ADD IF NOT EXISTS", *said])
+
+
+def create_table(table: HiveTable) -> str:
+    """Return the statement that makes a table."""
+    storage = table.storage
+    external = "EXTERNAL " if table.table_type == EXTERNAL_TABLE else ""
+    parameters = {k: v for k, v in table.parameters.items() if k not in ("EXTERNAL", "comment")}
+    lines = [
+        f"CREATE {external}TABLE IF NOT EXISTS {_full(table)} (\n  {_columns(table.columns)}\n)",
+        f"COMMENT {quoted(table.comment)}" if table.comment else "",
+        f"PARTITIONED BY ({_columns(table.partition_columns)})" if table.partition_columns else "",
+        f"ROW FORMAT SERDE {quoted(storage.serde)}",
+        f"WITH SERDEPROPERTIES {_pairs(storage.serde_parameters)}" if storage.serde_parameters else "",
+        f"STORED AS INPUTFORMAT {quoted(storage.input_format)} OUTPUTFORMAT {quoted(storage.output_format)}",
+        f"LOCATION {quoted(table.location)}",
+        f"TBLPROPERTIES {_pairs(parameters)}" if parameters else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def view_statements(index: Index, view: View) -> Iterator[str]:
+    """Yield the statements that make a view and add its partitions."""
+    hive = to_hive_view(view.table.definition, view.query)
+    keys = ", ".join(name(c.name) for c in hive.partition_columns)
+    partitioned = f"\nPARTITIONED ON ({keys})" if keys else ""
+    comment = f"\nCOMMENT {quoted(hive.comment)}" if hive.comment else ""
+    yield f"CREATE VIEW IF NOT EXISTS {_full(hive)}{comment}{partitioned}\nAS {hive.view_expanded_text}"
+    if not keys:
+        return
+    for page in _pages(index, view.table):
+        for some in batched(page, _AT_ONCE):
+            specs = [_partition(hive, p, view=True) for p in some]
+            yield from (text for text in specs if text.startswith("--"))
+            if said := [text for text in specs if not text.startswith("--")]:
+                yield "\n  ".join([f"ALTER VIEW {_full(hive)} ADD IF NOT EXISTS", *said])
+
+
+def _pages(index: Index, table: Table) -> Iterator[list[PublishedPartition]]:
+    after: int | None = -1
+    while after is not None:
+        page, after = index.published_page(table, after)
+        yield page
+
+
+def _sayable(index: Index, table: Table, hive: HiveTable) -> Iterator[str]:
+    for page in _pages(index, table):
+        yield from (_partition(hive, partition) for partition in page)
+
+
+def _partition(table: HiveTable, partition: PublishedPartition, *, view: bool = False) -> str:
+    """Return the clause of a partition, or the comment about one that cannot be said."""
+    values = partition_values_of(table, partition.name)
+    if DEFAULT_PARTITION in values:
+        return left_out(f"the partition {partition.name} of {table}", _NOT_SAID)
+    pairs = zip((c.name for c in table.partition_columns), map(quoted, values), strict=True)
+    spec = "PARTITION (" + ", ".join(f"{name(key)}={value}" for key, value in pairs) + ")"
+    return spec if view or not partition.location else f"{spec} LOCATION {quoted(partition.location)}"
+
+
+def _full(table: HiveTable) -> str:
+    return f"{name(table.database)}.{name(table.name)}"
+
+
+def _columns(columns: Sequence[Column]) -> str:
+    return ", ".join(map(_column, columns))
+
+
+def _column(column: Column) -> str:
+    return f"{name(column.name)} {column.type}" + (f" COMMENT {quoted(column.comment)}" if column.comment else "")
+
+
+def _pairs(pairs: Mapping[str, str]) -> str:
+    items: Iterable[tuple[str, str]] = sorted(pairs.items())
+    return "(" + ", ".join(f"{quoted(key)}={quoted(value)}" for key, value in items) + ")"

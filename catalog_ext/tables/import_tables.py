@@ -1,0 +1,132 @@
+"""Imports the tables of a database, or of a pattern, from the metastore: some at a time, with a report."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexDatabaseError,
+    InvalidInputError,
+    MetastoreUnavailableError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+)
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.table_patterns import TablePattern
+from catalog_ext.metastore.storage.locations import locations_equal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from catalog_ext.context import Context
+    from catalog_ext.tables.hive_import import HiveImport
+
+TAKEN, THERE, REFUSED = "taken", "there already", "refused"
+JOBS = 4
+"""Tables imported at a time, unless somebody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportEntry:
+    """What became of one table.
+
+    Attributes:
+        table: ``namespace.table``.
+        action: ``taken``, ``there already`` (with its files at the same location) or ``refused``.
+        partitions: How many it has here.
+        files: Their files.
+        code: The error's code; None where there was none.
+        reason: Why it was refused, or what is to be known of it.
+    """
+
+    table: str
+    action: str
+    partitions: int = 0
+    files: int = 0
+    code: str | None = None
+    reason: str | None = None
+
+
+class ImportTables:
+    """Imports many tables.
+
+    Args:
+        context: What the parts share.
+        hive_import: Imports one.
+    """
+
+    def __init__(self, context: Context, hive_import: HiveImport) -> None:
+        self._context = context
+        self._hive_import = hive_import
+
+    def import_tables(
+        self, pattern: str, properties: Mapping[str, str] | None = None, *, jobs: int = JOBS
+    ) -> Iterator[ImportEntry]:
+        """Take the metastore's tables of a pattern into the index; yield what became of each, in the order of names.
+
+        A table that fails stops no other. Nothing changes in the metastore.
+
+        Args:
+            pattern: A database (``sales``), or one and its tables with ``*`` and ``?`` (``sales.fact_*``, ``*.*``).
+            properties: Of each imported table.
+            jobs: Tables at a time.
+
+        Raises:
+            InvalidInputError: The pattern or the number is none.
+            NamespaceNotFoundError: The metastore has no such database.
+            MetastoreUnavailableError: It does not answer; what was taken before stays.
+        """
+        if jobs < 1:
+            raise InvalidInputError(f"{jobs} tables cannot be imported at a time. Give a number from 1 on.")
+        return self._imported(self._found(pattern), properties or {}, jobs)
+
+    def _found(self, text: str) -> list[TableIdentifier]:
+        pattern = TablePattern.parse(text, self._context.settings.name)
+        client = self._context.metastore.client()
+        chosen = [name for name in client.list_databases() if pattern.has_namespace(name)]
+        if not chosen:
+            raise NamespaceNotFoundError(
+                f"The metastore has no database {pattern.namespaces[:120]!r} from which tables could be imported.",
+                {"namespace": pattern.namespaces[:120]},
+            )
+        return [
+            TableIdentifier(database, name)
+            for database in sorted(chosen)
+            for name in sorted(client.list_tables(database))
+            if pattern.has_table(name)
+        ]
+
+    def _imported(
+        self, found: list[TableIdentifier], properties: Mapping[str, str], jobs: int
+    ) -> Iterator[ImportEntry]:
+        pool = ThreadPoolExecutor(jobs, thread_name_prefix="catalog-ext-import")
+        try:
+            yield from pool.map(lambda identifier: self._one(identifier, properties), found)
+        finally:
+            # Of a metastore that is gone, or a caller who has seen enough, nothing more is begun.
+            pool.shutdown(cancel_futures=True)
+
+    def _one(self, identifier: TableIdentifier, properties: Mapping[str, str]) -> ImportEntry:
+        name = str(identifier)
+        try:
+            table = self._hive_import.import_table(name, properties)
+        except (MetastoreUnavailableError, IndexDatabaseError):
+            raise
+        except TableAlreadyExistsError as error:
+            return self._there(identifier, error)
+        except CatalogExtError as error:
+            return ImportEntry(name, REFUSED, code=error.code, reason=error.message)
+        remark = None
+        if table.definition.bucketed_by is not None:
+            remark = f"bucketed ({table.definition.bucketed_by}): it is read, and not written"
+        return ImportEntry(name, TAKEN, table.totals.partitions, table.totals.files, reason=remark)
+
+    def _there(self, identifier: TableIdentifier, error: TableAlreadyExistsError) -> ImportEntry:
+        ours = self._context.find_table(identifier)
+        theirs = self._context.metastore.client().get_table(identifier.namespace, identifier.name)
+        if ours is None or not locations_equal(ours.definition.location, theirs.location):
+            return ImportEntry(str(identifier), REFUSED, code=error.code, reason=error.message)
+        return ImportEntry(str(identifier), THERE, ours.totals.partitions, ours.totals.files)

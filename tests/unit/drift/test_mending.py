@@ -1,0 +1,210 @@
+"""Mending: each source, what it leaves alone, previews, and what bad luck leaves."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    MassDropError,
+    MetastoreUnavailableError,
+)
+from catalog_ext.metastore.hive.mapping.model import HivePartition
+from catalog_ext.metastore.model.tables import Column
+from tests.repair_cases import indexed, local_catalog, register, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.drift.mended import Mended
+    from tests.fakes_metastore import FakeMetastore
+
+
+def mended(catalog: Catalog, source: str, **options: bool) -> list[Mended]:
+    return list(catalog.mend_drift("s.t", source=source, **options))
+
+
+def actions(entries: list[Mended]) -> dict[tuple[str, str], bool]:
+    return {(e.action, e.subject): e.done for e in entries}
+
+
+def at(place: Path, value: str, **parameters: str) -> HivePartition:
+    return HivePartition((value,), f"file://{place}", parameters)
+
+
+def hive_changes(metastore: FakeMetastore, tmp_path: Path) -> None:
+    """A Hive engine inserts into a partition, adds two, moves one."""
+    write(tmp_path / "t", "ds=1/b.csv", "ds=3/a.csv", "ds=3/b.csv")
+    write(tmp_path, "moved/m.csv", "away/n.csv")
+    table = metastore.get_table("s", "t")
+    (one,) = metastore.partitions_by_names("s", "t", ["ds=1"])
+    (two,) = metastore.partitions_by_names("s", "t", ["ds=2"])
+    counted = {**one.parameters, "numFiles": "2", "totalSize": "2"}
+    metastore.alter_partitions(
+        "s", "t", [replace(one, parameters=counted), replace(two, location=f"file://{tmp_path}/moved")]
+    )
+    metastore.add_partitions("s", "t", [at(tmp_path / "t" / "ds=3", "3"), at(tmp_path / "away", "4")])
+    columns = (*table.columns, Column("z", "double"))
+    metastore._tables["s", "t"] = replace(table, columns=columns, parameters={**table.parameters, "p": "1"})
+
+
+HIVE_DID = {
+    ("alter", "z"): True, ("alter", "p"): True, ("add", "ds=3"): True, ("add", "ds=4"): True, ("move", "ds=2"): True,
+}  # fmt: skip
+
+
+def test_the_index_follows_what_a_hive_engine_has_changed(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    hive_changes(metastore, tmp_path)
+    before = catalog.load_table("s.t")
+    preview = actions(mended(catalog, "metastore", dry_run=True))
+    assert preview == {**HIVE_DID, ("look at", "ds=1"): True}
+    assert catalog.load_table("s.t") == before
+
+    assert actions(mended(catalog, "metastore")) == {**HIVE_DID, ("change", "ds=1/b.csv"): True}
+    table = catalog.load_table("s.t")
+    assert indexed(catalog) == {
+        "ds=1": {"a.csv": 1, "b.csv": 1}, "ds=2": {"m.csv": 1}, "ds=3": {"a.csv": 1, "b.csv": 1}, "ds=4": {"n.csv": 1},
+    }  # fmt: skip
+    assert [(c.name, c.type) for c in table.definition.columns] == [("x", "int"), ("y", "string"), ("z", "double")]
+    assert table.definition.properties["p"] == "1"
+    operations = [v.operation for v in catalog.history("s.t")]
+    assert operations[:3] == ["repair", "mend", "mend"]
+    assert catalog.deliver().pending == 0
+    assert [d for d in catalog.drift("s.t") if d.subject != "ds=2"] == [], "the old directory of ds=2 is on the store"
+    assert mended(catalog, "metastore") == []
+
+
+def test_nothing_is_dropped_because_the_metastore_does_not_have_it(catalog: Catalog, metastore: FakeMetastore) -> None:
+    metastore.drop_partitions("s", "t", ["ds=1"])
+    (left,) = mended(catalog, "metastore")
+    assert (left.action, left.subject, left.done) == ("left alone", "ds=1", False)
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}
+    assert actions(mended(catalog, "metastore", drop=True, dry_run=True)) == {("drop", "ds=1"): True}
+    assert actions(mended(catalog, "metastore", drop=True)) == {("drop", "ds=1"): True}
+    assert set(indexed(catalog)) == {"ds=2"}
+
+
+def test_not_everything_is_dropped_at_once(catalog: Catalog, metastore: FakeMetastore) -> None:
+    metastore.drop_partitions("s", "t", ["ds=1", "ds=2"])
+    with pytest.raises(MassDropError, match="would drop 2 of 2"):
+        mended(catalog, "metastore", drop=True)
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}
+    assert len(mended(catalog, "metastore", drop=True, allow_mass_drop=True)) == 2
+    assert indexed(catalog) == {}
+
+
+def test_what_is_pending_is_not_undone(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    metastore.down = True
+    write(tmp_path / "t", "ds=3/a.csv")
+    catalog.repair_partitions("s.t")
+    metastore.down = False
+    (left,) = mended(catalog, "metastore", drop=True)
+    assert (left.subject, left.done) == ("ds=3", False)
+    assert "the outbox has it to deliver" in left.why
+
+
+def test_what_cannot_be_taken_over_is_left_alone_and_said(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    table = metastore.get_table("s", "t")
+    other = replace(table.storage, serde_parameters={"field.delim": ";"})
+    write(tmp_path / "t", "ds=4/a.csv")
+    four = replace(at(tmp_path / "t" / "ds=4", "4"), storage=other)
+    metastore.add_partitions("s", "t", [at(tmp_path / "t" / "ds=3", "3"), four])
+    metastore._tables["s", "t"] = replace(table, columns=(Column("x", "date"), table.columns[1]))
+    left = {e.subject: e.why for e in mended(catalog, "metastore")}
+    assert set(left) == {"x", "ds=3", "ds=4"}
+    assert "only wider types" in left["x"]
+    assert "nothing lies at file:" in left["ds=3"]
+    assert "its option nullValue" in left["ds=4"]
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}
+    assert catalog.load_table("s.t").definition.columns[0].type == "int"
+
+
+def test_a_metastore_that_dies_changes_nothing(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hive_changes(metastore, tmp_path)
+    before = catalog.load_table("s.t")
+
+    def dies(*_: object) -> object:
+        metastore.down = True
+        return metastore.get_table("s", "t")
+
+    monkeypatch.setattr(metastore, "partitions_by_names", dies)
+    with pytest.raises(MetastoreUnavailableError):
+        mended(catalog, "metastore")
+    assert catalog.load_table("s.t").version == before.version
+    assert indexed(catalog) == {"ds=1": {"a.csv": 1}, "ds=2": {"a.csv": 1}}
+
+
+def test_more_partitions_than_a_batch_and_one_that_somebody_else_has_changed(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.alter_table_properties("s.t", {"repair.batch-partitions": "2"})
+    for value in "34567":
+        write(tmp_path / "t", f"ds={value}/a.csv")
+        metastore.add_partitions("s", "t", [at(tmp_path / "t" / f"ds={value}", value)])
+    entries = catalog.mend_drift("s.t", source="metastore")
+    first = next(entries)
+    assert (first.action, first.subject) == ("add", "ds=3")
+    catalog.repair_partitions("s.t", where="ds = '5'")
+    assert actions(list(entries)) == {
+        ("add", "ds=4"): True, ("left alone", "ds=5"): False, ("add", "ds=6"): True, ("add", "ds=7"): True,
+    }  # fmt: skip
+    assert set(indexed(catalog)) == {f"ds={value}" for value in "1234567"}
+
+
+def test_the_metastore_follows_the_index(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    hive_changes(metastore, tmp_path)
+    metastore.drop_partitions("s", "t", ["ds=2"])
+    assert [(e.action, e.done) for e in mended(catalog, "index", dry_run=True)] == [("publish", True)]
+    assert len(list(metastore.partition_names("s", "t"))) == 3
+    (entry,) = mended(catalog, "index")
+    assert "sent" in entry.why
+    assert list(metastore.partition_names("s", "t")) == ["ds=1", "ds=2"]
+    assert {(d.kind.value, d.subject) for d in catalog.drift("s.t")} == {
+        ("files", "ds=1"), ("partition", "ds=3"), ("parameter", "p"),
+    }  # fmt: skip
+
+
+def test_index_and_metastore_follow_the_store(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    write(tmp_path / "t", "ds=3/a.csv")
+    shutil.rmtree(tmp_path / "t" / "ds=1")
+    metastore.add_partitions("s", "t", [at(tmp_path / "x", "9")])
+    assert actions(mended(catalog, "store", dry_run=True)) == {
+        ("add", "ds=3"): True, ("drop", "ds=1"): True, ("publish", ""): True,
+    }  # fmt: skip
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}
+    mended(catalog, "store")
+    assert set(indexed(catalog)) == {"ds=2", "ds=3"}
+    assert sorted(metastore.partition_names("s", "t")) == ["ds=2", "ds=3"]
+    assert list(catalog.drift("s.t")) == []
+
+
+def test_a_mass_drop_by_the_store_is_refused_in_a_preview_and_in_earnest(catalog: Catalog, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "t")
+    (tmp_path / "t").mkdir()
+    assert not actions(mended(catalog, "store", dry_run=True))["refuse", ""]
+    with pytest.raises(MassDropError):
+        mended(catalog, "store")
+
+
+def test_what_cannot_be_asked_for(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="none of the sides"):
+        mended(catalog, "hive")
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    with local_catalog(folder) as alone:
+        register(alone, folder / "t")
+        with pytest.raises(InvalidConfigurationError, match="has no metastore"):
+            mended(alone, "metastore")
+        assert mended(alone, "store") == []

@@ -1,0 +1,241 @@
+"""Export: to an empty metastore, again, over what is there; as HiveQL; and what is left in the own one afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import catalog_ext
+from catalog_ext.cli.main import main
+from catalog_ext.conf.home import METASTORE_ID
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database
+from catalog_ext.metastore.hive.mapping.model import HivePartition
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
+from catalog_ext.metastore_sync.hive_statements import quoted
+from tests.fakes_metastore import FakeMetastore
+from tests.repair_cases import write
+from tests.unit.metastore_sync.test_publishing import everything
+from tests.unit.tables.test_table_ddl import managed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore_sync.exporting import ExportEntry
+
+URIS = "thrift://other:9083"
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+    fake = FakeMetastore()
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    return fake
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+    """The metastore to which is exported."""
+    fake = FakeMetastore()
+    monkeypatch.setattr("catalog_ext.metastore_sync.exporting.connect", lambda *_, **__: fake)
+    return fake
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, own: FakeMetastore) -> Iterator[Catalog]:
+    with catalog_ext.connect(
+        index=str(tmp_path / "index.db"), metastore="thrift://fake:9083", warehouse=str(tmp_path / "warehouse")
+    ) as catalog:
+        catalog.create_namespace("s", properties={"owner": "me"})
+        yield catalog
+
+
+def fill(catalog: Catalog) -> None:
+    managed(catalog)
+    managed(catalog, "plain", partition_columns=())
+    managed(catalog, "odd", columns=(Column("x", "variant"),))
+    table = catalog.load_table("s.t")
+    names = [f"ds=2025-01-{day:02}" for day in range(1, 29)]
+    added = [AddPartition(name, (DataFile("f", 7, 1),)) for name in names]
+    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    plain = catalog.load_table("s.plain")
+    added = [AddPartition("", (DataFile("f", 9, 1, rows=3),))]
+    catalog.index.commit(plain.table_id, added, operation="repair", deliver=True)
+    assert catalog.deliver().pending == 0
+
+
+def exported(catalog: Catalog, pattern: str | None = None, *, dry_run: bool = False) -> dict[str, ExportEntry]:
+    return {e.table + e.partition: e for e in catalog.export(pattern, to=URIS, dry_run=dry_run)}
+
+
+def test_an_empty_metastore_gets_what_the_own_one_has(
+    catalog: Catalog, own: FakeMetastore, other: FakeMetastore
+) -> None:
+    fill(catalog)
+    assert exported(catalog, dry_run=True)["s.t"].sent == 28
+    assert other.list_databases() == []
+    entries = exported(catalog)
+    assert {name: (e.action, e.sent) for name, e in entries.items()} == {
+        "s.odd": ("left out", 0), "s.plain": ("made", 0), "s.t": ("made", 28),
+    }  # fmt: skip
+    assert "VARIANT" in (entries["s.odd"].reason or "")
+    assert everything(other) == everything(own)
+
+    changes = {c for c in other.calls if c.startswith(("create", "alter", "drop", "add"))}
+    before = {c: other.calls[c] for c in changes}
+    again = exported(catalog)
+    assert {e.action for e in again.values()} == {"in step", "left out"}
+    assert {c: other.calls[c] for c in changes if c != "create_database"} == {
+        c: n for c, n in before.items() if c != "create_database"
+    }
+
+
+def test_what_differs_is_sent_and_what_only_that_metastore_has_stays(catalog: Catalog, other: FakeMetastore) -> None:
+    fill(catalog)
+    exported(catalog)
+    (first,) = other.partitions_by_names("s", "t", ["ds=2025-01-01"])
+    other.alter_partitions("s", "t", [replace(first, location="s3a://b/elsewhere")])
+    other.drop_partitions("s", "t", ["ds=2025-01-02"])
+    other.add_partitions("s", "t", [HivePartition(("2030-01-01",), "s3a://b/new")])
+    catalog.alter_table_properties("s.t", {"p": "1"})
+    for dry_run in (True, False):
+        entry = exported(catalog, "s.t", dry_run=dry_run)["s.t"]
+        assert (entry.action, entry.sent, entry.kept) == ("altered", 2, 1)
+    assert other.get_table("s", "t").parameters["p"] == "1"
+    assert len(list(other.partition_names("s", "t"))) == 29
+
+
+def test_another_table_of_the_name_is_refused_and_the_others_go_on(catalog: Catalog, other: FakeMetastore) -> None:
+    fill(catalog)
+    exported(catalog, "s.plain")
+    plain = other.get_table("s", "plain")
+    other.alter_table(replace(plain, location="s3a://b/elsewhere"))
+    entries = exported(catalog)
+    assert entries["s.plain"].action == "refused"
+    assert "another table of the name" in (entries["s.plain"].reason or "")
+    assert entries["s.t"].action == "made"
+
+
+def test_partitions_that_no_metastore_can_hold_are_listed(catalog: Catalog, other: FakeMetastore) -> None:
+    managed(catalog, partition_columns=(Column("k", "string"),))
+    table = catalog.load_table("s.t")
+    added = [AddPartition("k=a", ()), AddPartition("k=", (), in_metastore=False)]
+    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    entries = exported(catalog)
+    assert (entries["s.t"].action, entries["s.t"].sent) == ("made", 1)
+    assert (entries["s.tk="].action, "empty" in (entries["s.tk="].reason or "")) == ("left out", True)
+
+
+def test_what_cannot_be(catalog: Catalog, own: FakeMetastore, other: FakeMetastore) -> None:
+    fill(catalog)
+    with pytest.raises(InvalidInputError, match="no pattern"):
+        catalog.export("a.b.c", to=URIS)
+    own.create_database(to_hive_database(Namespace("default", properties={"catalog-ext.metastore-id": "m1"})))
+    other.create_database(to_hive_database(Namespace("default", properties={"catalog-ext.metastore-id": "m1"})))
+    catalog.index.replace_properties({METASTORE_ID: "m1"})
+    with pytest.raises(InvalidConfigurationError, match="the index's own metastore"):
+        exported(catalog)
+    catalog.index.replace_properties({}, removed=[METASTORE_ID])
+    other.down = True
+    with pytest.raises(MetastoreUnavailableError):
+        exported(catalog)
+
+
+def test_literals() -> None:
+    assert quoted("a'b\"c\\d;e$f\ng") == "'a\\u0027b\\u0022c\\u005Cd\\u003Be\\u0024f\\u000Ag'"
+
+
+def test_statements(catalog: Catalog) -> None:
+    fill(catalog)
+    statements = list(catalog.export_statements())
+    assert statements[0].startswith("-- s.odd is left out: Hive has no type for column")
+    assert statements[1] == "CREATE DATABASE IF NOT EXISTS `s`\nWITH DBPROPERTIES ('owner'='me')"
+    (create,) = (s for s in statements if s.startswith("CREATE") and "`s`.`t`" in s)
+    assert "PARTITIONED BY (`ds` date" in create
+    (add,) = (s for s in statements if s.startswith("ALTER TABLE"))
+    assert add.count("PARTITION (`ds`=") == 28
+
+
+def test_a_partition_of_null_is_a_comment(catalog: Catalog) -> None:
+    managed(catalog, partition_columns=(Column("k", "string"),))
+    table = catalog.load_table("s.t")
+    added = [AddPartition("k=__HIVE_DEFAULT_PARTITION__", ()), AddPartition("k=a%27b%3B", ())]
+    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    *_, null, add = catalog.export_statements("s.t")
+    assert null.startswith("-- the partition k=__HIVE_DEFAULT_PARTITION__ of s.t is left out: no statement of Hive")
+    assert "PARTITION (`k`='a\\u0027b\\u003B') LOCATION" in add
+
+
+def test_the_command(
+    catalog: Catalog, other: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    fill(catalog)
+    monkeypatch.chdir(tmp_path)
+    options = ["--index", "index.db", "--metastore", "none", "export"]
+    assert main([*options, "--to", URIS, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(r["table"], r["action"]) for r in rows] == [("s.odd", "left out"), ("s.plain", "made"), ("s.t", "made")]
+    other.alter_table(replace(other.get_table("s", "plain"), location="s3a://b/x"))
+    assert main([*options, "s.pl*", "--to", URIS]) == 1
+    assert "refused" in capsys.readouterr().out
+    assert main([*options, "s.t", "--sql"]) == 0
+    assert capsys.readouterr().out.count(";\n") == 3
+    for wrong in ([], ["--to", URIS, "--sql"], ["--sql", "--json"]):
+        assert main([*options, *wrong]) == 2
+
+
+# What stays in the own metastore after a table has left
+
+
+DOCUMENTED = {"numFiles", "totalSize", "numRows", "transient_lastDdlTime", "numFilesErasureCoded"}
+"""What docs/spec/metastore.md says that a commit sets of a partition."""
+
+
+def test_unregister_leaves_nothing_of_ours_but_documented_parameters(
+    catalog: Catalog, own: FakeMetastore, tmp_path: Path
+) -> None:
+    root = tmp_path / "t"
+    write(root, "k=1/1.csv", "k=2/1.csv")
+    definition = TableDefinition(
+        TableIdentifier.of("s", "t"), TableType.EXTERNAL, "csv", f"file://{root}", (Column("x", "int"),),
+        (Column("k", "int"),), properties={"owner-team": "data"},
+    )  # fmt: skip
+    table = to_hive(definition)
+    theirs = {k: v for k, v in table.parameters.items() if not k.startswith("spark.")}
+    theirs |= {"spark.sql.statistics.totalSize": "9", "last_modified_by": "hive"}
+    own.create_table(replace(table, parameters=theirs))
+    hives = {"numFiles": "1", "numRows": "2", "COLUMN_STATS_ACCURATE": "{}", "rawDataSize": "4", "theirs": "stays"}
+    own.add_partitions("s", "t", [HivePartition((k,), f"file://{root}/k={k}", hives) for k in "12"])
+    before, partitions = own.get_table("s", "t"), {p.values: p for p in own.partitions("s", "t")}
+
+    catalog.import_table("s.t")
+    assert (own.get_table("s", "t"), {p.values: p for p in own.partitions("s", "t")}) == (before, partitions)
+
+    write(root, "k=1/2.csv", "k=3/1.csv")
+    catalog.repair_partitions("s.t")
+    catalog.alter_table_properties("s.t", {"p": "1"})
+    catalog.alter_table_properties("s.t", {}, ["p"])
+    assert catalog.deliver().pending == 0
+    calls = own.calls.copy()
+    catalog.unregister_table("s.t")
+    assert own.calls == calls, "it is not even asked"
+    assert catalog.index.pending_deliveries() == []
+
+    after = own.get_table("s", "t")
+    taken_away = {"spark.sql.statistics.totalSize"}
+    assert after == replace(before, parameters={k: v for k, v in before.parameters.items() if k not in taken_away})
+    left = {p.values: p for p in own.partitions("s", "t")}
+    assert left["2",] == partitions["2",], "no commit has touched it"
+    one = left["1",]
+    assert set(one.parameters) - set(hives) <= DOCUMENTED
+    assert set(hives) - set(one.parameters) == {"numRows", "COLUMN_STATS_ACCURATE", "rawDataSize"}
+    assert one.parameters["theirs"] == "stays"
+    assert set(left["3",].parameters) <= DOCUMENTED
