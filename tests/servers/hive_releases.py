@@ -1,32 +1,30 @@
-"""Hive Metastores of releases 3 and 4, and an engine of release 4 (about 80 MB each, kept in the user's cache)."""
+"""Hive Metastores of releases 2 to 4, as their own main class runs them, and an engine of release 4.
+
+Release 2 is PySpark's; the others are about 80 MB each, and kept in the user's cache.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-import filelock
-
 from catalog_ext.metastore.errors import MetastoreUnavailableError
+from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.uris import Address
-from catalog_ext.metastore.runtime.cache import cache_folder
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from tests.servers.hive_cli import HiveCli
-from tests.servers.maven_jars import fetch_jar
+from tests.servers.maven_jars import fetch_bundle, fetch_jar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-_FETCH_TIMEOUT_SECONDS = 900
 _START_TIMEOUT_SECONDS = 120
 _OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
 _LOGGING = ("log4j-api-*.jar", "log4j-core-*.jar", "log4j-1.2-api-*.jar")
@@ -40,14 +38,22 @@ class Release:
         dependencies: ``group:name:version``, with all that they need; ``!`` in front: alone.
         excluded: ``group:name`` of what they name and must not have.
         from_pyspark: Patterns of PySpark's jars that stand in.
+        settings: What its server needs beside what all have.
     """
 
     version: str
     dependencies: tuple[str, ...]
     excluded: tuple[str, ...] = ()
     from_pyspark: tuple[str, ...] = _LOGGING
+    settings: tuple[tuple[str, str], ...] = ()
 
 
+RELEASE_2 = Release(
+    "2.3.10",
+    (),
+    from_pyspark=("*.jar",),
+    settings=(("hive.async.log.enabled", "false"), ("datanucleus.connectionPoolingType", "NONE")),
+)
 RELEASE_3 = Release(
     "3.1.3",
     ("org.apache.hive:hive-standalone-metastore:3.1.3", "org.apache.hadoop:hadoop-client:3.3.6"),
@@ -102,22 +108,34 @@ def engine_4(directory: Path, metastore_uri: str) -> HiveCli:
 class ReleaseMetastore:
     """A running metastore of a release, on Derby.
 
+    Args:
+        settings: Hive's and Hadoop's, which win over ours.
+        java_options: For its JVM.
+        access: How a client of it speaks.
+
     Attributes:
         uri: Its thrift URI.
     """
 
-    def __init__(self, release: Release, directory: Path) -> None:
-        jars = _fetch(release)
-        _write_configuration(directory)
+    def __init__(
+        self, release: Release, directory: Path, *, settings: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (), access: Access = PLAIN, jars: Sequence[Path] = (),
+    ) -> None:  # fmt: skip
+        _write_configuration(directory, dict(release.settings) | dict(settings or {}))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        self.uri = str(Address("127.0.0.1", port))
-        class_path = [str(directory), *_pyspark_jars(release.from_pyspark), f"{jars}/*"]
+        self.uri = str(Address("localhost", port))
+        self.port = port
+        self._access = access
+        class_path = [str(directory), *map(str, jars), *_pyspark_jars(release.from_pyspark)]
+        if release.dependencies:
+            class_path.append(f"{_fetch(release)}/*")
         command = [
             str(find_java()),
             "-Xmx512m",
             "-XX:TieredStopAtLevel=1",
+            *java_options,
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
             "-cp",
             os.pathsep.join(class_path),
@@ -142,7 +160,7 @@ class ReleaseMetastore:
         self._process.wait()
 
     def _await_ready(self) -> None:
-        client = connect(self.uri)
+        client = connect(self.uri, access=self._access)
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:
             try:
@@ -154,7 +172,7 @@ class ReleaseMetastore:
         raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
 
 
-def _write_configuration(directory: Path) -> None:
+def _write_configuration(directory: Path, given: Mapping[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'db'};create=true",
@@ -164,11 +182,13 @@ def _write_configuration(directory: Path) -> None:
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
         "metastore.try.direct.sql.ddl": "false",  # on Derby release 4 fails with 1,000 partitions otherwise
+        **given,
     }
     properties = "".join(
         f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items()
     )
-    (directory / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    for name in ("hive-site.xml", "core-site.xml"):
+        (directory / name).write_text(f"<configuration>{properties}</configuration>")
 
 
 def _pyspark_jars(patterns: Iterable[str]) -> list[str]:
@@ -176,38 +196,4 @@ def _pyspark_jars(patterns: Iterable[str]) -> list[str]:
 
 
 def _fetch(release: Release) -> Path:
-    target = cache_folder() / f"hive-metastore-{release.version}"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(target.with_suffix(".lock"), timeout=_FETCH_TIMEOUT_SECONDS):
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
-                shutil.move(_run_ivy(release, Path(work)), target)
-    return target
-
-
-def _run_ivy(release: Release, work: Path) -> Path:
-    dependencies = "".join(
-        f'<dependency org="{group.removeprefix("!")}" name="{name}" rev="{version}" conf="default->default" '
-        f'transitive="{"false" if group.startswith("!") else "true"}"/>'
-        for group, name, version in (text.split(":") for text in release.dependencies)
-    )
-    excluded = "".join(
-        f'<exclude org="{group}" module="{name}"/>' for group, name in (text.split(":") for text in release.excluded)
-    )
-    (work / "ivy.xml").write_text(
-        '<ivy-module version="2.0"><info organisation="catalog-ext" module="metastore"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}{excluded}</dependencies></ivy-module>"
-    )
-    jars = work / "jars"
-    command = [
-        str(find_java()), "-cp", f"{jar_folder()}/*", "org.apache.ivy.Main", "-m2compatible",
-        "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-types", "jar", "bundle",
-        "-retrieve", f"{jars}/[artifact]-[revision].[ext]",
-    ]  # fmt: skip
-    answer = subprocess.run(
-        command, cwd=work, capture_output=True, text=True, errors="replace", check=False,
-        stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_SECONDS,
-    )  # fmt: skip
-    assert answer.returncode == 0, f"{release.version} could not be fetched:\n{answer.stdout[-3000:]}"
-    return jars
+    return fetch_bundle(f"hive-metastore-{release.version}", release.dependencies, release.excluded)
