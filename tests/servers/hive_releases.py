@@ -1,7 +1,4 @@
-"""Hive Metastores of releases 2 to 4, as their own main class runs them, and an engine of release 4.
-
-Release 2 is PySpark's; the others are about 80 MB each, and kept in the user's cache.
-"""
+"""Hive Metastores of releases 3 and 4, and an engine of release 4 (about 80 MB each, kept in the user's cache)."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from catalog_ext.metastore.errors import MetastoreUnavailableError
-from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
@@ -22,7 +18,7 @@ from tests.servers.hive_cli import HiveCli
 from tests.servers.maven_jars import fetch_bundle, fetch_jar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
 _START_TIMEOUT_SECONDS = 120
@@ -38,22 +34,14 @@ class Release:
         dependencies: ``group:name:version``, with all that they need; ``!`` in front: alone.
         excluded: ``group:name`` of what they name and must not have.
         from_pyspark: Patterns of PySpark's jars that stand in.
-        settings: What its server needs beside what all have.
     """
 
     version: str
     dependencies: tuple[str, ...]
     excluded: tuple[str, ...] = ()
     from_pyspark: tuple[str, ...] = _LOGGING
-    settings: tuple[tuple[str, str], ...] = ()
 
 
-RELEASE_2 = Release(
-    "2.3.10",
-    (),
-    from_pyspark=("*.jar",),
-    settings=(("hive.async.log.enabled", "false"), ("datanucleus.connectionPoolingType", "NONE")),
-)
 RELEASE_3 = Release(
     "3.1.3",
     ("org.apache.hive:hive-standalone-metastore:3.1.3", "org.apache.hadoop:hadoop-client:3.3.6"),
@@ -108,34 +96,22 @@ def engine_4(directory: Path, metastore_uri: str) -> HiveCli:
 class ReleaseMetastore:
     """A running metastore of a release, on Derby.
 
-    Args:
-        settings: Hive's and Hadoop's, which win over ours.
-        java_options: For its JVM.
-        access: How a client of it speaks.
-
     Attributes:
         uri: Its thrift URI.
     """
 
-    def __init__(
-        self, release: Release, directory: Path, *, settings: Mapping[str, str] | None = None,
-        java_options: Sequence[str] = (), access: Access = PLAIN, jars: Sequence[Path] = (),
-    ) -> None:  # fmt: skip
-        _write_configuration(directory, dict(release.settings) | dict(settings or {}))
+    def __init__(self, release: Release, directory: Path) -> None:
+        jars = _fetch(release)
+        _write_configuration(directory)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        self.uri = str(Address("localhost", port))
-        self.port = port
-        self._access = access
-        class_path = [str(directory), *map(str, jars), *_pyspark_jars(release.from_pyspark)]
-        if release.dependencies:
-            class_path.append(f"{_fetch(release)}/*")
+        self.uri = str(Address("127.0.0.1", port))
+        class_path = [str(directory), *_pyspark_jars(release.from_pyspark), f"{jars}/*"]
         command = [
             str(find_java()),
             "-Xmx512m",
             "-XX:TieredStopAtLevel=1",
-            *java_options,
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
             "-cp",
             os.pathsep.join(class_path),
@@ -160,7 +136,7 @@ class ReleaseMetastore:
         self._process.wait()
 
     def _await_ready(self) -> None:
-        client = connect(self.uri, access=self._access)
+        client = connect(self.uri)
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:
             try:
@@ -172,7 +148,7 @@ class ReleaseMetastore:
         raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
 
 
-def _write_configuration(directory: Path, given: Mapping[str, str]) -> None:
+def _write_configuration(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'db'};create=true",
@@ -182,13 +158,11 @@ def _write_configuration(directory: Path, given: Mapping[str, str]) -> None:
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
         "metastore.try.direct.sql.ddl": "false",  # on Derby release 4 fails with 1,000 partitions otherwise
-        **given,
     }
     properties = "".join(
         f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items()
     )
-    for name in ("hive-site.xml", "core-site.xml"):
-        (directory / name).write_text(f"<configuration>{properties}</configuration>")
+    (directory / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>")
 
 
 def _pyspark_jars(patterns: Iterable[str]) -> list[str]:
