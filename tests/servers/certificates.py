@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import ssl
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
 if TYPE_CHECKING:
@@ -37,8 +43,30 @@ class Authority:
         self.pem = folder / f"{name}.pem"
         self.pem.write_bytes(self.certificate.public_bytes(Encoding.PEM))
 
-    def key_store(self, host: str, lasts: datetime.timedelta = _DAY) -> Path:
+    def key_store(self, host: str) -> Path:
         """A PKCS12 store with the key and the certificate of a server, for Java; ``PASSWORD`` opens it."""
+        key, certificate = self._sign(host, _DAY)
+        path = self._folder / f"{host}.p12"
+        path.write_bytes(
+            serialize_key_and_certificates(
+                b"server", key, certificate, [self.certificate], BestAvailableEncryption(PASSWORD.encode())
+            )
+        )
+        return path
+
+    def server_context(self, host: str, lasts: datetime.timedelta = _DAY) -> ssl.SSLContext:
+        """The context of a server in Python, with a certificate that lasts so long from now."""
+        key, certificate = self._sign(host, lasts)
+        path = self._folder / f"{host}-{lasts.days}.pem"
+        path.write_bytes(
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            + certificate.public_bytes(Encoding.PEM)
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        return context
+
+    def _sign(self, host: str, lasts: datetime.timedelta) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
         names = [x509.DNSName(host)]
@@ -47,13 +75,7 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        path = self._folder / f"{host}-{lasts.days}.p12"
-        path.write_bytes(
-            serialize_key_and_certificates(
-                b"server", key, certificate, [self.certificate], BestAvailableEncryption(PASSWORD.encode())
-            )
-        )
-        return path
+        return key, certificate
 
 
 def _begun(

@@ -1,4 +1,4 @@
-"""Hive Metastores with TLS, Kerberos or rights of users: Hive's own main class, of release 2.3 (PySpark's jars) or 4."""
+"""Metastores with TLS, Kerberos or rights of users: Hive's own main class, of release 2.3 (PySpark's jars) or 4."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
         metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))
     known = {A: one, B: one, ELSEWHERE: other}
     for place in ("connection", "home"):
-        monkeypatch.setattr(f"catalog_ext.metastore_sync.{place}.connect", lambda uris, **_: known[uris])
+        monkeypatch.setattr(f"catalog_ext.metastore_sync.{place}.connect", lambda uris, *_: known[uris])
     return known
 
 
