@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -67,6 +68,10 @@ class SecuredMetastore:
         self._process.wait_until(self._missing, _START_TIMEOUT_SECONDS)
 
     def _missing(self) -> str | None:
+        try:
+            socket.create_connection(("localhost", self.port), timeout=1).close()
+        except OSError as error:
+            return str(error)
         client = connect(self.uri, access=self._access)
         try:
             client.list_databases()

@@ -32,8 +32,9 @@ _SILENT = (
     "A server without Kerberos is silent or hangs up like this: set hive.metastore.sasl.enabled to false here, or to "
     "true there; one with TLS needs hive.metastore.use.SSL as well."
 )
-_BY_KEYTAB = "See that the keytab {} can be read and has the key of {}, and that the KDC answers."
-_BY_CACHE = "Get a ticket with kinit (klist shows what there is), or name a keytab (metastore.client-keytab)."
+_BY_KEYTAB = "See that the keytab {} can be read and has the key of {}, that the KDC answers, and"
+_BY_CACHE = "Get a ticket with kinit (klist shows what there is), or name a keytab (metastore.client-keytab); see"
+_AND_THE_SERVER = " that hive.metastore.kerberos.principal is the server's own."
 _REFUSED = (
     "Compare hive.metastore.kerberos.principal with the server's own, and the clocks of both; the server's log says "
     "more."
@@ -213,7 +214,8 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         remedy = _BY_CACHE
         if keytab is not None:
             remedy = _BY_KEYTAB.format(keytab, self._kerberos.client or "its first principal")
-        return denied(self._address, f"there is no Kerberos ticket for it ({str(error).rstrip('.')})", remedy)
+        problem = f"there is no Kerberos ticket for {self._kerberos.server} ({str(error).rstrip('.')})"
+        return denied(self._address, problem, remedy + _AND_THE_SERVER)
 
 
 def _credential(kerberos: Kerberos) -> c_void_p:
