@@ -129,7 +129,7 @@ class Gssapi:
 
     def release(self, function: str, handle: c_void_p) -> None:
         """Give a handle back; it is empty then."""
-        if handle:
+        if handle.value is not None:
             self.call(function, byref(handle))
 
     def take(self, buffer: _Buffer) -> bytes:
@@ -184,7 +184,7 @@ class SecurityContext:
         self._api.call(
             "gss_wrap", self._context, int(confidential), 0, byref(_buffer(data)), byref(encrypted), byref(found)
         )
-        if confidential and not encrypted:
+        if confidential and not encrypted.value:
             self._api.take(found)
             raise GssError("the session's key cannot encrypt")
         return self._api.take(found)
@@ -200,13 +200,13 @@ class SecurityContext:
         answer = self._api.take(found)
         if status:
             raise GssError("a message came twice or out of its order")
-        if confidential and not encrypted:
+        if confidential and not encrypted.value:
             raise GssError("a message that must be encrypted was not")
         return answer
 
     def close(self) -> None:
         """Give up what the library keeps."""
-        if self._context:
+        if self._context.value is not None:
             self._api.call("gss_delete_sec_context", byref(self._context), None)
         self._api.release("gss_release_name", self._server)
         self._api.release("gss_release_cred", self._credential)
@@ -228,11 +228,11 @@ def gssapi() -> Gssapi:
 def _oid(elements: bytes) -> _Oid:
     text = ctypes.create_string_buffer(elements, len(elements))
     oid = _Oid(len(elements), ctypes.cast(text, c_void_p))
-    oid._kept = text  # type: ignore[attr-defined] -- as long as the pointer to it
+    oid._kept = text  # type: ignore[attr-defined]  # as long as the pointer to it
     return oid
 
 
 def _buffer(data: bytes) -> _Buffer:
     buffer = _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
-    buffer._kept = data  # type: ignore[attr-defined] -- as long as the pointer to it
+    buffer._kept = data  # type: ignore[attr-defined]  # as long as the pointer to it
     return buffer

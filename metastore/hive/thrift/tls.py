@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thrift.transport.TSocket import TSocket
 
@@ -29,6 +29,8 @@ class TlsSocket(TSocket):  # type: ignore[misc]
         address: The server.
         context: Checks its certificate.
     """
+
+    handle: Any
 
     def __init__(self, address: Address, context: ssl.SSLContext) -> None:
         super().__init__(address.host, address.port, socket_keepalive=True)
