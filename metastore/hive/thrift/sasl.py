@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
-from catalog_ext.metastore.hive.thrift.access import denied
 from catalog_ext.metastore.hive.thrift.gssapi import GssError, SecurityContext, gssapi
+from catalog_ext.metastore.hive.thrift.uris import denied
 
 if TYPE_CHECKING:
     from thrift.transport.TSocket import TSocket
 
     from catalog_ext.metastore.errors import MetastoreAccessError
-    from catalog_ext.metastore.hive.thrift.access import Kerberos
+    from catalog_ext.metastore.hive.thrift.principals import Kerberos
     from catalog_ext.metastore.hive.thrift.uris import Address
 
 _MECHANISM = b"GSSAPI"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thrift.transport.TSocket import TSocket
 
-from catalog_ext.metastore.hive.thrift.access import denied
+from catalog_ext.metastore.hive.thrift.uris import denied
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.errors import MetastoreAccessError
