@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from catalog_ext.metastore.errors import InvalidConfigurationError
 
@@ -71,6 +70,9 @@ def read_site(path: Path) -> dict[str, str]:
     Raises:
         InvalidConfigurationError: It cannot be read, or is not such a file.
     """
+    # Not at the top: who has no such file does not wait for it.
+    from xml.etree import ElementTree
+
     try:
         if path.stat().st_size > _MAX_SITE_BYTES:
             raise InvalidConfigurationError(
