@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.metastore.hive.thrift import gssapi
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.principals import Kerberos
+from catalog_ext.metastore_sync import client
 from tests.servers.certificates import Authority
 
 if TYPE_CHECKING:
@@ -109,6 +110,14 @@ def test_a_site_file_is_read_where_there_may_be_a_metastore(tmp_path: Path, monk
     assert hive_site(None) == hive_site("none") == hive_site("embedded") == {}
     with pytest.raises(InvalidConfigurationError, match=r"hive-site\.xml"):
         hive_site("thrift://a:1")
+
+
+def test_the_embedded_one_is_spoken_to_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.setattr("catalog_ext.metastore.hive.thrift.connect.connect", lambda *_, **more: given.update(more))
+    for metastore, access in (("embedded", PLAIN), ("thrift://a:1", Access(kerberos=Kerberos(PRINCIPAL)))):
+        client.connect("thrift://127.0.0.1:1", Settings.resolve(metastore=metastore, site=SASL))
+        assert given["access"] == access
 
 
 def test_the_password_is_a_secret() -> None:
