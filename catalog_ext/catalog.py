@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
 from catalog_ext.drift.mending import DriftMending
@@ -73,12 +73,9 @@ def connect(
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
-    from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
-
-    configured = configured_uris() if metastore is UNSET else None
     settings = Settings.resolve(
         name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
-        configured_metastore=configured,
+        site=hive_site(metastore),
     )  # fmt: skip
     return Catalog(settings, settings.open_storage)
 

@@ -13,12 +13,12 @@ from catalog_ext.conf.resolved import EMBEDDED
 from catalog_ext.connector.build import connector_jar, spark_version
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
-from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.urls import missing_file, shown_index
 from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.metastore_sync.client import connect
 from catalog_ext.metastore_sync.comparison import compare_tables
 from catalog_ext.metastore_sync.home import is_another, look_home
 from catalog_ext.metastore_sync.known_metastore import REPLACED
@@ -202,7 +202,7 @@ def _lost(settings: Settings) -> str | None:
 
 
 def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
-    reached = _looked("metastore", check, lambda: _ask(uris))
+    reached = _looked("metastore", check, lambda: _ask(uris, settings))
     yield reached
     if reached.state is State.OK:
         if settings.metastore != EMBEDDED:
@@ -214,7 +214,7 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
     """Yield that the metastore is another one than the index's own has been, if it is."""
     if missing_file(settings.index) is not None:
         return
-    client = connect(uris)
+    client = connect(uris, settings)
     try:
         with Index.connect(settings.index) as index:
             if index.current_revision() == index.head_revision() and is_another(index, client):
@@ -225,8 +225,8 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
         client.close()
 
 
-def _ask(uris: str) -> str:
-    client = connect(uris)
+def _ask(uris: str, settings: Settings) -> str:
+    client = connect(uris, settings)
     try:
         begun = time.monotonic()
         databases = client.list_databases()
@@ -241,7 +241,7 @@ def _tables_on_both_sides(uris: str, settings: Settings) -> Finding:
     check = "tables"
     if missing_file(settings.index) is not None:
         return Finding("metastore", check, State.SKIPPED, "there is no index yet")
-    client = connect(uris)
+    client = connect(uris, settings)
     try:
         with Index.connect(settings.index) as index:
             if index.current_revision() != index.head_revision():

@@ -12,9 +12,8 @@ import click
 from rich.console import Console
 
 from catalog_ext.catalog import Catalog
-from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
 from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore_sync.home import look_home
 
@@ -85,7 +84,7 @@ class Invocation:
             metastore=metastore,
             warehouse=self.warehouse,
             storage=self.storage,
-            configured_metastore=configured_uris() if metastore is UNSET else None,
+            site=hive_site(metastore),
         )
 
 

@@ -3,7 +3,8 @@
 Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > Spark's
 own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
 made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
-streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``.
+streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``, those of the connection to
+the metastore in ``metastore_keys``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import (
     NUMBER,
@@ -134,17 +136,6 @@ METASTORE_TIMEOUT: Setting[float] = Setting(
     seconds,
     _PROCESS,
 )
-METASTORE_CONNECT_TIMEOUT: Setting[float] = Setting(
-    "metastore.connect-timeout",
-    "5s",
-    "How long each metastore server has to accept a connection.",
-    TIME,
-    seconds,
-    _PROCESS,
-)
-METASTORE_CALL_TIMEOUT: Setting[float] = Setting(
-    "metastore.call-timeout", "60s", "How long a metastore server has to answer one call.", TIME, seconds, _PROCESS
-)
 URI: Setting[str] = Setting(
     "uri",
     None,
@@ -257,8 +248,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     MASS_DROP_PERCENT,
     MASS_DROP_PARTITIONS,
     METASTORE_TIMEOUT,
-    METASTORE_CONNECT_TIMEOUT,
-    METASTORE_CALL_TIMEOUT,
+    *METASTORE_SETTINGS,
     *READ_SETTINGS,
     *WRITE_SETTINGS,
     *TABLE_SETTINGS,

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, process_settings
+from catalog_ext.conf.metastore_keys import hive_texts
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, site_settings, value_of
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.metastore.storage.options import check_names
@@ -48,7 +50,7 @@ class Settings:
         warehouse: Canonical location of managed tables.
         storage: Settings for the stores, by Hadoop's or our short names.
         state: The local folder of everything embedded.
-        conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf.keys``).
+        conf: The settings by key that Spark's conf, the environment or Hive's files give (``catalog_ext.conf.keys``).
         given: Which of ``warehouse``, ``metastore`` and ``index`` somebody named; the others are defaults.
     """
 
@@ -80,7 +82,7 @@ class Settings:
     def resolve(
         cls, *, name: str = "lake", index: str | None = None, metastore: MetastoreArgument = UNSET,
         warehouse: str | None = None, storage: Mapping[str, object] | None = None,
-        configured_metastore: str | None = None, spark: Mapping[str, str] | None = None,
+        site: Mapping[str, str] | None = None, spark: Mapping[str, str] | None = None,
     ) -> Settings:  # fmt: skip
         """Return the settings of these arguments; an argument wins over the environment, which wins over the default.
 
@@ -91,8 +93,9 @@ class Settings:
                 configuration names; the embedded one.
             warehouse: Location of managed tables; ``CATALOG_EXT_WAREHOUSE``; ``spark-warehouse`` in the working folder.
             storage: Settings for the stores.
-            configured_metastore: The URIs that Spark's configuration names, if any.
-            spark: The conf of the Spark session, whose ``spark.sql.catalog.<name>.<key>`` go before the environment.
+            site: The settings of hive-site.xml (``hive_site``): the metastore's URIs, and how it is spoken to.
+            spark: The conf of the Spark session, whose ``spark.sql.catalog.<name>.<key>`` go before the environment,
+                and whose settings for Hive go before hive-site.xml.
 
         Raises:
             InvalidConfigurationError: A value is not of its form.
@@ -105,8 +108,8 @@ class Settings:
         location = _location(named_warehouse or DEFAULT_WAREHOUSE)
         state = (None if named_warehouse else folder_of(named_index)) or _state_folder(location)
         chosen = named_index or str(state / "index.db")
-        chosen_metastore = _metastore(metastore, configured_metastore)
-        conf = process_settings(os.environ, spark or {}, name)
+        chosen_metastore = _metastore(metastore, value_of(METASTORE_URIS, spark or {}, site or {}))
+        conf = hive_texts(spark or {}, site or {}) | process_settings(os.environ, spark or {}, name)
         named = {
             "warehouse": named_warehouse,
             "index": named_index,
@@ -135,6 +138,17 @@ class Settings:
             listing_threads=LISTING_THREADS.read(self.conf),
             target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
         )
+
+
+def hive_site(metastore: MetastoreArgument) -> Mapping[str, str]:
+    """Return the settings of hive-site.xml; none where the argument says that there is no metastore to be found there.
+
+    Raises:
+        InvalidConfigurationError: It cannot be read.
+    """
+    if metastore is None or (isinstance(metastore, str) and metastore.lower() in ("none", EMBEDDED)):
+        return {}
+    return site_settings()
 
 
 def without_secrets(settings: Mapping[str, object]) -> dict[str, object]:

@@ -48,6 +48,7 @@ class Setting(Generic[T]):
         alias: Another system's name of it, which means the same wherever the key does.
         spark: Spark's own conf of the same meaning, which goes after the session's and before the table's property.
         spark_last: Whether that conf goes after the table's property instead.
+        hive: Its names in Hive's configuration and in Spark's for Hive; they go after the environment, the first first.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Setting(Generic[T]):
     alias: str | None = None
     spark: str | None = None
     spark_last: bool = False
+    hive: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.conf.resolved import EMBEDDED, Settings
 from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
+from catalog_ext.metastore_sync.client import connect
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -34,13 +33,12 @@ class MetastoreConnection:
         self._client: HiveMetastore | None = None
         self._lock = threading.Lock()
         self._guard = None if self._uris == EMBEDDED else known
-        self._connect_timeout = METASTORE_CONNECT_TIMEOUT.read(settings.conf)
-        self._call_timeout = METASTORE_CALL_TIMEOUT.read(settings.conf)
+        self._settings = settings
         if self._uris == EMBEDDED:
             self._embedded = EmbeddedMetastore(settings.embedded_folder)
             self._embedded.start_in_background()
         elif self._uris is not None:
-            # A malformed URI is the caller's mistake, to be heard of now and not at the first delivery.
+            # A malformed URI or truststore is the caller's mistake, to be heard of now and not at the first delivery.
             self._client = self._connect(self._uris)
 
     @property
@@ -111,9 +109,7 @@ class MetastoreConnection:
 
     def _connect(self, uris: str) -> HiveMetastore:
         # Each server by itself as well: in the middle of a call another one may be turned to.
-        client = connect(
-            uris, connect_timeout=self._connect_timeout, call_timeout=self._call_timeout, guard=self._guard
-        )
+        client = connect(uris, self._settings, self._guard)
         return client if self._guard is None else GuardedMetastore(client, self._guard)
 
     def close(self) -> None:

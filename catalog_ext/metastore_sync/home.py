@@ -6,12 +6,11 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE, WAREHOUSE, at_home, record
-from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.hive.identity import metastore_id
-from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore_sync.client import connect
 from catalog_ext.metastore_sync.warehouse_mark import rewrite_mark
 
 if TYPE_CHECKING:
@@ -197,11 +196,7 @@ def _is_empty(index: Index) -> bool:
 
 
 def _ask(uris: str, settings: Settings) -> str | None:
-    client = connect(
-        uris,
-        connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),
-        call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
-    )
+    client = connect(uris, settings)
     try:
         return metastore_id(client)
     finally:

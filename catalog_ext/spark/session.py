@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import Catalog
-from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
-from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
 from catalog_ext.service.server import Service
 from catalog_ext.spark.running_jvm import add_to_running_jvm
 from catalog_ext.spark.storage import s3a_settings, spark_storage
@@ -34,7 +33,6 @@ SESSION_CATALOG = "spark_catalog"
 """The name of Spark's own catalog: a catalog of this name adds our tables to those of Spark."""
 SESSION_CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtSessionCatalog"
 EXTENSIONS_CLASS = "org.apache.spark.sql.catalogext.CatalogExtExtensions"
-_METASTORE_KEYS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +94,9 @@ def serve_catalog(
     ``configure`` gives them to a builder; arguments and errors are the same.
     """
     _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
-    configured = next((options[k] for k in _METASTORE_KEYS if options.get(k)), None)
     settings = Settings.resolve(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
-        configured_metastore=configured or (configured_uris() if metastore is UNSET else None), spark=options,
+        site=hive_site(metastore), spark=options,
     )  # fmt: skip
     # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
     from catalog_ext.connector.build import connector_jar

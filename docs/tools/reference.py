@@ -88,7 +88,16 @@ def _configuration_lines() -> Iterator[str]:
         yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
         if setting.spark:
             yield f"- Spark's own conf: `{setting.spark}`"
+        if setting.hive:
+            yield f"- {_of_hive(setting)}"
         yield ""
+
+
+def _of_hive(setting: Setting[object]) -> str:
+    names = " or ".join(f"`{name}`" for name in setting.hive)
+    if all(name.startswith("spark.") for name in setting.hive):
+        return f"Spark's own conf, after the environment: {names}"
+    return f"in Spark's conf (`spark.hadoop.` in front) or hive-site.xml, after the environment: {names}"
 
 
 def _default(setting: Setting[object]) -> str:

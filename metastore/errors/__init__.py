@@ -70,6 +70,7 @@ reference in ``docs/errors.md`` is made of them.
     │   └── IncompleteListingError
     ├── MetastoreError
     │   ├── MetastoreUnavailableError                                            (retryable)
+    │   │   ├── MetastoreAccessError      a certificate or a Kerberos ticket does not do
     │   │   └── MetastoreReplacedError    another one answers; nothing is changed there
     │   └── MetastoreRefusedError         it answered, and said no
     ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
@@ -130,6 +131,7 @@ from catalog_ext.metastore.errors.layout import (
     TableLayoutError,
 )
 from catalog_ext.metastore.errors.metastore import (
+    MetastoreAccessError,
     MetastoreError,
     MetastoreRefusedError,
     MetastoreReplacedError,
@@ -202,6 +204,7 @@ __all__ = [
     "InvalidValueError",
     "LocationNotFoundError",
     "MassDropError",
+    "MetastoreAccessError",
     "MetastoreError",
     "MetastoreRefusedError",
     "MetastoreReplacedError",

@@ -37,6 +37,17 @@ class MetastoreReplacedError(MetastoreUnavailableError):
     retryable = False
 
 
+class MetastoreAccessError(MetastoreUnavailableError):
+    """The Hive Metastore was reached, and its certificate or our Kerberos ticket does not do: no call was made.
+
+    Remedy: The message says which, and the setting or command that mends it; what is pending is delivered then.
+    """
+
+    code = "CATALOG_EXT_METASTORE_ACCESS"
+    sqlstate = "28000"
+    retryable = False
+
+
 class MetastoreRefusedError(MetastoreError):
     """The Hive Metastore answered, and said no.
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tests.servers.stores import S3Server
 
 _SERVERS = frozenset({
-    "driver", "hdfs_server", "hive_cli", "hive_metastore", "make_hive_metastore", "mariadb_server", "moto_server",
-    "postgres_server", "recorded_service", "s3_server", "standing_service",
+    "driver", "hdfs_server", "hive_cli", "hive_metastore", "kdc", "make_hive_metastore", "mariadb_server",
+    "moto_server", "postgres_server", "recorded_service", "s3_server", "standing_service", "tls_metastore",
 })  # fmt: skip
 _DATABASES = frozenset({"postgres", "mariadb"})
 """The parameters by which a fixture asks for a server."""

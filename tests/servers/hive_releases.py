@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
-
-import filelock
 
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.uris import Address
-from catalog_ext.metastore.runtime.cache import cache_folder
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from tests.servers.hive_cli import HiveCli
-from tests.servers.maven_jars import fetch_jar
+from tests.servers.maven_jars import fetch_bundle, fetch_jar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
-_FETCH_TIMEOUT_SECONDS = 900
 _START_TIMEOUT_SECONDS = 120
 _OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
 _LOGGING = ("log4j-api-*.jar", "log4j-core-*.jar", "log4j-1.2-api-*.jar")
@@ -176,38 +170,4 @@ def _pyspark_jars(patterns: Iterable[str]) -> list[str]:
 
 
 def _fetch(release: Release) -> Path:
-    target = cache_folder() / f"hive-metastore-{release.version}"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(target.with_suffix(".lock"), timeout=_FETCH_TIMEOUT_SECONDS):
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
-                shutil.move(_run_ivy(release, Path(work)), target)
-    return target
-
-
-def _run_ivy(release: Release, work: Path) -> Path:
-    dependencies = "".join(
-        f'<dependency org="{group.removeprefix("!")}" name="{name}" rev="{version}" conf="default->default" '
-        f'transitive="{"false" if group.startswith("!") else "true"}"/>'
-        for group, name, version in (text.split(":") for text in release.dependencies)
-    )
-    excluded = "".join(
-        f'<exclude org="{group}" module="{name}"/>' for group, name in (text.split(":") for text in release.excluded)
-    )
-    (work / "ivy.xml").write_text(
-        '<ivy-module version="2.0"><info organisation="catalog-ext" module="metastore"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}{excluded}</dependencies></ivy-module>"
-    )
-    jars = work / "jars"
-    command = [
-        str(find_java()), "-cp", f"{jar_folder()}/*", "org.apache.ivy.Main", "-m2compatible",
-        "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-types", "jar", "bundle",
-        "-retrieve", f"{jars}/[artifact]-[revision].[ext]",
-    ]  # fmt: skip
-    answer = subprocess.run(
-        command, cwd=work, capture_output=True, text=True, errors="replace", check=False,
-        stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_SECONDS,
-    )  # fmt: skip
-    assert answer.returncode == 0, f"{release.version} could not be fetched:\n{answer.stdout[-3000:]}"
-    return jars
+    return fetch_bundle(f"hive-metastore-{release.version}", release.dependencies, release.excluded)

@@ -10,12 +10,16 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import filelock
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.cache import cache_folder
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _FETCH_TIMEOUT_SECONDS = 900
 _IVY_MAIN = "org.apache.ivy.Main"
@@ -126,3 +130,47 @@ def _run_ivy(artifact: Coordinate, work: Path) -> subprocess.CompletedProcess[st
             f"{artifact} could not be fetched from the Maven repository: {error}. Check the network, then try again.",
             {"artifact": str(artifact)},
         ) from error
+
+
+def fetch_bundle(name: str, dependencies: Sequence[str], excluded: Sequence[str] = ()) -> Path:
+    """The folder ``name`` of the cache, with jars and all that they need.
+
+    Args:
+        dependencies: ``group:name:version``; ``!`` in front: alone.
+        excluded: ``group:name`` of what they name and must not have.
+    """
+    target = cache_folder() / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(target.with_suffix(".lock"), timeout=_FETCH_TIMEOUT_SECONDS):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
+                shutil.move(_resolve(name, dependencies, excluded, Path(work)), target)
+    return target
+
+
+def _resolve(name: str, dependencies: Sequence[str], excluded: Sequence[str], work: Path) -> Path:
+    wanted = "".join(
+        f'<dependency org="{group.removeprefix("!")}" name="{artifact}" rev="{version}" conf="default->default" '
+        f'transitive="{"false" if group.startswith("!") else "true"}"/>'
+        for group, artifact, version in (text.split(":") for text in dependencies)
+    )
+    unwanted = "".join(
+        f'<exclude org="{group}" module="{artifact}"/>' for group, artifact in (text.split(":") for text in excluded)
+    )
+    (work / "ivy.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="catalog-ext" module="bundle"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{wanted}{unwanted}</dependencies></ivy-module>"
+    )
+    jars = work / "jars"
+    command = [
+        str(find_java()), "-cp", f"{jar_folder()}/*", _IVY_MAIN, "-m2compatible",
+        "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-types", "jar", "bundle",
+        "-retrieve", f"{jars}/[artifact]-[revision].[ext]",
+    ]  # fmt: skip
+    answer = subprocess.run(
+        command, cwd=work, capture_output=True, text=True, errors="replace", check=False,
+        stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_SECONDS,
+    )  # fmt: skip
+    assert answer.returncode == 0, f"{name} could not be fetched:\n{answer.stdout[-3000:]}"
+    return jars

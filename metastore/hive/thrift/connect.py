@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.thrift_client import (
@@ -25,6 +27,7 @@ def connect(
     connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
     call_timeout: float = CALL_TIMEOUT_SECONDS,
     guard: Guard | None = None,
+    access: Access = PLAIN,
 ) -> RetryingMetastore:
     """Return a client of the metastores at the URIs; nothing is sent before its first call.
 
@@ -33,15 +36,20 @@ def connect(
         connect_timeout: Seconds that each server has to accept a connection.
         call_timeout: Seconds that a server has to answer a call.
         guard: Is asked before each call who the server is that it goes to.
+        access: How the servers are spoken to.
 
     Raises:
         InvalidConfigurationError: The URIs are not such a list.
     """
 
     def member(address: Address) -> HiveMetastore:
-        if guard is None:
-            return ThriftMetastore(address, connect_timeout=connect_timeout, call_timeout=call_timeout)
-        server = ThriftMetastore(address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=guard.lost)
-        return GuardedMetastore(server, guard, server.drop_closed)
+        lost = guard.lost if guard is not None else lambda: None
+        server = ThriftMetastore(
+            address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=lost, access=access
+        )
+        return server if guard is None else GuardedMetastore(server, guard, server.drop_closed)
 
-    return RetryingMetastore(FailoverMetastore([(address, member(address)) for address in parse_uris(uris)]))
+    addresses = list(parse_uris(uris))
+    if access.shuffled:
+        random.shuffle(addresses)
+    return RetryingMetastore(FailoverMetastore([(address, member(address)) for address in addresses]))

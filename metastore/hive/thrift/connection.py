@@ -10,20 +10,42 @@ from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from thrift.transport.TTransport import TTransportException
 
-from catalog_ext.metastore.errors import CatalogExtError, MetastoreRefusedError
+from catalog_ext.metastore.errors import CatalogExtError, MetastoreAccessError, MetastoreRefusedError
+from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from thrift.transport.TSocket import TSocket
+
 Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
 
 _IDLE_CONNECTIONS = 8
 # Thrift prints what it raises; whoever wants both configures logging.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
+
+
+class Connection:
+    """A connection that stands.
+
+    Args:
+        client: Makes calls over it.
+        socket: Its socket.
+    """
+
+    def __init__(self, client: HMSClient, socket: TSocket) -> None:
+        self.client = client
+        self.socket = socket
+        self.answered = False
+
+    def close(self) -> None:
+        """Close it; what the client keeps beside the socket is given up too."""
+        self.client.close()
 
 
 class ConnectionPool:
@@ -31,20 +53,24 @@ class ConnectionPool:
 
     Args:
         address: The server.
+        access: How it is spoken to.
         connect_timeout: Seconds that it has to accept a connection.
         call_timeout: Seconds that it has to answer a call.
         lost: Is called when a connection is lost, or none is to be had: whoever answers next may be another server.
     """
 
     def __init__(
-        self, address: Address, *, connect_timeout: float, call_timeout: float, lost: Callable[[], None] = lambda: None
-    ) -> None:
+        self, address: Address, *, connect_timeout: float, call_timeout: float, lost: Callable[[], None] = lambda: None,
+        access: Access = PLAIN,
+    ) -> None:  # fmt: skip
         self._address = address
+        self._access = access
         self._lost = lost
         self._connect_ms = connect_timeout * 1000
         self._call_ms = call_timeout * 1000
         self._lock = threading.Lock()
-        self._idle: list[tuple[HMSClient, TSocket]] = []
+        self._refused_user: str | None = None
+        self._idle: list[Connection] = []
 
     def call(self, function: Callable[[HMSClient], Result], what: str, *, table: str = "") -> Result:
         """Return what ``function`` answers for a connected client.
@@ -59,19 +85,22 @@ class ConnectionPool:
 
         Raises:
             MetastoreUnavailableError: The server does not accept a connection, or it broke off.
+            MetastoreAccessError: It was reached, and wants or shows other credentials.
             MetastoreRefusedError: The server answered with an error.
         """
-        client, socket = self._take()
+        connection = self._take()
         keep = False
         try:
-            answer = function(client)
-            keep = True
+            answer = function(connection.client)
+            keep = connection.answered = True
         except CatalogExtError:
             keep = True
             raise
         except (TTransportException, OSError, EOFError) as error:
             self._lost()
-            raise unavailable([self._address], f"{what} broke off ({_reason(error)})", request_sent=True) from error
+            hint = "" if connection.answered else self._access.hint
+            problem = f"{what} broke off ({_reason(error)}){hint}"
+            raise unavailable([self._address], problem, request_sent=True) from error
         except TApplicationException as error:
             problem = "it does not know the call" if is_unknown_method(error) else "it failed"
             raise self._refused(what, table, f"{problem} ({error.message})") from error
@@ -83,53 +112,86 @@ class ConnectionPool:
             keep = True
             raise self._refused(what, table, server_message(error)) from error
         finally:
-            self._give_back(client, socket, keep=keep)
+            self._give_back(connection, keep=keep)
         return answer
 
     def close(self) -> None:
         """Close the idle connections; those in use are closed when they come back to a full pool."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for _, socket in idle:
-            socket.close()
+        for connection in idle:
+            connection.close()
 
-    def _take(self) -> tuple[HMSClient, TSocket]:
+    def _take(self) -> Connection:
         while True:
             with self._lock:
-                pair = self._idle.pop() if self._idle else None
-            if pair is None:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
                 return self._open()
-            if pair[1].isOpen():  # a server that was restarted has closed it
-                return pair
+            if connection.socket.isOpen():  # a server that was restarted has closed it
+                return connection
+            connection.close()
             self._lost()
 
     def drop_closed(self) -> None:
         """Give up the idle connections that the server has closed, and tell of it if there are any."""
         with self._lock:
-            kept = [pair for pair in self._idle if pair[1].isOpen()]
-            closed, self._idle = len(self._idle) - len(kept), kept
+            kept = [connection for connection in self._idle if connection.socket.isOpen()]
+            closed = [connection for connection in self._idle if connection not in kept]
+            self._idle = kept
+        for connection in closed:
+            connection.close()
         if closed:
             self._lost()
 
-    def _open(self) -> tuple[HMSClient, TSocket]:
-        socket = TSocket(self._address.host, self._address.port, socket_keepalive=True)
+    def _open(self) -> Connection:
+        socket = self._access.socket(self._address)
         socket.setTimeout(self._connect_ms)
-        client = HMSClient(iprot=TBinaryProtocolAccelerated(TBufferedTransport(socket, rbuf_size=1 << 16)))
+        transport = self._access.transport(socket, self._address)
+        connection = Connection(HMSClient(iprot=TBinaryProtocolAccelerated(transport)), socket)
         try:
-            client.open()
+            connection.client.open()
+        except MetastoreAccessError:
+            self._lost()
+            raise
         except (TTransportException, OSError) as error:
             self._lost()
             problem = f"no connection ({_reason(error)})"
             raise unavailable([self._address], problem, request_sent=False) from error
+        if self._access.user is not None and self._access.kerberos is None:
+            self._introduce(connection, self._access.user)
         socket.setTimeout(self._call_ms)
-        return client, socket
+        return connection
 
-    def _give_back(self, client: HMSClient, socket: TSocket, *, keep: bool) -> None:
+    def _introduce(self, connection: Connection, user: str) -> None:
+        """Say who we are: what the server does on a store it does as that user, where it is told to.
+
+        Like Hive's own client this goes on where the server knows no such call, or refuses it.
+        """
+        try:
+            connection.client.set_ugi(user, [])
+        except (TTransportException, TProtocolException, OSError, EOFError) as error:
+            connection.close()
+            self._lost()
+            problem = f"the first call, which says who we are, broke off ({_reason(error)}){self._access.hint}"
+            raise unavailable([self._address], problem, request_sent=False) from error
+        except TException as error:
+            if self._refused_user is None:
+                logger.warning(
+                    "The Hive Metastore at %s does not take %r for its user (%s), and goes on without; "
+                    "metastore.set-ugi=false leaves the call out.",
+                    self._address, user, server_message(error),
+                )  # fmt: skip
+            self._refused_user = user
+            return
+        connection.answered = True
+
+    def _give_back(self, connection: Connection, *, keep: bool) -> None:
         with self._lock:
             if keep and len(self._idle) < _IDLE_CONNECTIONS:
-                self._idle.append((client, socket))
+                self._idle.append(connection)
                 return
-        socket.close()
+        connection.close()
 
     def _refused(self, what: str, table: str, reason: str) -> MetastoreRefusedError:
         named = f" {table}" if table else ""

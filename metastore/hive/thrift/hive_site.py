@@ -1,25 +1,21 @@
-"""The metastore that Spark's and Hive's own configuration name: settings given, then ``hive-site.xml``."""
+"""What Spark's and Hive's own configuration say of the metastore: settings given, then ``hive-site.xml``."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree
 
 from catalog_ext.metastore.errors import InvalidConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-METASTORE_URIS = "hive.metastore.uris"
-_NAMES = (
-    f"spark.hadoop.{METASTORE_URIS}",
-    f"spark.{METASTORE_URIS}",
-    METASTORE_URIS,
-    "metastore.thrift.uris",
-)
-"""Spark's two ways to set a Hive setting in its own configuration, Hive's name, and the name of release 4."""
+METASTORE_URIS = ("hive.metastore.uris", "metastore.thrift.uris")
+"""Hive's name, and that of release 4."""
+
+_PREFIXES = ("spark.hadoop.", "spark.", "")
+"""Spark's two ways to set a Hive setting in its own configuration, and Hive's."""
 
 _SITE_FILE = "hive-site.xml"
 _MAX_SITE_BYTES = 16 << 20
@@ -32,20 +28,40 @@ def configured_uris(
 
     Args:
         settings: Spark's or Hadoop's configuration; it comes before files.
-        environment: Names the folders of ``hive-site.xml``: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR; the
-            first file that is there is the one that counts, as it is on Spark's class path.
+        environment: Names the folders of ``hive-site.xml``.
 
     Raises:
         InvalidConfigurationError: A ``hive-site.xml`` cannot be read.
     """
-    given = _first_uris(settings or {})
-    if given is not None:
-        return given
-    for folder in _conf_folders(environment):
-        site = folder / _SITE_FILE
-        if site.is_file():
-            return _first_uris(read_site(site))
-    return None
+    given = value_of(METASTORE_URIS, settings or {}, {})
+    return given or value_of(METASTORE_URIS, {}, site_settings(environment))
+
+
+def site_settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """Return what ``hive-site.xml`` says; nothing where there is none.
+
+    Args:
+        environment: Names the folders of ``hive-site.xml``: SPARK_CONF_DIR, ``$SPARK_HOME/conf``, HIVE_CONF_DIR; the
+            first file that is there is the one that counts, as it is on Spark's class path.
+
+    Raises:
+        InvalidConfigurationError: It cannot be read.
+    """
+    site = next((s for folder in _conf_folders(environment) if (s := folder / _SITE_FILE).is_file()), None)
+    return {} if site is None else read_site(site)
+
+
+def value_of(names: Sequence[str], spark: Mapping[str, str], site: Mapping[str, str]) -> str | None:
+    """Return what one of Hive's names of a setting is set to, of several the first; None where it is not, or empty.
+
+    Args:
+        names: Of the setting.
+        spark: Spark's conf, in which they may have Spark's prefix; it goes before the file.
+        site: The settings of ``hive-site.xml``.
+    """
+    # An empty value is Hive's way to say that there is no such thing.
+    of_spark = (spark.get(f"{prefix}{name}", "").strip() for name in names for prefix in _PREFIXES)
+    return next(filter(None, (*of_spark, *(site.get(name, "").strip() for name in names))), None)
 
 
 def read_site(path: Path) -> dict[str, str]:
@@ -54,6 +70,9 @@ def read_site(path: Path) -> dict[str, str]:
     Raises:
         InvalidConfigurationError: It cannot be read, or is not such a file.
     """
+    # Not at the top: who has no such file does not wait for it.
+    from xml.etree import ElementTree
+
     try:
         if path.stat().st_size > _MAX_SITE_BYTES:
             raise InvalidConfigurationError(
@@ -69,11 +88,6 @@ def read_site(path: Path) -> dict[str, str]:
     return {
         (item.findtext("name") or "").strip(): (item.findtext("value") or "").strip() for item in root.iter("property")
     }
-
-
-def _first_uris(settings: Mapping[str, str]) -> str | None:
-    # An empty value is Hive's way to say that there is no metastore to connect to.
-    return next((settings[name].strip() for name in _NAMES if settings.get(name, "").strip()), None)
 
 
 def _conf_folders(environment: Mapping[str, str]) -> Iterator[Path]:

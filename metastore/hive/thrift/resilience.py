@@ -38,6 +38,7 @@ class FailoverMetastore(CallForwarder):
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
         start = self._current
         problems: list[str] = []
+        refusals: list[bool] = []
         last: MetastoreUnavailableError | None = None
         for step in range(len(self._members)):
             position = (start + step) % len(self._members)
@@ -48,6 +49,7 @@ class FailoverMetastore(CallForwarder):
                     raise
                 last = error
                 problems.append(error.message)
+                refusals.append(not error.retryable)
                 continue
             with self._lock:
                 self._current = position
@@ -56,6 +58,8 @@ class FailoverMetastore(CallForwarder):
             raise last
         addresses = [address for address, _ in self._members]
         sent = last is not None and was_request_sent(last)
+        if last is not None and all(refusals):
+            raise type(last)("; ".join(problems), last.parameters) from last
         raise unavailable(addresses, "; ".join(problems), request_sent=sent) from last
 
     def close(self) -> None:

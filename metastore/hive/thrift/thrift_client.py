@@ -24,6 +24,7 @@ from catalog_ext.metastore.hive.mapping.model import (
     HiveTable,
     metastore_name,
 )
+from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.hive.thrift.wire_objects import (
@@ -62,6 +63,7 @@ class ThriftMetastore:
         connect_timeout: Seconds that it has to accept a connection.
         call_timeout: Seconds that it has to answer a call.
         lost: Is called when a connection is lost, or none is to be had.
+        access: How it is spoken to.
     """
 
     def __init__(
@@ -71,8 +73,11 @@ class ThriftMetastore:
         connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
         call_timeout: float = CALL_TIMEOUT_SECONDS,
         lost: Callable[[], None] = lambda: None,
+        access: Access = PLAIN,
     ) -> None:
-        self._pool = ConnectionPool(address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=lost)
+        self._pool = ConnectionPool(
+            address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=lost, access=access
+        )
         self._without_requests = False
 
     def close(self) -> None:

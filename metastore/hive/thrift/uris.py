@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
+from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreAccessError, MetastoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,14 @@ def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: boo
 def not_sent(parameters: dict[str, str]) -> dict[str, str]:
     """Return an error's parameters with that no server can have carried out the call that failed so."""
     return {**parameters, _SENT: "no"}
+
+
+def denied(address: Address, problem: str, remedy: str) -> MetastoreAccessError:
+    """Return the error for a server that was reached, and with which no call can be made."""
+    return MetastoreAccessError(
+        f"The Hive Metastore at {address} was reached and cannot be used: {problem}. {remedy}",
+        not_sent({"uris": str(address)}),
+    )
 
 
 _SENT = "request_sent"

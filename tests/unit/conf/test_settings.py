@@ -41,7 +41,7 @@ def test_an_argument_goes_before_the_environment_which_goes_before_the_default(m
     monkeypatch.setenv("CATALOG_EXT_INDEX", "/e/index.db")
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "thrift://e:1")
     monkeypatch.setenv("CATALOG_EXT_WAREHOUSE", "/e/wh")
-    from_environment = Settings.resolve(configured_metastore="thrift://spark:1")
+    from_environment = Settings.resolve(site={"hive.metastore.uris": "thrift://spark:1"})
     assert (from_environment.index, from_environment.metastore, from_environment.warehouse) == (
         "/e/index.db", "thrift://e:1", "file:///e/wh",
     )  # fmt: skip
@@ -52,13 +52,13 @@ def test_an_argument_goes_before_the_environment_which_goes_before_the_default(m
 @pytest.mark.parametrize("none", [None, "none", "NONE"])
 def test_no_metastore(monkeypatch: pytest.MonkeyPatch, none: str | None) -> None:
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "thrift://e:1")
-    assert Settings.resolve(metastore=none, configured_metastore="thrift://spark:1").metastore is None
+    assert Settings.resolve(metastore=none, site={"hive.metastore.uris": "thrift://spark:1"}).metastore is None
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "None")
-    assert Settings.resolve(configured_metastore="thrift://spark:1").metastore is None
+    assert Settings.resolve(site={"hive.metastore.uris": "thrift://spark:1"}).metastore is None
 
 
 def test_the_metastore_of_sparks_own_configuration() -> None:
-    assert Settings.resolve(configured_metastore="thrift://spark:1").metastore == "thrift://spark:1"
+    assert Settings.resolve(site={"hive.metastore.uris": "thrift://spark:1"}).metastore == "thrift://spark:1"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
         metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))
     known = {A: one, B: one, ELSEWHERE: other}
     for place in ("connection", "home"):
-        monkeypatch.setattr(f"catalog_ext.metastore_sync.{place}.connect", lambda uris, **_: known[uris])
+        monkeypatch.setattr(f"catalog_ext.metastore_sync.{place}.connect", lambda uris, *_: known[uris])
     return known
 
 
@@ -95,12 +95,12 @@ def test_the_same_folder_by_another_name_is_the_same_warehouse(tmp_path: Path) -
 
 def test_what_hives_configuration_names_is_a_default(caplog: pytest.LogCaptureFixture) -> None:
     first = record(Settings.resolve(metastore=A))
-    settings = Settings.resolve(index="i.db", configured_metastore=ELSEWHERE)
+    settings = Settings.resolve(index="i.db", site={"hive.metastore.uris": ELSEWHERE})
     assert at_home(settings, first).metastore == A
     assert ELSEWHERE in caplog.text
     assert "adopt" in caplog.text
     caplog.clear()
-    at_home(Settings.resolve(index="i.db", configured_metastore=f"{A},{B}"), first)
+    at_home(Settings.resolve(index="i.db", site={"hive.metastore.uris": f"{A},{B}"}), first)
     assert caplog.text == ""
 
 
@@ -357,7 +357,7 @@ def test_doctor_looks_at_the_indexes_own(
     tmp_path: Path, servers: dict[str, FakeMetastore], monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("catalog_ext.cli.checks.connect", lambda uris: servers[uris])
+    monkeypatch.setattr("catalog_ext.cli.checks.connect", lambda uris, *_: servers[uris])
     index = str(tmp_path / "i.db")
     with catalog_ext.connect(index=index, metastore=A, warehouse=str(tmp_path / "wh")) as catalog:
         catalog.create_namespace("s")

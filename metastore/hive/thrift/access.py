@@ -1,0 +1,73 @@
+"""How a metastore is spoken to: plainly or over TLS, as a user that it believes or as one that Kerberos vouches for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport
+
+if TYPE_CHECKING:
+    import ssl
+
+    from thrift.transport.TTransport import TTransportBase
+
+    from catalog_ext.metastore.hive.thrift.principals import Kerberos
+    from catalog_ext.metastore.hive.thrift.uris import Address
+
+_READ_BUFFER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the servers of one metastore are spoken to; by default plainly, and without a name.
+
+    Attributes:
+        tls: Whom to believe that they are the server; None for no TLS.
+        kerberos: Shown over SASL; None for no SASL.
+        user: Told by ``set_ugi`` as who we are, where there is no SASL; None for no such call.
+        shuffled: Whether the servers are tried in a random order rather than in the one given.
+    """
+
+    tls: ssl.SSLContext | None = None
+    kerberos: Kerberos | None = None
+    user: str | None = None
+    shuffled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kerberos is not None:
+            # What is missing on this machine is heard of now, and not at the first delivery.
+            from catalog_ext.metastore.hive.thrift.gssapi import gssapi
+
+            gssapi()
+
+    def socket(self, address: Address) -> TSocket:
+        """Return a socket to the server that is not open yet."""
+        if self.tls is None:
+            return TSocket(address.host, address.port, socket_keepalive=True)
+        from catalog_ext.metastore.hive.thrift.tls import TlsSocket
+
+        return TlsSocket(address, self.tls)
+
+    def transport(self, socket: TSocket, address: Address) -> TTransportBase:
+        """Return what carries calls over the socket; to open it opens the socket, and shows the ticket."""
+        if self.kerberos is None:
+            return TBufferedTransport(socket, rbuf_size=_READ_BUFFER_BYTES)
+        from catalog_ext.metastore.hive.thrift.sasl import SaslTransport
+
+        return SaslTransport(socket, self.kerberos, address)
+
+    @property
+    def hint(self) -> str:
+        """What may be wrong where a server hangs up at the first call."""
+        if self.kerberos is not None:
+            return ""
+        wanted = "" if self.tls is not None else "TLS (hive.metastore.use.SSL) or "
+        return (
+            f". A server that wants {wanted}Kerberos (hive.metastore.sasl.enabled) answers like this: ask what it "
+            "wants, and set the same here"
+        )
+
+
+PLAIN = Access()

@@ -1,0 +1,68 @@
+"""Two metastores over one database, of which one is killed in the middle of a batch."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy.engine import make_url
+
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.model.tables import Column
+from tests.servers.maven_jars import fetch_jar
+from tests.servers.secured_metastore import SecuredMetastore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TEXT = Storage(
+    "org.apache.hadoop.mapred.TextInputFormat",
+    "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+    "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+)
+
+
+@pytest.fixture
+def servers(postgres_url: str, tmp_path: Path) -> Iterator[list[SecuredMetastore]]:
+    """Two servers of one metastore."""
+    url = make_url(postgres_url)
+    settings = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{url.host}:{url.port}/{url.database}",
+        "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+        "javax.jdo.option.ConnectionUserName": url.username or "",
+        "javax.jdo.option.ConnectionPassword": url.password or "",
+    }
+    driver = fetch_jar("org.postgresql:postgresql:42.7.7")
+    started: list[SecuredMetastore] = []
+    try:
+        for name in ("one", "other"):
+            started.append(SecuredMetastore(tmp_path / name, settings, jars=[driver]))
+        yield started
+    finally:
+        for server in started:
+            server.stop()
+
+
+@pytest.mark.slow
+def test_a_batch_goes_on_at_the_other(servers: list[SecuredMetastore], tmp_path: Path) -> None:
+    one, other = servers
+    client, witness = connect(f"{one.uri},{other.uri}"), connect(other.uri)
+    client.create_database(HiveDatabase("d", (tmp_path / "d").as_uri()))
+    columns, keys = (Column("id", "bigint"),), (Column("k", "string"),)
+    client.create_table(HiveTable("d", "t", "EXTERNAL_TABLE", (tmp_path / "t").as_uri(), columns, keys, TEXT))
+    added = [HivePartition((f"k{i}",), tmp_path.as_uri()) for i in range(300)]
+    killing = threading.Thread(target=one.stop)
+    for start in range(0, len(added), 30):
+        if start == 90:
+            killing.start()
+        client.add_partitions("d", "t", added[start : start + 30])
+    killing.join()
+    assert {p.values for p in client.partitions("d", "t", batch=100)} == {p.values for p in added}
+    # What must not be done twice goes on as well: the server that is gone refuses the connection, and has got no call.
+    client.drop_table("d", "t")
+    assert witness.list_tables("d") == []
+    client.close()
+    witness.close()
