@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
 from catalog_ext.events.store_events import StoreEvents
+from catalog_ext.following.follower import Follower
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.metastore_sync.home import open_at_home
@@ -124,6 +125,7 @@ class Catalog:
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
         statistics: What ANALYZE has found.
         events: Takes notifications of stores about objects that came or went.
+        follower: Brings the index in step with what others change in the metastore.
     """
 
     def __init__(
@@ -160,6 +162,7 @@ class Catalog:
         self.partition_maintenance = PartitionMaintenance(context, self.partition_commands, self.alterations)
         self.statistics = ColumnStatistics(context)
         self.events = StoreEvents(context, self._repair)
+        self.follower = Follower(context, self._repair, self._hive_import, self._removal)
 
     @property
     def settings(self) -> Settings:

@@ -3,6 +3,7 @@
 Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > Spark's
 own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
 made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
+following in ``follow_keys``, those of
 streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import (
     NUMBER,
@@ -259,6 +261,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     METASTORE_TIMEOUT,
     METASTORE_CONNECT_TIMEOUT,
     METASTORE_CALL_TIMEOUT,
+    *FOLLOW_SETTINGS,
     *READ_SETTINGS,
     *WRITE_SETTINGS,
     *TABLE_SETTINGS,
