@@ -197,6 +197,7 @@ class Catalog:
 
         What an embedded metastore could not take while it was starting is delivered before that.
         """
+        self.follower.close()
         try:
             self._context.sync.close()
         finally:

@@ -45,6 +45,7 @@ COMMANDS = {
     "migrate": "tables",
     "serve": "serve",
     "events": "events",
+    "follow": "follow",
     "doctor": "doctor",
 }
 

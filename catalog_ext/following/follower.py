@@ -20,6 +20,7 @@ from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    IndexDatabaseError,
     InvalidConfigurationError,
     MetastoreRefusedError,
     MetastoreReplacedError,
@@ -65,6 +66,7 @@ class Follower:
         # Two of one process are two followers.
         self._holder = f"{uuid.uuid4().hex[:8]}@{this_process()}"
         self._looking = threading.Lock()
+        self._held = False
 
     def look(
         self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None
@@ -89,15 +91,24 @@ class Follower:
         with self._looking, FollowerLease(self._context.index.followed, self._holder) as lease:
             if not lease.held:
                 return FollowOutcome(WAITING)
-            return _Look(self._context, self._parts, chosen, self._compare_s, self._holder).run(done)
-
-    def note_failure(self, error: CatalogExtError) -> None:
-        """Keep why a look has failed, for ``status``."""
-        self._context.index.followed.note_failure(self._holder, error.message)
+            self._held = True
+            try:
+                return _Look(self._context, self._parts, chosen, self._compare_s, self._holder).run(done)
+            except IndexDatabaseError:
+                raise
+            except CatalogExtError as error:
+                self._context.index.followed.note_failure(self._holder, error.message)
+                raise
 
     def close(self) -> None:
         """Let another one follow at once."""
-        self._context.index.followed.release(self._holder)
+        if not self._held:
+            return
+        self._held = False
+        try:
+            self._context.index.followed.release(self._holder)
+        except CatalogExtError as error:
+            logger.info("Another process follows the metastore when the lease is over: %s", error.message)
 
 
 class _Look:

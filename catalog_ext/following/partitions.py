@@ -69,19 +69,22 @@ class PartitionFollowing:
         left: dict[str, PartitionDoubt] = {}
         for chunk in batched(list(doubts), _AT_ONCE):
             pending = {name: doubts[name] for name in chunk}
+            reason: str | None = None
             for _ in range(_ATTEMPTS):
                 # What is read first is never newer than what is read later: the index, the outbox, the metastore.
                 table = self._context.index.load_table_by_id(table.table_id)
-                pending = self._look(client, hive, table, pending, outcome)
+                pending, reason = self._look(client, hive, table, pending, outcome)
                 if not pending:
                     break
+            outcome.error = reason or outcome.error
             left |= pending
         return left
 
     def _look(
         self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: dict[str, PartitionDoubt],
         outcome: TableOutcome,
-    ) -> dict[str, PartitionDoubt]:  # fmt: skip
+    ) -> tuple[dict[str, PartitionDoubt], str | None]:  # fmt: skip
+        """Return what has to be looked at again, and why."""
         layout = Layout(table.definition)
         usable: dict[str, PartitionDoubt] = {}
         for name, doubt in doubts.items():
@@ -92,10 +95,10 @@ class PartitionFollowing:
                 outcome.skip(f"{name[:200]}: {verdict.reason or 'it is no partition of ours'}")
         foreign = self._without_ours(table, usable)
         if not foreign:
-            return {}
+            return {}, None
         told = self._told(client, hive, table, foreign, outcome)
         if not told.names:
-            return {}
+            return {}, None
         outcome.looked_at += len(told.places)
         report = self._repair.look_at(table, told.names, why=WHY, told=told)
         outcome.version = report.version
@@ -108,8 +111,7 @@ class PartitionFollowing:
                 again.append(entry.reason)
             else:
                 outcome.skip(f"{entry.path}: {entry.reason}")
-        outcome.error = again[0] if again else None
-        return foreign if again else {}
+        return (foreign, again[0]) if again else ({}, None)
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
         """Return those of which an event tells that is no delivery of ours."""

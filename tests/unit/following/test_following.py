@@ -274,7 +274,7 @@ def test_what_the_metastore_has_yet_to_hear_wins(catalog: Catalog, server: Loggi
     add(server, root, "b", "c")
     followed(catalog)
     server.down = True
-    catalog.partition_commands.drop("s.t", [{"ds": "b"}])
+    catalog.partition_maintenance.drop("s.t", {"ds": "b"})
     write(root, "ds=c/two")
     catalog.repair_partitions("s.t", where="ds = 'c'")
     server.down = False
