@@ -20,7 +20,7 @@ LONGEST_PAUSE_S = 60.0
 
 def pause_s(interval_s: float, failures: int) -> float:
     """Return the seconds to wait after so many failures in a row."""
-    return min(interval_s * 2 ** min(failures, 20), LONGEST_PAUSE_S)
+    return min(interval_s * float(2 ** min(failures, 20)), LONGEST_PAUSE_S)
 
 
 class BackgroundFollowing:

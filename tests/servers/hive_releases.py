@@ -24,7 +24,7 @@ from tests.servers.hive_cli import HiveCli
 from tests.servers.maven_jars import fetch_jar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _FETCH_TIMEOUT_SECONDS = 900
 _START_TIMEOUT_SECONDS = 120
@@ -75,6 +75,10 @@ RELEASE_4 = Release(
 )
 
 
+_LOG = {
+    "hive.metastore.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
+    "hive.metastore.event.db.notification.api.auth": "false",
+}
 _ENGINE_4 = (
     "org.apache.hive:hive-exec:4.0.1",
     "org.apache.hive:hive-cli:4.0.1",
@@ -102,18 +106,25 @@ def engine_4(directory: Path, metastore_uri: str) -> HiveCli:
 class ReleaseMetastore:
     """A running metastore of a release, on Derby.
 
+    Args:
+        release: The release.
+        directory: Holds it.
+        log: Whether it keeps a log of events.
+
     Attributes:
         uri: Its thrift URI.
     """
 
-    def __init__(self, release: Release, directory: Path) -> None:
+    def __init__(self, release: Release, directory: Path, *, log: bool = False) -> None:
         jars = _fetch(release)
-        _write_configuration(directory)
+        _write_configuration(directory, _LOG if log else {})
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.uri = str(Address("127.0.0.1", port))
         class_path = [str(directory), *_pyspark_jars(release.from_pyspark), f"{jars}/*"]
+        if log:
+            class_path.append(str(fetch_jar(f"org.apache.hive.hcatalog:hive-hcatalog-server-extensions:{release.version}")))
         command = [
             str(find_java()),
             "-Xmx512m",
@@ -154,7 +165,7 @@ class ReleaseMetastore:
         raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
 
 
-def _write_configuration(directory: Path) -> None:
+def _write_configuration(directory: Path, more: Mapping[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'db'};create=true",
@@ -164,6 +175,7 @@ def _write_configuration(directory: Path) -> None:
         "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
         "metastore.try.direct.sql.ddl": "false",  # on Derby release 4 fails with 1,000 partitions otherwise
+        **more,
     }
     properties = "".join(
         f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items()
