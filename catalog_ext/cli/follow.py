@@ -30,7 +30,7 @@ _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renam
 @click.option(
     "--databases",
     metavar="NAMES",
-    help="Databases whose new tables are imported, with commas between them, or * for all. Default: `follow.databases`.",
+    help="Databases whose new tables are imported, with commas between them; * for all. Default: `follow.databases`.",
 )
 @click.option("--once", is_flag=True, help="Deal with what there is and end.")
 @json_option

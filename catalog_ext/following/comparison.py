@@ -1,7 +1,7 @@
 """Compares a table with the metastore's, where no event says what changed: names, places and sizes of its partitions.
 
-What differs is in doubt, no more. A partition that the metastore does not have was dropped by somebody only if an earlier
-comparison has seen it there.
+What differs is in doubt, no more. A partition that the metastore does not have was dropped by somebody only if an
+earlier comparison has seen it there.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ class Comparison:
             return self._sizes_decide
         return sizes == (mine.files, mine.bytes)
 
-    def _by_values(
-        self, theirs: HiveTable, partitions: Sequence[Partition]
-    ) -> dict[tuple[str, ...], list[Partition]]:
+    def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
         found: dict[tuple[str, ...], list[Partition]] = {}
         for partition in partitions:
             values = _hive_values(theirs, partition.name)
@@ -135,10 +133,10 @@ class Comparison:
         if total >= least and dropped * 100 > total * percent:
             table = str(ours.identifier)
             raise MassDropError(
-                f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
-                f"is more than the {percent} % that may go at once. Nothing was dropped. If they are gone for good, drop "
-                f"them here, too, or raise the table's property repair.mass-drop-percent; if not, catalog-ext publish "
-                f"{table} brings them back there.",
+                f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, more than "
+                f"the {percent} % that may go at once. Nothing was dropped. If they are gone for good, drop them here, "
+                "too, or raise the table's property repair.mass-drop-percent; if not, "
+                f"catalog-ext publish {table} brings them back there.",
                 {"table": table, "partitions": str(dropped), "registered": str(total)},
             )
 

@@ -1,4 +1,4 @@
-"""What of a table's definition follows the metastore: columns, comment and properties that somebody has changed there."""
+"""What of a table's definition follows the metastore: columns, comment and properties that somebody has changed."""
 
 from __future__ import annotations
 
@@ -104,9 +104,7 @@ def _check_type(ours: TableDefinition, before: Column, after: Column) -> None:
         )
 
 
-def _with_properties(
-    ours: TableDefinition, theirs: HiveTable, parameters: Collection[str] | None
-) -> TableDefinition:
+def _with_properties(ours: TableDefinition, theirs: HiveTable, parameters: Collection[str] | None) -> TableDefinition:
     there = {k: v for k, v in user_parameters(theirs.parameters).items() if not is_secret(k)}
     new = {k: v for k, v in there.items() if parameters is None or k in parameters}
     removed = set() if parameters is None else set(parameters) - there.keys()

@@ -151,9 +151,7 @@ class _Look:
             )
         return known or metastore.uri()
 
-    def _batches(
-        self, client: HiveMetastore, state: Followed, who: str, newest: int | None
-    ) -> Iterator[FollowOutcome]:
+    def _batches(self, client: HiveMetastore, state: Followed, who: str, newest: int | None) -> Iterator[FollowOutcome]:
         cursor = state.event_id if state.metastore_id == who else None
         if newest is None:
             yield from self._poll(client, state, who)
@@ -188,7 +186,7 @@ class _Look:
 
     def _apply(self, client: HiveMetastore, who: str, newest: int, batch: Batch) -> FollowOutcome:
         if batch.gap is not None:
-            logger.warning("Events of the metastore are not to be had: %s. All followed tables are compared.", batch.gap)
+            logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
             doubts = doubts_of(batch.events)
             return self._compare(
                 client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=doubts,

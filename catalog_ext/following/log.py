@@ -41,8 +41,9 @@ class Batch:
 
 
 def read_batch(
-    client: HiveMetastore, after: int, newest: int, most: int = BATCH_EVENTS, sleep: Callable[[float], None] = time.sleep
-) -> Batch:
+    client: HiveMetastore, after: int, newest: int, most: int = BATCH_EVENTS, *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Batch:  # fmt: skip
     """Return the next events after one.
 
     Args:

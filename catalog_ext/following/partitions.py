@@ -176,9 +176,7 @@ class PartitionFollowing:
         if known is None:
             if not pending.names(name):
                 places[name] = location
-        elif pending.names(known.name):
-            places[known.name] = known.location
-        elif same_location(table.directory(known.name, known.location), there.location):
+        elif pending.names(known.name) or same_location(table.directory(known.name, known.location), there.location):
             places[known.name] = known.location
         else:
             places[known.name] = canonical_location(there.location)

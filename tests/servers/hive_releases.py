@@ -76,7 +76,7 @@ RELEASE_4 = Release(
 
 
 _LOG = {
-    "hive.metastore.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
+    "hive.metastore.transactional.event.listeners": "org.apache.hive.hcatalog.listener.DbNotificationListener",
     "hive.metastore.event.db.notification.api.auth": "false",
 }
 _ENGINE_4 = (
@@ -124,7 +124,9 @@ class ReleaseMetastore:
         self.uri = str(Address("127.0.0.1", port))
         class_path = [str(directory), *_pyspark_jars(release.from_pyspark), f"{jars}/*"]
         if log:
-            class_path.append(str(fetch_jar(f"org.apache.hive.hcatalog:hive-hcatalog-server-extensions:{release.version}")))
+            class_path.append(
+                str(fetch_jar(f"org.apache.hive.hcatalog:hive-hcatalog-server-extensions:{release.version}"))
+            )
         command = [
             str(find_java()),
             "-Xmx512m",
@@ -160,6 +162,8 @@ class ReleaseMetastore:
                 client.list_databases()
             except MetastoreUnavailableError:
                 continue  # the client has waited already
+            # The table of the last number is made when somebody asks for it; the listener waits for it otherwise.
+            client.newest_event_id()
             client.close()
             return
         raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")

@@ -57,7 +57,8 @@ def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, mes
             return _of_table(HiveEvent(event_id, at_s, kind, database, table, definition=True), body)
         return HiveEvent(event_id, at_s, kind, database, table, tuple(_partitions(kind, body)))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OSError, zlib.error) as error:
-        logger.warning("Event %d (%s of %s.%s) has a message of another form: %r", event_id, kind, database, table, error)
+        about = f"{kind} of {database}.{table}"
+        logger.warning("Event %d (%s) has a message of another form: %r", event_id, about, error)
         dropped = kind == "DROP_TABLE"
         return HiveEvent(event_id, at_s, kind, database, table, None, definition, dropped)
 

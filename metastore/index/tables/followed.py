@@ -206,9 +206,7 @@ class FollowedMetastore:
 
         self._database.write(work, durable=False)
 
-    def told_statistics(
-        self, table: Table, names: Sequence[str]
-    ) -> dict[tuple[str | None, ...], tuple[int, int, int]]:
+    def told_statistics(self, table: Table, names: Sequence[str]) -> dict[tuple[str | None, ...], tuple[int, int, int]]:
         """Return what the metastore was told of living partitions (``told_statistics``)."""
         return told_statistics(self._database, table, names)
 

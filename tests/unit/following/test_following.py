@@ -1,4 +1,4 @@
-"""Following a metastore that keeps a log: what others change there reaches the index, once, and our own does nothing."""
+"""Following a metastore that keeps a log: what others change there reaches the index, once, and ours does nothing."""
 
 from __future__ import annotations
 
