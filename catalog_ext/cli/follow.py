@@ -59,7 +59,7 @@ def follow(invocation: Invocation, databases: str | None, once: bool, as_json: b
 
 
 def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> int:
-    outcome = catalog.follower.look(databases, lambda part: _print(part, as_json))
+    outcome = catalog.follower.look(databases, lambda part: _print(part, as_json), at_once=True)
     if outcome.is_idle:
         _print(outcome, as_json)
     if outcome.source == WAITING:

@@ -10,6 +10,8 @@ _PROCESS = (Scope.SESSION, Scope.ENVIRONMENT)
 
 
 def _names(text: str) -> frozenset[str]:
+    if text.strip().lower() == "none":
+        return frozenset()
     names = frozenset(name.strip().lower() for name in text.split(",") if name.strip())
     if any(not name.replace("_", "").isalnum() and name != "*" for name in names):
         raise ValueError("give names of databases with commas between them, or *")
@@ -27,10 +29,10 @@ FOLLOW: Setting[bool] = Setting(
 )
 FOLLOW_DATABASES: Setting[frozenset[str]] = Setting(
     "follow.databases",
-    "",
+    "none",
     "Databases of the metastore whose new tables are imported while it is followed; tables that the index has are "
     "followed anyway.",
-    "names with commas between them, or `*` for all",
+    "names with commas between them, `*` for all, or `none`",
     _names,
     _PROCESS,
 )

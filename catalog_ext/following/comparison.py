@@ -133,9 +133,9 @@ class Comparison:
         if total >= least and dropped * 100 > total * percent:
             table = str(ours.identifier)
             raise MassDropError(
-                f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, more than "
-                f"the {percent} % that may go at once. Nothing was dropped. If they are gone for good, drop them here, "
-                "too, or raise the table's property repair.mass-drop-percent; if not, "
+                f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
+                f"is more than the {percent} % that may go at once. Nothing was dropped. If they are gone for good, "
+                "drop them here, too, or raise the table's property repair.mass-drop-percent; if not, "
                 f"catalog-ext publish {table} brings them back there.",
                 {"table": table, "partitions": str(dropped), "registered": str(total)},
             )

@@ -69,13 +69,15 @@ class Follower:
         self._held = False
 
     def look(
-        self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None
-    ) -> FollowOutcome:
+        self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None, *,
+        at_once: bool = False,
+    ) -> FollowOutcome:  # fmt: skip
         """Look once at what others have changed, up to now, and return what that has come to.
 
         Args:
             databases: Databases whose new tables are taken; None for the setting ``follow.databases``.
             done: Is called after each batch with what that has come to.
+            at_once: Whether a metastore without a log is compared now, however recently it was.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
@@ -93,7 +95,8 @@ class Follower:
                 return FollowOutcome(WAITING)
             self._held = True
             try:
-                return _Look(self._context, self._parts, chosen, self._compare_s, self._holder).run(done)
+                compare_s = 0.0 if at_once else self._compare_s
+                return _Look(self._context, self._parts, chosen, compare_s, self._holder).run(done)
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
@@ -129,8 +132,9 @@ class _Look:
         client, state = self._context.metastore.client(), self._followed.load()
         newest = _newest(client)
         who = self._identity(client)
-        whole = FollowOutcome(COMPARISON if newest is None else LOG, newest_id=newest)
-        for outcome in self._batches(client, state, who, newest):
+        cursor = state.event_id if state.metastore_id == who and newest is not None else None
+        whole = FollowOutcome(COMPARISON if newest is None else LOG, event_id=cursor, newest_id=newest)
+        for outcome in self._batches(client, state, who, newest, cursor):
             whole.source, whole.gap = outcome.source, outcome.gap or whole.gap
             whole.events += outcome.events
             whole.event_id, whole.newest_id = outcome.event_id, outcome.newest_id
@@ -151,8 +155,9 @@ class _Look:
             )
         return known or metastore.uri()
 
-    def _batches(self, client: HiveMetastore, state: Followed, who: str, newest: int | None) -> Iterator[FollowOutcome]:
-        cursor = state.event_id if state.metastore_id == who else None
+    def _batches(
+        self, client: HiveMetastore, state: Followed, who: str, newest: int | None, cursor: int | None
+    ) -> Iterator[FollowOutcome]:
         if newest is None:
             yield from self._poll(client, state, who)
             return

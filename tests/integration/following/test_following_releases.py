@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.hive.thrift.connect import connect
 from tests.repair_cases import indexed
 from tests.servers.hive import HiveCli
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore, engine_4
@@ -65,10 +66,10 @@ def test_what_hive_does_arrives(server: tuple[Release, ReleaseMetastore], tmp_pa
         hive.run([
             f"LOAD DATA LOCAL INPATH '{tmp_path}/rows2' OVERWRITE INTO TABLE f.t PARTITION (ds = 'a')",
             "ALTER TABLE f.t PARTITION (ds = 'm') RENAME TO PARTITION (ds = 'p')",
-            "ALTER TABLE f.t DROP PARTITION (ds = 'n')",
             "CREATE EXTERNAL TABLE f.u (x INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE"
             f" LOCATION 'file://{tmp_path}/u'",
         ])  # fmt: skip
+        _drop(hive, release, metastore)
         catalog.follower.look(databases=["f"])
         assert _sizes(indexed(catalog, "f.t")) == {"ds=a": 1, "ds=p": 0}
         assert catalog.list_tables("f") == ["t", "u"]
@@ -78,6 +79,16 @@ def test_what_hive_does_arrives(server: tuple[Release, ReleaseMetastore], tmp_pa
         assert _sizes(indexed(catalog, "f.u")) == {"": 1}
         assert catalog.index.count_deliveries() == 0
         assert catalog.follower.look().is_idle
+
+
+def _drop(hive: HiveCli, release: Release, metastore: ReleaseMetastore) -> None:
+    """Drop ``ds=n``; a metastore of release 4 by itself takes no expression of Hive's, which its engine sends."""
+    if release is RELEASE_3:
+        hive("ALTER TABLE f.t DROP PARTITION (ds = 'n')")
+        return
+    client = connect(metastore.uri)
+    client.drop_partitions("f", "t", ["ds=n"])
+    client.close()
 
 
 def _sizes(found: dict[str, dict[str, int]]) -> dict[str, int]:
