@@ -197,18 +197,15 @@ class Catalog:
 
         What an embedded metastore could not take while it was starting is delivered before that.
         """
-        self.follower.close()
         try:
+            self.follower.close()
             self._context.sync.close()
         finally:
             self._context.closed.set()
-            self._close_connections()
-
-    def _close_connections(self) -> None:
-        try:
-            self.metastore.close()
-        finally:
-            self.index.close()
+            try:
+                self.metastore.close()
+            finally:
+                self.index.close()
 
     list_namespaces = _Forwarded(lambda c: c._namespaces, Namespaces.list_namespaces)
     load_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.load_namespace)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +45,12 @@ def catalog(server: HiveMetastore, tmp_path: Path) -> Iterator[Catalog]:
         index=str(tmp_path / "index.db"), metastore=server.uri, warehouse=str(tmp_path / "warehouse")
     ) as catalog:
         yield catalog
+
+
+def follower(index: Path, uri: str) -> subprocess.Popen[bytes]:
+    """The command, until it is ended."""
+    program = [sys.executable, "-m", "catalog_ext.cli.main", "--index", str(index), "--metastore", uri]
+    return subprocess.Popen([*program, "follow"], stdout=subprocess.DEVNULL)
 
 
 def sizes(catalog: Catalog, table: str) -> dict[str, int]:
@@ -124,3 +133,37 @@ def test_the_delay_from_hives_statement_to_our_answer(catalog: Catalog, hive: Hi
     committed_s = sorted(v.committed_at_ms / 1000 for v in catalog.history("f.quick"))[-len(statements) :]
     delays = [committed - ended for committed, ended in zip(committed_s, ended_s, strict=True)]
     assert max(delays) < 2.0, [round(delay, 2) for delay in delays]
+
+
+def test_followers_that_are_killed_again_and_again_lose_nothing(
+    catalog: Catalog, server: HiveMetastore, hive: HiveCli, tmp_path: Path
+) -> None:
+    """While Hive writes: each is killed -9 soon after it has begun, and the last one ends well."""
+    root = tmp_path / "killed"
+    hive.run([
+        "CREATE DATABASE IF NOT EXISTS f",
+        f"CREATE EXTERNAL TABLE f.killed (x INT) PARTITIONED BY (k INT) STORED AS PARQUET LOCATION 'file://{root}'",
+    ])  # fmt: skip
+    catalog.import_table("f.killed")
+    catalog.follower.look()
+    catalog.follower.close()
+    statements = [f"INSERT INTO f.killed PARTITION (k = {number % 3}) VALUES (1)" for number in range(8)]
+    deaths = 0
+    with ThreadPoolExecutor(1) as threads:
+        written = threads.submit(hive.run, [*statements, "ALTER TABLE f.killed DROP PARTITION (k = 2)"])
+        while not written.done():
+            process = follower(tmp_path / "index.db", server.uri)
+            threading.Event().wait(2.0 + 0.3 * (deaths % 4))
+            process.kill()
+            process.wait()
+            deaths += 1
+        written.result()
+    assert deaths > 3
+    catalog.follower.look()
+    found = {name: sorted(files) for name, files in indexed(catalog, "f.killed").items()}
+    assert found == {
+        f"k={k}": sorted(f.name for f in (root / f"k={k}").iterdir() if not f.name.startswith((".", "_")))
+        for k in (0, 1)
+    }
+    assert [len(files) for files in found.values()] == [3, 3]
+    assert catalog.follower.look().is_idle

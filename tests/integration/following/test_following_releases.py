@@ -69,7 +69,7 @@ def test_what_hive_does_arrives(server: tuple[Release, ReleaseMetastore], tmp_pa
             "CREATE EXTERNAL TABLE f.u (x INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' STORED AS TEXTFILE"
             f" LOCATION 'file://{tmp_path}/u'",
         ])  # fmt: skip
-        _drop(hive, release, metastore)
+        _drop(metastore)
         catalog.follower.look(databases=["f"])
         assert _sizes(indexed(catalog, "f.t")) == {"ds=a": 1, "ds=p": 0}
         assert catalog.list_tables("f") == ["t", "u"]
@@ -81,11 +81,8 @@ def test_what_hive_does_arrives(server: tuple[Release, ReleaseMetastore], tmp_pa
         assert catalog.follower.look().is_idle
 
 
-def _drop(hive: HiveCli, release: Release, metastore: ReleaseMetastore) -> None:
-    """Drop ``ds=n``; a metastore of release 4 by itself takes no expression of Hive's, which its engine sends."""
-    if release is RELEASE_3:
-        hive("ALTER TABLE f.t DROP PARTITION (ds = 'n')")
-        return
+def _drop(metastore: ReleaseMetastore) -> None:
+    """Drop ``ds=n`` by its name: a metastore without Hive's engine takes no expression, which the engine would send."""
     client = connect(metastore.uri)
     client.drop_partitions("f", "t", ["ds=n"])
     client.close()
