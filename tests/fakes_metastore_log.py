@@ -55,7 +55,10 @@ class LoggingMetastore(FakeMetastore):
         then, now = before.parameters, table.parameters
         whole = () if table.partition_columns else (PartitionHint("", written=written(then, now)),)
         changed = frozenset(k for k in {*then, *now} if then.get(k) != now.get(k))
-        self.tell("ALTER_TABLE", table.database, table.name, whole, definition=True, parameters=changed)
+        columns = before.columns != table.columns
+        self.tell(
+            "ALTER_TABLE", table.database, table.name, whole, definition=True, columns=columns, parameters=changed
+        )  # fmt: skip
 
     def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
         super().rename_table(database, name, to_database, to_name)

@@ -28,8 +28,29 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
 
 _AT_ONCE = 1000
+_REMEMBERED = 100_000
 _MOST_MISSING = 1000
-"""Partitions that a baseline remembers as missing; with more of them there is none."""
+"""Partitions that are remembered as missing; of more of them nothing is known the next time."""
+
+
+class LookedAt:
+    """Remembers which partitions were looked at though the metastore's statistics of them are others than ours.
+
+    Somebody may have counted wrongly, or not at all since: such a partition is looked at once, not by every comparison.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}
+
+    def is_new(self, table: Table, mine: Partition, sizes: tuple[int, int]) -> bool:
+        """Return whether the two sides differ in another way than at the last comparison; it is remembered."""
+        key, state = (table.table_id, mine.partition_id), (sizes, mine.begin_version)
+        if self._states.get(key) == state:
+            return False
+        if len(self._states) >= _REMEMBERED:
+            self._states.clear()
+        self._states[key] = state
+        return True
 
 
 class Comparison:
@@ -42,16 +63,23 @@ class Comparison:
             comparisons are made again and again; after a gap in the log every partition without them is looked at.
         drops: Whether what an earlier comparison has seen, and the metastore does not have any more, was dropped; it
             was not where the metastore may have been taken back to an older state.
+        looked_at: What earlier comparisons have led to.
     """
 
-    def __init__(self, context: Context, client: HiveMetastore, *, sizes_decide: bool, drops: bool) -> None:
+    def __init__(
+        self, context: Context, client: HiveMetastore, *, sizes_decide: bool, drops: bool,
+        looked_at: LookedAt | None = None,
+    ) -> None:  # fmt: skip
+        self._looked_at = looked_at or LookedAt()
         self._context = context
         self._client = client
         self._sizes_decide = sizes_decide
         self._drops = drops
 
-    def partitions(self, theirs: HiveTable, ours: Table, outcome: TableOutcome) -> dict[str, PartitionDoubt]:
-        """Return the partitions in doubt, by the metastore's names.
+    def partitions(
+        self, theirs: HiveTable, ours: Table, outcome: TableOutcome
+    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
+        """Return the partitions in doubt, by the metastore's names; and those of ours that it does not have.
 
         The names are held in memory, which the metastore sends at once; all else is read some at a time.
 
@@ -60,7 +88,7 @@ class Comparison:
             MetastoreError: The metastore does not answer.
         """
         if not ours.definition.partition_columns:
-            return {"": PartitionDoubt()} if self._table_differs(theirs, ours) else {}
+            return {"": PartitionDoubt()} if self._table_differs(theirs, ours) else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
         doubts: dict[str, PartitionDoubt] = {}
         for chunk in batched(names, _AT_ONCE):
@@ -71,7 +99,8 @@ class Comparison:
                 held = mine.get(partition.values, ())
                 if not any(self._is_same(ours, each, partition) for each in held):
                     doubts[metastore_name(keys_, partition.values)] = PartitionDoubt()
-        return doubts | self._missing(theirs, ours, set(names), outcome)
+        dropped, unseen = self._missing(theirs, ours, set(names), outcome)
+        return doubts | dropped, unseen
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
         sizes = _sizes(theirs.parameters)
@@ -83,7 +112,7 @@ class Comparison:
         sizes = _sizes(there.parameters)
         if sizes is None:
             return self._sizes_decide
-        return sizes == (mine.files, mine.bytes)
+        return sizes == (mine.files, mine.bytes) or not self._looked_at.is_new(table, mine, sizes)
 
     def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
         found: dict[tuple[str, ...], list[Partition]] = {}
@@ -95,8 +124,8 @@ class Comparison:
 
     def _missing(
         self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome
-    ) -> dict[str, PartitionDoubt]:
-        """Return what the metastore does not have; and remember it, as of this version, for the next comparison."""
+    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
+        """Return what was dropped; and what else the metastore does not have, None where that is too much."""
         index = self._context.index
         missing: dict[str, str] = {}
         total, keys_ = 0, [c.name for c in theirs.partition_columns]
@@ -112,20 +141,18 @@ class Comparison:
         dropped = {name for name, mine in missing.items() if mine in seen}
         self._refuse_mass_drop(ours, len(dropped), total)
         unseen = [mine for name, mine in missing.items() if name not in dropped]
-        if len(unseen) <= _MOST_MISSING:
-            index.followed.note_baseline(ours.table_id, ours.version, unseen)
         for name in unseen:
             outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
-        return {name: PartitionDoubt(dropped=True) for name in dropped}
+        kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
+        return {name: PartitionDoubt(dropped=True) for name in dropped}, kept
 
     def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
         """Return those of the partitions that an earlier comparison has seen in the metastore."""
-        baseline = self._context.index.followed.baseline(ours.table_id)
-        if baseline is None or not names:
+        seen = self._context.index.followed.seen(ours.table_id)
+        if seen is None or seen.missing is None or not names:
             return set()
-        version, missing = baseline
-        then = self._context.index.partition_exists(replace(ours, version=version), names)
-        return then - missing
+        then = self._context.index.partition_exists(replace(ours, version=seen.version), names)
+        return then - seen.missing
 
     def _refuse_mass_drop(self, ours: Table, dropped: int, total: int) -> None:
         given: tuple[Mapping[str, str], Mapping[str, str]] = (ours.definition.properties, self._context.settings.conf)

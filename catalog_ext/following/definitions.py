@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.keys import check_properties
 from catalog_ext.metastore.errors import MetastoreRefusedError, UnsupportedTypeChangeError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, hive_column, to_hive, user_parameters
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
+from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.widening import widening_problem
@@ -21,32 +23,67 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.types import DataType
 
 _COMMENT = "comment"
+_NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "TRANSLATED_TO_EXTERNAL"})
+"""Parameters that engines and servers leave by themselves."""
 
 
-def followed_definition(
-    ours: TableDefinition, theirs: HiveTable, parameters: Collection[str] | None
-) -> TableDefinition:
-    """Return our definition with what somebody has changed in the metastore.
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What somebody has changed of the metastore's table.
 
-    Whatever the metastore would get of ours is as good as the same: it has no case, and fewer types.
+    Attributes:
+        columns: Whether its columns.
+        parameters: Names of parameters that were set or removed.
+    """
 
-    Args:
-        ours: The index's.
-        theirs: The metastore's, as it is now.
-        parameters: Names of the parameters that somebody has set or removed there; None where nobody says which: then
-            what the metastore has is taken over, and nothing is removed.
+    columns: bool
+    parameters: frozenset[str]
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything."""
+        return self.columns or bool(self.parameters)
+
+
+def written_definition(theirs: HiveTable) -> str:
+    """Return what the metastore's table is, as text, for ``changed_since``."""
+    columns = [[c.name, c.type, c.comment] for c in theirs.columns]
+    return json.dumps({"columns": columns, "parameters": _parameters(theirs)}, sort_keys=True)
+
+
+def changed_since(theirs: HiveTable, written: str) -> Changed:
+    """Return what somebody has changed of the metastore's table since ``written_definition``."""
+    now, then = json.loads(written_definition(theirs)), json.loads(written)
+    new, old = now["parameters"], then["parameters"]
+    names = frozenset(name for name in {*new, *old} if new.get(name) != old.get(name))
+    return Changed(now["columns"] != then["columns"], names)
+
+
+def _parameters(theirs: HiveTable) -> dict[str, str]:
+    """Return the parameters that are settings of somebody's, comment included, and no statistics."""
+    found = {
+        name: value
+        for name, value in user_parameters(theirs.parameters).items()
+        if name not in _NO_SETTINGS and not name.startswith(SPARK_PREFIX) and not is_secret(name)
+    }
+    return found if theirs.comment is None else {**found, _COMMENT: theirs.comment}
+
+
+def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Changed) -> TableDefinition:
+    """Return our definition with what somebody has changed in the metastore, as it is there now.
+
+    Whatever the metastore would get of our columns is as good as the same: it has no case, and fewer types.
 
     Raises:
         UnsupportedFormatError: It has become a table of a kind or format that is not read here.
         UnsupportedTypeChangeError: A column has another type, as which files cannot be read.
-        MetastoreRefusedError: It has other partition columns, or another format.
+        MetastoreRefusedError: It has another format.
         InvalidConfigurationError: A property is a setting, and has a value that it cannot have.
     """
     found = from_hive(theirs)
-    check_keys(ours, theirs)
     if found.format != ours.format:
         raise _not_followed(ours, f"its format is {found.format}, and ours {ours.format}")
-    return _with_properties(replace(ours, columns=_columns(ours, theirs, found)), theirs, parameters)
+    columns = _columns(ours, theirs, found) if changed.columns else ours.columns
+    return _with_properties(replace(ours, columns=columns), theirs, changed.parameters)
 
 
 def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
@@ -104,17 +141,14 @@ def _check_type(ours: TableDefinition, before: Column, after: Column) -> None:
         )
 
 
-def _with_properties(ours: TableDefinition, theirs: HiveTable, parameters: Collection[str] | None) -> TableDefinition:
-    there = {k: v for k, v in user_parameters(theirs.parameters).items() if not is_secret(k)}
-    new = {k: v for k, v in there.items() if parameters is None or k in parameters}
-    removed = set() if parameters is None else set(parameters) - there.keys()
-    changed = {k: v for k, v in new.items() if ours.properties.get(k) != v}
-    check_properties(changed)
-    comment = ours.comment
-    if theirs.comment is not None if parameters is None else _COMMENT in parameters:
-        comment = theirs.comment
-    kept = {k: v for k, v in ours.properties.items() if k not in removed}
-    return replace(ours, properties={**kept, **changed}, comment=comment)
+def _with_properties(ours: TableDefinition, theirs: HiveTable, names: Collection[str]) -> TableDefinition:
+    there = _parameters(theirs)
+    comment = there.pop(_COMMENT, None) if _COMMENT in names else ours.comment
+    there.pop(_COMMENT, None)
+    new = {name: there[name] for name in names if name in there and ours.properties.get(name) != there[name]}
+    check_properties(new)
+    kept = {name: value for name, value in ours.properties.items() if name not in names or name in there}
+    return replace(ours, properties={**kept, **new}, comment=comment)
 
 
 def _not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:

@@ -38,12 +38,14 @@ class TableDoubt:
     Attributes:
         database: The metastore's name of it.
         table: The metastore's name of it.
-        definition: Whether its columns and properties are.
+        definition: Whether the table itself is: that it is there, what it is.
+        columns: Whether somebody has changed its columns.
         created: Whether an event says that it came.
         dropped: Whether an event says that it went.
         whole: Whether any partition is.
         partitions: Those that are, by the metastore's names; ``''`` of a table without partition columns.
-        parameters: Parameters that somebody has set or removed; None where nobody says which.
+        parameters: Parameters that somebody has set or removed; None where nobody says which, and what columns and
+            parameters were seen before decides.
         renamed_to: The name that it got.
     """
 
@@ -56,6 +58,7 @@ class TableDoubt:
     partitions: dict[str, PartitionDoubt] = field(default_factory=dict)
     parameters: set[str] | None = field(default_factory=set)
     renamed_to: tuple[str, str] | None = None
+    columns: bool = False
 
     @property
     def name(self) -> str:
@@ -70,9 +73,11 @@ class TableDoubt:
         elif event.kind == "CREATE_TABLE":
             self.created = True
             # After the end of another one, of which nothing that is known is about this one.
-            self.whole = self.whole or self.dropped
+            if self.dropped:
+                self.whole, self.parameters = True, None
+        self.columns = self.columns or event.columns
         if self.parameters is not None:
-            self.parameters |= event.parameters
+            self.parameters = None if event.parameters is None else self.parameters | event.parameters
         if event.partitions is None:
             self.whole = True
             return
@@ -95,6 +100,7 @@ class TableDoubt:
         self.dropped = self.dropped or other.dropped
         self.renamed_to = self.renamed_to or other.renamed_to
         self.whole = self.whole or other.whole
+        self.columns = self.columns or other.columns
         self.parameters = None if None in (self.parameters, other.parameters) else {
             *(self.parameters or ()), *(other.parameters or ()),
         }  # fmt: skip
@@ -117,7 +123,7 @@ class TableDoubt:
                 "definition": self.definition, "created": self.created, "dropped": self.dropped, "whole": self.whole,
                 "partitions": [[name, doubt.dropped, doubt.written] for name, doubt in self.partitions.items()],
                 "parameters": None if self.parameters is None else sorted(self.parameters),
-                "renamed_to": self.renamed_to,
+                "renamed_to": self.renamed_to, "columns": self.columns,
             },
             separators=(",", ":"),
         )  # fmt: skip
@@ -135,6 +141,7 @@ class TableDoubt:
         return cls(
             database, table, body["definition"], body["created"], body["dropped"], body["whole"], partitions,
             None if parameters is None else set(parameters), None if renamed is None else (renamed[0], renamed[1]),
+            body["columns"],
         )  # fmt: skip
 
 

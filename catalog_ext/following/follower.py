@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import follow_keys
 from catalog_ext.conf.home import METASTORE_ID
-from catalog_ext.following.comparison import Comparison
+from catalog_ext.following.comparison import Comparison, LookedAt
 from catalog_ext.following.doubts import TableDoubt, doubts_of
 from catalog_ext.following.lease import FollowerLease
 from catalog_ext.following.log import read_batch
@@ -66,6 +66,7 @@ class Follower:
         # Two of one process are two followers.
         self._holder = f"{uuid.uuid4().hex[:8]}@{this_process()}"
         self._looking = threading.Lock()
+        self._looked_at = LookedAt()
         self._held = False
 
     def look(
@@ -96,7 +97,8 @@ class Follower:
             self._held = True
             try:
                 compare_s = 0.0 if at_once else self._compare_s
-                return _Look(self._context, self._parts, chosen, compare_s, self._holder).run(done)
+                look = _Look(self._context, self._parts, chosen, compare_s, self._holder, self._looked_at)
+                return look.run(done)
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
@@ -119,9 +121,10 @@ class _Look:
 
     def __init__(
         self, context: Context, parts: tuple[TableRepair, HiveImport, TableRemoval], databases: frozenset[str],
-        compare_s: float, holder: str,
+        compare_s: float, holder: str, looked_at: LookedAt,
     ) -> None:  # fmt: skip
         self._context = context
+        self._looked_at = looked_at
         self._index = context.index
         self._followed = context.index.followed
         self._tables = TableFollowing(context, *parts, databases)
@@ -211,7 +214,10 @@ class _Look:
                 doubts[doubt.name].add(doubt)
             else:
                 doubts[doubt.name] = doubt
-        comparison = Comparison(self._context, client, sizes_decide=again or gap is None, drops=drops)
+        comparison = Comparison(
+            self._context, client, sizes_decide=again or gap is None, drops=drops,
+            looked_at=self._looked_at if again else None,
+        )  # fmt: skip
         outcome = FollowOutcome(COMPARISON if upto is None else LOG, events, upto, newest, gap)
         return self._settle(client, outcome, doubts, who, comparison)
 
@@ -237,7 +243,7 @@ class _Look:
 
     def _was_seen(self, doubt: TableDoubt) -> bool:
         ours = self._context.find_table(self._context.identify(doubt.name))
-        return ours is not None and self._followed.baseline(ours.table_id) is not None
+        return ours is not None and self._followed.seen(ours.table_id) is not None
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
         refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}

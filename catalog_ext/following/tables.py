@@ -6,7 +6,13 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.following.comparison import Comparison
-from catalog_ext.following.definitions import check_keys, followed_definition
+from catalog_ext.following.definitions import (
+    Changed,
+    changed_since,
+    check_keys,
+    followed_definition,
+    written_definition,
+)
 from catalog_ext.following.outcomes import TableOutcome
 from catalog_ext.following.partitions import PartitionFollowing
 from catalog_ext.following.pending import pending_for
@@ -24,6 +30,7 @@ from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.ownership import check_location
+from catalog_ext.metastore.index.tables.followed import Seen
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 
@@ -121,7 +128,7 @@ class TableFollowing:
         check_keys(ours.definition, theirs)
         if doubt.definition and not pending.definition:
             self._alter(doubt, ours, theirs, outcome)
-        if doubt.created and self._context.index.followed.baseline(ours.table_id) is None:
+        if doubt.created and self._context.index.followed.seen(ours.table_id) is None:
             # Of an import that was killed only a part may be here.
             doubt.whole = True
         self._bring_partitions_in_step(client, theirs, ours, doubt, outcome, comparison)
@@ -145,7 +152,10 @@ class TableFollowing:
         if theirs is None or theirs.table_type == VIRTUAL_VIEW:
             return
         taken = self._imports.import_table(str(identifier))
-        self._context.index.followed.note_baseline(taken.table_id, taken.version, ())
+        # As it was before: what somebody has changed of it since is told by an event, or the next comparison.
+        self._context.index.followed.note_seen(
+            taken.table_id, Seen(taken.version, frozenset(), written_definition(theirs))
+        )
         outcome.action, outcome.version, outcome.added = "imported", taken.version, taken.totals.partitions
 
     def _end(
@@ -184,11 +194,14 @@ class TableFollowing:
 
     def _alter(self, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> None:
         """Take over columns and properties; what cannot be is said, and the partitions are followed all the same."""
+        changed = self._changed(doubt, ours, theirs)
+        if not changed:
+            return
         try:
-            if followed_definition(ours.definition, theirs, doubt.parameters) == ours.definition:
+            if followed_definition(ours.definition, theirs, changed) == ours.definition:
                 return
             self._context.index.alter_table(
-                ours.identifier, lambda now: followed_definition(now, theirs, doubt.parameters), deliver=False
+                ours.identifier, lambda now: followed_definition(now, theirs, changed), deliver=False
             )
         except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
             outcome.action, outcome.error = "refused", error.message
@@ -197,6 +210,14 @@ class TableFollowing:
         outcome.altered = True
         self._context.sync.publish(ours.table_id)
 
+    def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
+        """Return what somebody has changed: what events say, or else what was not so at the last comparison."""
+        if doubt.parameters is not None:
+            return Changed(doubt.columns, frozenset(doubt.parameters))
+        seen = self._context.index.followed.seen(ours.table_id)
+        # Of what nobody has seen before nobody knows which side is newer.
+        return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
+
     def _bring_partitions_in_step(
         self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, outcome: TableOutcome,
         comparison: Comparison | None,
@@ -204,8 +225,11 @@ class TableFollowing:
         doubts = dict(doubt.partitions)
         if doubt.whole:
             comparison = comparison or Comparison(self._context, client, sizes_decide=False, drops=False)
-            for name, found in comparison.partitions(theirs, ours, outcome).items():
-                doubts.setdefault(name, found)
+            found, missing = comparison.partitions(theirs, ours, outcome)
+            seen = Seen(ours.version, missing, written_definition(theirs))
+            self._context.index.followed.note_seen(ours.table_id, seen)
+            for name, each in found.items():
+                doubts.setdefault(name, each)
         left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
         if left:
             doubt.definition, doubt.whole, doubt.partitions = False, False, left

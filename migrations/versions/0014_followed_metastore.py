@@ -39,7 +39,8 @@ def upgrade() -> None:
         "followed_tables",
         sa.Column("table_id", sa.BigInteger(), nullable=False, autoincrement=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
-        sa.Column("missing", text, nullable=False),
+        sa.Column("missing", text, nullable=True),
+        sa.Column("definition", text, nullable=False),
         sa.PrimaryKeyConstraint("table_id", name="pk_followed_tables"),
     )
     op.create_table(

@@ -45,7 +45,8 @@ class HiveEvent:
         partitions: Those that it names; None where it may be about any.
         definition: Whether the table itself came, changed or went.
         dropped: Whether the table went: it was dropped, or got another name.
-        parameters: Names of the table's parameters that it has changed.
+        columns: Whether it has changed the table's columns.
+        parameters: Names of the table's parameters that it has changed; None where it does not say.
         renamed_to: The table's other name, as database and table; None where it has kept its own.
     """
 
@@ -57,7 +58,8 @@ class HiveEvent:
     partitions: tuple[PartitionHint, ...] | None = ()
     definition: bool = False
     dropped: bool = False
-    parameters: frozenset[str] = frozenset()
+    columns: bool = False
+    parameters: frozenset[str] | None = frozenset()
     renamed_to: tuple[str, str] | None = None
 
     @property

@@ -33,6 +33,7 @@ _OF_TABLES = frozenset({"CREATE_TABLE", "ALTER_TABLE", "DROP_TABLE"})
 _TABLE_NAME, _TABLE_DATABASE, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "8", "9"
 _PARTITION_VALUES, _PARTITION_PARAMETERS = "1", "7"
 _FIELD_NAME = "1"
+_TABLE_STORAGE, _STORAGE_COLUMNS = "7", "1"
 
 
 def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, message: str, form: str) -> HiveEvent:
@@ -60,7 +61,7 @@ def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, mes
         about = f"{kind} of {database}.{table}"
         logger.warning("Event %d (%s) has a message of another form: %r", event_id, about, error)
         dropped = kind == "DROP_TABLE"
-        return HiveEvent(event_id, at_s, kind, database, table, None, definition, dropped)
+        return HiveEvent(event_id, at_s, kind, database, table, None, definition, dropped, parameters=None)
 
 
 def _plain(message: str, form: str) -> str:
@@ -91,9 +92,14 @@ def _of_table(event: HiveEvent, body: Mapping[str, Any]) -> HiveEvent:
         partitions=whole,
         definition=True,
         dropped=names[0] != names[1],
+        columns=_columns(before) != _columns(after),
         parameters=frozenset(k for k in then.keys() | now.keys() if then.get(k) != now.get(k)),
         renamed_to=names[1] if names[0] != names[1] else None,
     )
+
+
+def _columns(table: Mapping[str, Any]) -> object:
+    return table.get(_TABLE_STORAGE, {}).get("rec", {}).get(_STORAGE_COLUMNS)
 
 
 def _partitions(kind: str, body: Mapping[str, Any]) -> Iterator[PartitionHint]:

@@ -346,9 +346,10 @@ followed_tables = sa.Table(
     "followed_tables", metadata,
     _key("table_id"),
     _big("version"),
-    _text("missing"),
+    _text("missing", nullable=True),
+    _text("definition"),
 )  # fmt: skip
-"""At which version a table was last compared with the metastore's, and what that did not have then."""
+"""At which version a table was last compared with the metastore's, what that did not have then, and what it was."""
 
 followed_doubts = sa.Table(
     "followed_doubts", metadata,

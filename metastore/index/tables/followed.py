@@ -87,6 +87,21 @@ class KeptDoubt:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What the last comparison of a table has seen.
+
+    Attributes:
+        version: The table's version that was compared.
+        missing: Its partitions that the metastore did not have; None where they were too many.
+        definition: What the metastore's table was, as its reader has written it.
+    """
+
+    version: int
+    missing: frozenset[str] | None
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """What a look has come to; kept in one transaction.
 
@@ -189,16 +204,20 @@ class FollowedMetastore:
                 for row in rows
             ]  # fmt: skip
 
-    def baseline(self, table_id: int) -> tuple[int, frozenset[str]] | None:
-        """Return the version at which a table was last compared, and the partitions that the metastore did not have."""
+    def seen(self, table_id: int) -> Seen | None:
+        """Return what the last comparison of a table has seen; None where there was none."""
         row_of = sa.select(followed_tables).where(followed_tables.c.table_id == table_id)
         with self._database.reading() as connection:
             row = connection.execute(row_of).one_or_none()
-        return None if row is None else (row.version, frozenset(json.loads(row.missing)))
+        if row is None:
+            return None
+        missing = None if row.missing is None else frozenset(json.loads(row.missing))
+        return Seen(row.version, missing, row.definition)
 
-    def note_baseline(self, table_id: int, version: int, missing: Collection[str]) -> None:
-        """Keep that a table was compared at a version, and which of its partitions the metastore did not have."""
-        row = {"table_id": table_id, "version": version, "missing": json.dumps(sorted(missing))}
+    def note_seen(self, table_id: int, seen: Seen) -> None:
+        """Keep what a comparison of a table has seen."""
+        missing = None if seen.missing is None else json.dumps(sorted(seen.missing))
+        row = {"table_id": table_id, "version": seen.version, "missing": missing, "definition": seen.definition}
 
         def work(connection: sa.Connection) -> None:
             connection.execute(sa.delete(followed_tables).where(followed_tables.c.table_id == table_id))

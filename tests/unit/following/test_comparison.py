@@ -75,9 +75,48 @@ def test_what_came_changed_and_went_is_found(catalog: Catalog, server: FakeMetas
     assert counts(followed(catalog)) == (0, 0, 0)
 
 
+def test_what_is_otherwise_since_ever_is_left_as_it_is(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    """Of columns and properties that differ before anybody has compared them nobody knows which side is newer."""
+    catalog.index.alter_table(
+        catalog.identify("s.t"),
+        lambda d: replace(d, columns=(*d.columns, Column("mine", "int")), properties={"p": "mine"}),
+        deliver=False,
+    )
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, parameters={**there.parameters, "q": "theirs"}))
+    assert followed(catalog).altered
+    definition = catalog.load_table("s.t").definition
+    assert [c.name for c in definition.columns] == ["x", "mine"]
+    assert dict(definition.properties) == {"p": "mine", "q": "theirs"}
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, parameters={k: v for k, v in there.parameters.items() if k != "q"}))
+    assert followed(catalog).altered
+    assert dict(catalog.load_table("s.t").definition.properties) == {"p": "mine"}
+
+
+def test_a_dropped_table_without_partition_columns_goes(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    server.create_table(hive_table(root.parent / "plain", "plain", keys=()))
+    write(root.parent / "plain", "one")
+    catalog.import_table("s.plain")
+    catalog.follower.look()
+    server.drop_table("s", "plain")
+    assert followed(catalog, "s.plain").action == "removed"
+
+
 def test_partitions_whose_sizes_are_ours_are_not_listed(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
     write(root, "ds=a/two")
     assert followed(catalog).looked_at == 0
+
+
+def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "9", "totalSize": "9"})])
+    assert [followed(catalog).looked_at for _ in range(3)] == [1, 0, 0]
+    write(root, "ds=a/two")
+    server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "8", "totalSize": "9"})])
+    assert counts(followed(catalog)) == (0, 0, 1)
 
 
 def test_a_partition_that_no_comparison_has_seen_stays(catalog: Catalog, server: FakeMetastore, root: Path) -> None:

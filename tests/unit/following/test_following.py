@@ -199,7 +199,7 @@ def test_a_type_that_no_file_can_be_read_as_is_refused_and_said(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     server._tables["s", "t"] = replace(server.get_table("s", "t"), columns=(Column("x", "date"),))
-    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
     write(root, "ds=a/two")
     server.insert("s", "t", "ds=a")
     outcome = followed(catalog)

@@ -92,6 +92,14 @@ def test_an_altered_table_says_which_parameters_changed() -> None:
     assert event("ALTER_TABLE", body).partitions == (PartitionHint("", written=Statistics("1", "7", "99")),)
 
 
+def test_an_altered_table_says_whether_its_columns_changed() -> None:
+    def of(*columns: str) -> str:
+        return json.dumps({**json.loads(table()), "7": {"rec": {"1": {"lst": ["rec", len(columns), *columns]}}}})
+
+    assert event("ALTER_TABLE", {"tableObjBeforeJson": of("x"), "tableObjAfterJson": of("x", "y")}).columns
+    assert not event("ALTER_TABLE", {"tableObjBeforeJson": of("x"), "tableObjAfterJson": of("x")}).columns
+
+
 def test_a_renamed_table_has_both_names() -> None:
     renamed = event("ALTER_TABLE", {"tableObjBeforeJson": table(), "tableObjAfterJson": table("u")})
     assert (renamed.dropped, renamed.renamed_to) == (True, ("s", "u"))
