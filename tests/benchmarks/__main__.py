@@ -1,8 +1,9 @@
 """``python -m tests.benchmarks [NAME …]``: measures, prints the tables, and keeps them in docs/benchmarks.md.
 
 What people have written there, below the tables, stays.
-Single benchmarks are printed and not kept, unless ``--keep`` says so. ``peers`` takes hours and is never among "all":
-its section of the page, its figures and its curves stay until it is asked for by name.
+Single benchmarks are printed and not kept, unless ``--keep`` says so: then their sections are renewed, and no others.
+``peers`` takes hours and is never among "all": its section of the page, its figures and its curves stay until it is
+asked for by name.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import committing, many_files, planning, repairing, scan, writing
+from tests.benchmarks import committing, kept, many_files, planning, repairing, scan, writing
 from tests.benchmarks.measure import Outcome, machine
 from tests.benchmarks.peers import comparing, page
 from tests.benchmarks.stand import open_stand
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+FIGURES = PAGE.parent / "benchmarks" / "figures.json"
 NOTES = "## Where the time goes"
 """The heading under which people write; everything above it is written anew."""
 
@@ -45,7 +51,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default; or {PEERS}"
     )
-    parser.add_argument("--keep", action="store_true", help="write docs/benchmarks.md even after single benchmarks")
+    parser.add_argument(
+        "--keep", action="store_true", help="renew the sections of single benchmarks in docs/benchmarks.md, too"
+    )
     comparing.add_arguments(parser.add_argument_group(PEERS))
     options = parser.parse_args(arguments)
     unknown = set(options.names) - {*BENCHMARKS, PEERS}
@@ -55,10 +63,10 @@ def main(arguments: list[str]) -> int:
     console = Console(width=120, highlight=False)
     measured_on = machine()
     console.print(measured_on)
-    outcomes = []
+    outcomes: dict[str, Outcome] = {}
     if PEERS in options.names:
-        kept = PAGE if options.keep else None
-        comparing.run(options.sizes, options.contenders, options.limits, measured_on, page=kept, notes=NOTES)
+        target = PAGE if options.keep else None
+        comparing.run(options.sizes, options.contenders, options.limits, measured_on, page=target, notes=NOTES)
     names = [name for name in options.names if name != PEERS] if options.names else list(BENCHMARKS)
     if not names:
         return 0
@@ -66,13 +74,19 @@ def main(arguments: list[str]) -> int:
         for name in names:
             started = time.monotonic()
             outcome = BENCHMARKS[name](stand)
-            outcomes.append(outcome)
+            outcomes[name] = outcome
             _show(console, outcome)
             console.print(f"({name} took {time.monotonic() - started:.0f} s)", style="dim")
     if options.keep or not options.names:
-        PAGE.write_text(_page(outcomes, measured_on), encoding="utf-8")
+        _keep(outcomes, measured_on)
         console.print(f"kept in {PAGE.name}")
     return 0
+
+
+def _keep(outcomes: Mapping[str, Outcome], measured_on: str) -> None:
+    figures = kept.renewed(kept.read(FIGURES), outcomes, measured_on, BENCHMARKS)
+    kept.write(FIGURES, figures)
+    PAGE.write_text(kept.drawn(figures) + _notes(), encoding="utf-8")
 
 
 def _show(console: Console, outcome: Outcome) -> None:
@@ -84,27 +98,6 @@ def _show(console: Console, outcome: Outcome) -> None:
     console.print(table)
     for aim, reached, figure in outcome.aims:
         console.print(f"{'reached' if reached else 'MISSED '}  {aim}: {figure}", style="green" if reached else "red")
-
-
-def _page(outcomes: list[Outcome], measured_on: str) -> str:
-    lines = [
-        "# Benchmarks",
-        "",
-        "<!-- Made by `make bench`, but for the last section. -->",
-        "",
-        f"Measured on {time.strftime('%Y-%m-%d', time.gmtime())}: {measured_on}. Medians of warm runs that take turns. "
-        "`make bench` measures again; `python -m tests.benchmarks NAME` measures one.",
-        "",
-        "| aim | | measured |",
-        "|---|---|---|",
-    ]
-    for outcome in outcomes:
-        lines += [f"| {aim} | {'reached' if ok else '**missed**'} | {figure} |" for aim, ok, figure in outcome.aims]
-    for outcome in outcomes:
-        lines += ["", f"## {outcome.title}", "", outcome.how, "", f"| {' | '.join(outcome.columns)} |"]
-        lines.append("|---" + "|--:" * (len(outcome.columns) - 1) + "|")
-        lines += [f"| {' | '.join(row)} |" for row in outcome.rows]
-    return "\n".join(lines) + "\n" + _notes()
 
 
 def _notes() -> str:

@@ -295,12 +295,35 @@ def test_an_error_is_a_reason_and_a_wrong_result_is_none(said: str, reason: str 
     assert failure(said) == reason
 
 
-def test_the_other_benchmarks_keep_the_section_and_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page and the figures of the benchmarks, in a folder of the test."""
+    monkeypatch.setattr(benchmarks, "PAGE", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(benchmarks, "FIGURES", tmp_path / "figures.json")
+    return tmp_path / "benchmarks.md"
+
+
+def test_the_other_benchmarks_keep_the_section_and_the_notes(own_page: Path) -> None:
     section = page.section(compared(figure("catalog-ext", 0.1)), "2 cores")
     notes = f"{benchmarks.NOTES}\n\n- people\n"
-    file = tmp_path / "benchmarks.md"
-    file.write_text(f"# Benchmarks\n\n## Older\n\n{section}\n{notes}", encoding="utf-8")
-    monkeypatch.setattr(benchmarks, "PAGE", file)
-    written = benchmarks._page([Outcome("Newer", "How.", ["a", "b"], [["1", "2"]])], "2 cores")
+    own_page.write_text(f"# Benchmarks\n\n## Older\n\n{section}\n{notes}", encoding="utf-8")
+    benchmarks._keep({"scan": Outcome("Newer", "How.", ["a", "b"], [["1", "2"]])}, "2 cores")
+    written = own_page.read_text(encoding="utf-8")
     assert written.endswith(f"| 1 | 2 |\n\n{section}\n{notes}")
     assert "Older" not in written
+
+
+def test_one_benchmark_renews_its_own_section_alone(own_page: Path) -> None:
+    first = {
+        "planning": Outcome("Planning", "How.", ["a", "b"], [["1", "2"]], [("plan", True, "1 ms")]),
+        "scan": Outcome("Scanning", "How.", ["a", "b"], [["3", "4"]], [("scan", False, "+8 %")]),
+    }
+    benchmarks._keep(first, "an older machine")
+    benchmarks._keep(
+        {"scan": Outcome("Scanning", "How.", ["a", "b"], [["5", "6"]], [("scan", True, "+2 %")])}, "a new one"
+    )
+    written = own_page.read_text(encoding="utf-8")
+    assert "| plan | reached | 1 ms |\n| scan | reached | +2 % |" in written
+    assert written.index("an older machine") < written.index("| 1 | 2 |") < written.index("a new one")
+    assert "| 5 | 6 |" in written
+    assert "| 3 | 4 |" not in written
