@@ -23,12 +23,12 @@ class PartitionDoubt:
 
     Attributes:
         dropped: Whether somebody has dropped it, or given it other values.
-        written: The statistics that the last change has set; None where one of the changes has set none. If they are
-            those that the index had the metastore told, all of the changes were deliveries of our own.
+        written: The statistics that the changes have set; None where one of the changes has set none. If the index had
+            the metastore told all of them, the changes were deliveries of our own.
     """
 
     dropped: bool = False
-    written: Statistics | None = None
+    written: frozenset[Statistics] | None = None
 
 
 @dataclass(slots=True)
@@ -86,12 +86,16 @@ class TableDoubt:
         self._bound()
 
     def _note_partition(self, hint: PartitionHint) -> None:
-        known = self.partitions.get(hint.name)
+        written = None if hint.written is None else frozenset((hint.written,))
+        self._merge(hint.name, PartitionDoubt(hint.dropped, written))
+
+    def _merge(self, name: str, new: PartitionDoubt) -> None:
+        known = self.partitions.get(name)
         if known is None:
-            self.partitions[hint.name] = PartitionDoubt(hint.dropped, hint.written)
+            self.partitions[name] = new
             return
-        known.dropped = known.dropped or hint.dropped
-        known.written = hint.written if known.written is not None else None
+        known.dropped = known.dropped or new.dropped
+        known.written = None if known.written is None or new.written is None else known.written | new.written
 
     def add(self, other: TableDoubt) -> None:
         """Take in another doubt about the same table."""
@@ -105,9 +109,7 @@ class TableDoubt:
             *(self.parameters or ()), *(other.parameters or ()),
         }  # fmt: skip
         for name, doubt in other.partitions.items():
-            known = self.partitions.setdefault(name, PartitionDoubt(doubt.dropped, doubt.written))
-            known.dropped = known.dropped or doubt.dropped
-            known.written = known.written if known.written == doubt.written else None
+            self._merge(name, PartitionDoubt(doubt.dropped, doubt.written))
         self._bound()
 
     def _bound(self) -> None:
@@ -121,7 +123,10 @@ class TableDoubt:
         return json.dumps(
             {
                 "definition": self.definition, "created": self.created, "dropped": self.dropped, "whole": self.whole,
-                "partitions": [[name, doubt.dropped, doubt.written] for name, doubt in self.partitions.items()],
+                "partitions": [
+                    [name, doubt.dropped, None if doubt.written is None else sorted(doubt.written)]
+                    for name, doubt in self.partitions.items()
+                ],
                 "parameters": None if self.parameters is None else sorted(self.parameters),
                 "renamed_to": self.renamed_to, "columns": self.columns,
             },
@@ -134,7 +139,7 @@ class TableDoubt:
         body: dict[str, Any] = json.loads(text)
         database, _, table = name.partition(".")
         partitions = {
-            name: PartitionDoubt(dropped, None if written is None else Statistics(*written))
+            name: PartitionDoubt(dropped, None if written is None else frozenset(Statistics(*each) for each in written))
             for name, dropped, written in body["partitions"]
         }
         parameters, renamed = body["parameters"], body["renamed_to"]

@@ -119,11 +119,11 @@ class PartitionFollowing:
         if not candidates:
             return doubts
         told = self._context.index.followed.told_statistics(table, candidates)
-        ours = {values: Statistics(*map(str, of)) for values, of in told.items()}
+        ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in told.items()}
         return {
             name: doubt
             for name, doubt in doubts.items()
-            if doubt.written is None or ours.get(partition_values(name)) != doubt.written
+            if doubt.dropped or doubt.written is None or doubt.written - ours.get(partition_values(name), set())
         }
 
     def _told(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 
@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
-from catalog_ext.metastore.index.write.partition_rows import partitions_of_values
+from catalog_ext.metastore.index.write.partition_rows import by_values
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.runtime.processes import is_gone
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
+
+ToldStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
+"""Files, bytes and seconds of a partition's states, by its values."""
 
 _THE_ONE = 1
 _AT_ONCE = 500
@@ -225,8 +228,8 @@ class FollowedMetastore:
 
         self._database.write(work, durable=False)
 
-    def told_statistics(self, table: Table, names: Sequence[str]) -> dict[tuple[str | None, ...], tuple[int, int, int]]:
-        """Return what the metastore was told of living partitions (``told_statistics``)."""
+    def told_statistics(self, table: Table, names: Sequence[str]) -> ToldStatistics:
+        """Return what the metastore was told of partitions (``told_statistics``)."""
         return told_statistics(self._database, table, names)
 
     def _make_row(self) -> None:
@@ -262,26 +265,26 @@ class FollowedMetastore:
             connection.execute(sa.insert(followed_doubts), rows)
 
 
-def told_statistics(
-    database: Database, table: Table, names: Sequence[str]
-) -> dict[tuple[str | None, ...], tuple[int, int, int]]:
-    """Return what the metastore was told of living partitions when they last changed: files, bytes, seconds.
+def told_statistics(database: Database, table: Table, names: Sequence[str]) -> ToldStatistics:
+    """Return what the metastore was told of partitions whenever they changed: files, bytes, and when, in seconds.
 
     Args:
         database: The index.
         table: The table.
-        names: Names of the partitions, in any spelling; the answer is by their values.
+        names: Names of the partitions, in any spelling; the answer is by their values. Versions that have expired are
+            not in it.
     """
-    found = partitions_of_values(database, table, names)
-    versions = {partition.begin_version for partition in found}
     v = table_versions.c
+    states: list[tuple[str, int, int, int]] = []
     dates: dict[int, int] = {}
     with database.reading() as connection:
-        for some in batched(sorted(versions), _AT_ONCE):
+        for row in by_values(connection, table, names, sa.true()):
+            states.append((row["name"], row["begin_version"], row["n_files"], row["n_bytes"]))
+        for some in batched(sorted({version for _, version, _, _ in states}), _AT_ONCE):
             made = sa.select(v.version, v.committed_at_ms).where(v.table_id == table.table_id, v.version.in_(some))
             dates |= {row.version: row.committed_at_ms // 1000 for row in connection.execute(made)}
-    return {
-        partition_values(p.name): (p.files, p.bytes, dates[p.begin_version])
-        for p in found
-        if p.begin_version in dates
-    }  # fmt: skip
+    found: dict[tuple[str | None, ...], set[tuple[int, int, int]]] = {}
+    for name, version, files, size in states:
+        if version in dates:
+            found.setdefault(partition_values(name), set()).add((files, size, dates[version]))
+    return found

@@ -387,7 +387,7 @@ def test_doubts_of_a_table_are_bounded_and_keep_what_was_dropped() -> None:
 def test_doubts_outlive_their_process() -> None:
     doubt = TableDoubt(
         "s", "t", definition=True, created=True, dropped=True, whole=True, parameters={"a"}, renamed_to=("s", "u"),
-        partitions={"k=1": PartitionDoubt(True, Statistics("1", "2", "3")), "k=2": PartitionDoubt()},
+        partitions={"k=1": PartitionDoubt(True, frozenset({Statistics("1", "2", "3")})), "k=2": PartitionDoubt()},
     )  # fmt: skip
     assert TableDoubt.from_json("s.t", doubt.to_json()) == doubt
     vague = TableDoubt("s", "t", parameters=None)

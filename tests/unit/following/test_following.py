@@ -12,6 +12,7 @@ from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabas
 from catalog_ext.metastore.model.tables import Column
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.repair_cases import indexed, write
+from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -288,3 +289,34 @@ def test_what_the_metastore_has_yet_to_hear_wins(catalog: Catalog, server: Loggi
     assert sorted(server.partition_names("s", "t")) == ["ds=a", "ds=c"]
     catalog.follower.look()
     assert sorted(indexed(catalog)) == ["ds=a", "ds=c"]
+
+
+def test_a_write_of_ours_is_not_looked_at_and_hives_beside_it_is(
+    catalog: Catalog, server: LoggingMetastore, tmp_path: Path
+) -> None:
+    """Both in one batch: what Hive has put beside our file is found, and our write costs nothing."""
+    place = tmp_path / "own"
+    place.mkdir()
+    catalog.create_namespace("s")
+    catalog.register_table(
+        "s.own", location=str(place), partition_columns={"ds": "STRING"}, schema="x INT", format="parquet"
+    )
+    catalog.follower.look()
+    insert(catalog, "ds=a", "ds=b", table="s.own")
+    insert(catalog, "ds=a", "ds=x%2Fy", "ds=__HIVE_DEFAULT_PARTITION__", table="s.own")
+    assert catalog.deliver().pending == 0
+    outcome = catalog.follower.look()
+    assert [each.looked_at for each in outcome.tables] == [0]
+    write(place, "ds=a/hive", "ds=x%2Fy/hive")
+    (there,) = server.partitions_by_names("s", "own", ["ds=a"])
+    counted = {**there.parameters, "numFiles": "9", "totalSize": "9", "transient_lastDdlTime": "9"}
+    server.alter_partitions("s", "own", [replace(there, parameters=counted)])
+    insert(catalog, "ds=a", "ds=b", table="s.own")
+    assert catalog.deliver().pending == 0
+    server.insert("s", "own", "ds=x%2Fy")
+    server.insert("s", "own", "ds=__HIVE_DEFAULT_PARTITION__")
+    outcome = followed(catalog, "s.own")
+    assert (outcome.looked_at, counts(outcome)) == (3, (0, 0, 2))
+    assert {name: len(files) for name, files in indexed(catalog, "s.own").items()} == {
+        "ds=a": 4, "ds=b": 2, "ds=x%2Fy": 2, "ds=__HIVE_DEFAULT_PARTITION__": 1,
+    }  # fmt: skip
