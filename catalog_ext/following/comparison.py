@@ -77,9 +77,15 @@ class Comparison:
         self._drops = drops
 
     def partitions(
-        self, theirs: HiveTable, ours: Table, outcome: TableOutcome
+        self, theirs: HiveTable, ours: Table, outcome: TableOutcome, *, made_anew: bool = False
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
         """Return the partitions in doubt, by the metastore's names; and those of ours that it does not have.
+
+        Args:
+            theirs: The metastore's table.
+            ours: The index's.
+            outcome: Is told what stays though it is missing.
+            made_anew: Whether somebody has dropped the table and made it again: its partitions went with it.
 
         The names are held in memory, which the metastore sends at once; all else is read some at a time.
 
@@ -99,7 +105,7 @@ class Comparison:
                 held = mine.get(partition.values, ())
                 if not any(self._is_same(ours, each, partition) for each in held):
                     doubts[metastore_name(keys_, partition.values)] = PartitionDoubt()
-        dropped, unseen = self._missing(theirs, ours, set(names), outcome)
+        dropped, unseen = self._missing(theirs, ours, set(names), outcome, made_anew=made_anew)
         return doubts | dropped, unseen
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
@@ -123,7 +129,7 @@ class Comparison:
         return found
 
     def _missing(
-        self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome
+        self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome, *, made_anew: bool
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
         """Return what was dropped; and what else the metastore does not have, None where that is too much."""
         index = self._context.index
@@ -137,6 +143,8 @@ class Comparison:
                 values = _hive_values(theirs, partition.name)
                 if values is not None and (name := metastore_name(keys_, values)) not in names:
                     missing[name] = partition.name
+        if made_anew:
+            return dict.fromkeys(missing, PartitionDoubt(dropped=True)), frozenset()
         seen = self._seen(ours, list(missing.values())) if self._drops else set()
         dropped = {name for name, mine in missing.items() if mine in seen}
         self._refuse_mass_drop(ours, len(dropped), total)

@@ -58,6 +58,11 @@ def changed_since(theirs: HiveTable, written: str) -> Changed:
     return Changed(now["columns"] != then["columns"], names)
 
 
+def all_of(theirs: HiveTable) -> Changed:
+    """Return that everything of the metastore's table may be somebody's change."""
+    return Changed(True, frozenset(_parameters(theirs)))
+
+
 def _parameters(theirs: HiveTable) -> dict[str, str]:
     """Return the parameters that are settings of somebody's, comment included, and no statistics."""
     found = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.following.comparison import Comparison
 from catalog_ext.following.definitions import (
     Changed,
+    all_of,
     changed_since,
     check_keys,
     followed_definition,
@@ -214,6 +215,8 @@ class TableFollowing:
         """Return what somebody has changed: what events say, or else what was not so at the last comparison."""
         if doubt.parameters is not None:
             return Changed(doubt.columns, frozenset(doubt.parameters))
+        if doubt.dropped and doubt.created:
+            return all_of(theirs)
         seen = self._context.index.followed.seen(ours.table_id)
         # Of what nobody has seen before nobody knows which side is newer.
         return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
@@ -225,7 +228,8 @@ class TableFollowing:
         doubts = dict(doubt.partitions)
         if doubt.whole:
             comparison = comparison or Comparison(self._context, client, sizes_decide=False, drops=False)
-            found, missing = comparison.partitions(theirs, ours, outcome)
+            made_anew = doubt.dropped and doubt.created
+            found, missing = comparison.partitions(theirs, ours, outcome, made_anew=made_anew)
             seen = Seen(ours.version, missing, written_definition(theirs))
             self._context.index.followed.note_seen(ours.table_id, seen)
             for name, each in found.items():

@@ -320,3 +320,17 @@ def test_a_write_of_ours_is_not_looked_at_and_hives_beside_it_is(
     assert {name: len(files) for name, files in indexed(catalog, "s.own").items()} == {
         "ds=a": 4, "ds=b": 2, "ds=x%2Fy": 2, "ds=__HIVE_DEFAULT_PARTITION__": 1,
     }  # fmt: skip
+
+
+def test_a_table_that_was_dropped_and_made_again_is_the_new_one(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.drop_table("s", "t")
+    made = hive_table(root)
+    server.create_table(replace(made, columns=(*made.columns, Column("y", "string"))))
+    write(root, "ds=b/one")
+    add(server, root, "b")
+    outcome = followed(catalog)
+    assert (counts(outcome), outcome.altered) == ((1, 1, 0), True)
+    assert indexed(catalog) == {"ds=b": {"one": 1}}
+    assert [c.name for c in catalog.load_table("s.t").definition.columns] == ["x", "y"]
