@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
+from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, settlements, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +20,15 @@ _VERSIONS = 30
 def check_sums(connection: sa.Connection) -> None:
     """Fail where the sums of a table are not those of its partitions, at one of its newest versions."""
     t, p = tables.c, partitions.c
-    for table_id, version, oldest in connection.execute(sa.select(t.table_id, t.version, t.oldest_version)).all():
+    of = sa.select(t.table_id, t.version, t.oldest_version, t.floor_version)
+    for table_id, version, oldest, floor in connection.execute(of).all():
         begun = sa.select(p.begin_version).where(p.table_id == table_id)
         ended = sa.select(p.end_version).where(p.table_id == table_id, p.end_version < ALIVE)
         versions = {*connection.execute(sa.union(begun, ended)).scalars(), version}
         for at in sorted(v for v in versions if oldest <= v <= version)[-_VERSIONS:]:
             several = p.table_id == table_id, p.begin_version <= at, p.end_version > at
+            if at >= floor:
+                several += (p.begin_version >= floor,)
             found = _summed(connection, sa.select(*_partition_columns()).where(*several), partitions.c.k1)
             by_key = connection.execute(sa.select(p.k1).where(*several, p.k2.is_not(None)).limit(1)).all()
             whole = [sum(values) for values in zip(*found.values(), strict=True)]
@@ -70,7 +73,7 @@ def checked_at_close() -> Iterator[None]:
             close(index)
             return
         with connection:
-            if sa.inspect(connection).has_table(partition_sums.name):
+            if sa.inspect(connection).has_table(settlements.name):
                 check_sums(connection)
         close(index)
 

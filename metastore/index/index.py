@@ -41,6 +41,7 @@ from catalog_ext.metastore.index.write import (
     publishing,
     repairs,
     reservations,
+    settling,
     transaction_files,
     transactions,
     verifications,
@@ -154,6 +155,8 @@ class Index:
         Raises:
             IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
         """
+        if revision != "head" and migration.current_revision(self._database) == migration.head_revision():
+            settling.settle_all(self._database)
         return migration.migrate(self._database, revision)
 
     def current_revision(self) -> str | None:
@@ -476,6 +479,7 @@ class Index:
             if not connection.execute(raise_version).rowcount:
                 raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
             row = table_rows.load_row_by_id(connection, table_id)
+            settling.require_settled(table_id, row["floor_version"])
             return apply_changes.commit(
                 connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
                 presume_new=presume_new,
@@ -674,7 +678,12 @@ class Index:
 
     def removals(self, transaction_id: str) -> Iterator[Removal]:
         """Yield what a committed transaction ended and is to be deleted, by absolute URIs, in bounded memory."""
+        self.settle(transaction_id)
         return transaction_files.removals(self._database, transaction_id)
+
+    def settle(self, transaction_id: str) -> None:
+        """End row by row what a committed write of everything has ended at once; any other needs nothing."""
+        settling.settle_write(self._database, transaction_id)
 
     def forget_removals(self, transaction_id: str) -> None:
         """Forget what a committed transaction had to delete: it is deleted."""
@@ -760,6 +769,7 @@ class Index:
 
         What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
         """
+        settling.settle(self._database, table.table_id)
         return ended_files.ended_files(self._database, table, before_version)
 
     def expire_versions(

@@ -144,18 +144,29 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A registered table at one version."""
+    """A registered table at one version.
+
+    Attributes:
+        floor: The version with which everything ended that had begun before it, whatever its rows in the index say of
+            their end; 0 where they say it all. It is of the table, and not of ``version`` alone.
+    """
 
     table_id: int
     definition: TableDefinition
     version: int
     totals: Totals
     created_at_ms: int
+    floor: int = 0
 
     @property
     def identifier(self) -> TableIdentifier:
         """The table's name."""
         return self.definition.identifier
+
+    @property
+    def begins_at(self) -> int:
+        """The version before which nothing has begun that is there at ``version``; 0 where rows alone say it."""
+        return self.floor if self.version >= self.floor else 0
 
     def directory(self, partition: str, location: str | None = None) -> str:
         """Return the absolute URI of a partition's directory, given by its name and its location if it has one."""

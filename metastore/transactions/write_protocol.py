@@ -248,6 +248,8 @@ class Transactions:
                 transaction = decided
             transaction = self._owner.forward(transaction)
             elapsed_ms = round((time.monotonic() - started) * 1000)
+            if transaction.state is State.COMMITTED:
+                self._settle(transaction)
             pending = self._deliver(transaction)
             if transaction.state is State.COMMITTED:
                 self._clean_up(transaction)
@@ -255,6 +257,17 @@ class Transactions:
         outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
         _log(outcome)
         return outcome
+
+    def _settle(self, transaction: Transaction) -> None:
+        """Settle the write, so that the metastore hears of all that it has ended."""
+        try:
+            self._index.settle(transaction.transaction_id)
+        except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
+            logger.warning(
+                "Table %s is written; its rows in the index could not all be ended yet, recover does it: %s",
+                transaction.table,
+                error,
+            )
 
     def _deliver(self, transaction: Transaction) -> int:
         """Publish what is due to the metastore; return how many messages it has not accepted."""

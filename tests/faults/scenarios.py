@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,24 @@ from catalog_ext.metastore.commit.fault_points import InjectedFault
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
+from catalog_ext.metastore.index.write import settling
 from tests.write_cases import TABLE, Stand, definition
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import TableDefinition
+
+
+@contextlib.contextmanager
+def settling_each() -> Iterator[None]:
+    """Have everything be much, and be settled a partition at a time."""
+    before = settling.FEW, settling._PAGE
+    settling.FEW, settling._PAGE = 0, 1
+    try:
+        yield
+    finally:
+        settling.FEW, settling._PAGE = before
+
 
 State_ = Mapping[str, str] | None
 """The rows by partition; None where there is no table."""
@@ -33,6 +47,7 @@ class Scenario:
         before: The state that it finds.
         options: Of the write.
         creates: Whether it makes the table; ``TABLE`` otherwise is there, with the state before.
+        settles: Whether the rows that it ends are as many as are ended after its commit, one a transaction.
     """
 
     kind: WriteKind
@@ -40,6 +55,7 @@ class Scenario:
     before: State_ = field(default_factory=lambda: BEFORE)
     options: Mapping[str, str] = field(default_factory=dict)
     creates: bool = False
+    settles: bool = False
 
     def prepare(self, stand: Stand, location: object) -> None:
         """Makes the state before."""
@@ -58,7 +74,8 @@ class Scenario:
             more["definition"] = made if self.before is None else replace(made, comment="replaced")
             more["table"] = None if self.before is None else stand.table()
         try:
-            outcome = stand.write(FILES, self.kind, **more)
+            with settling_each() if self.settles else contextlib.nullcontext():
+                outcome = stand.write(FILES, self.kind, **more)
         except CommitStateUnknownError:
             return "unknown"
         except (CatalogExtError, InjectedFault):
@@ -96,6 +113,8 @@ OVERWRITE = Scenario(WriteKind.OVERWRITE_PARTITIONS, {"k=1": "3\n", "k=2": "2\n"
 RELOCATE = replace(OVERWRITE, options={"overwrite-mode": "relocate"})
 CREATE = Scenario(WriteKind.CREATE, FILES, before=None, creates=True)
 REPLACE = Scenario(WriteKind.REPLACE, FILES, creates=True)
+EVERYTHING = Scenario(WriteKind.OVERWRITE, FILES, before={**BEFORE, "k=4": "4\n", "k=5": "5\n"}, settles=True)
 SCENARIOS: dict[str, Scenario] = {
     "append": APPEND, "overwrite": OVERWRITE, "relocate": RELOCATE, "create": CREATE, "replace": REPLACE,
+    "everything": EVERYTHING,
 }  # fmt: skip

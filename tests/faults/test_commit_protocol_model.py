@@ -77,7 +77,8 @@ class World(NamedTuple):
 
     Of a disk without power ``volatile`` renames may come undone, and ``ghosts``, files that were deleted, come back.
     ``written`` are the foreign files that the Hive engine has not replaced or deleted itself, ``repaired`` is the
-    version that a repair has made.
+    version that a repair has made. ``unsettled`` are the files that the overwrite of everything by the writer ``floor``
+    has ended, as readers see it, and whose rows do not say so yet.
     """
 
     staged: int = 0
@@ -91,6 +92,8 @@ class World(NamedTuple):
     written: int = 0
     deleted: int = 0
     repaired: int = 0
+    unsettled: int = 0
+    floor: int = 0
     transactions: tuple[Transaction, Transaction] = (Transaction(), Transaction())
 
 
@@ -111,11 +114,13 @@ class Protocol:
         overwrites: Of each writer, whether it overwrites the partition; otherwise it appends.
         mistake: What this protocol does wrong.
         guest: Who else is there: ``repair``, ``vacuum``, ``hive``, ``refusal``, ``power``, or several of them.
+        settles: Whether overwrites are of so much that its rows are ended after the commit, one a step.
     """
 
     overwrites: tuple[bool, bool]
     mistake: str = ""
     guest: str = ""
+    settles: bool = False
 
     def conflicts(self) -> bool:
         """Whether the two writers may not both commit if neither saw the other."""
@@ -196,6 +201,9 @@ class Protocol:
         if mine.state != OPEN:
             yield world, Actor(TAKEN)
             return
+        if self._comes_after(world):
+            yield self.settled(world), Actor(RESERVE, found)
+            return
         rival = other.state == RESERVED and self.mistake != "reserve forgets who is reserved"
         seen = other.version <= mine.base or self.mistake == "reserve forgets who has committed"
         later = other.state in (COMMITTED, FINISHED) and not seen
@@ -247,12 +255,21 @@ class Protocol:
         if mine.state != RESERVED and not blind:
             yield world, Actor(TAKEN)
             return
-        removals = world.alive | mine.unknown if self.overwrites[number] else 0
+        if self._comes_after(world):
+            yield self.settled(world), Actor(COMMIT, int(tidied))
+            return
+        # Rows without an end: all of them are alive, where nothing is unsettled.
+        rows = world.alive | world.unsettled
+        unsettled = rows if self.overwrites[number] and self.settles else world.unsettled
+        removals = (0 if self.settles else rows) | mine.unknown if self.overwrites[number] else 0
         version = world.version + 1
         # Who has tidied and replaces nothing has nothing to clean up.
         ended = tidied and (not removals or self.mistake == "what replaces is finished by its commit")
         after = put(world, number, state=FINISHED if ended else COMMITTED, version=version, removals=removals)
-        after = after._replace(alive=world.alive & ~removals | ALL[number], version=version)
+        left = 0 if self.overwrites[number] else rows
+        after = after._replace(alive=left | ALL[number], version=version)
+        if self.settles and self.overwrites[number]:
+            after = after._replace(unsettled=unsettled, floor=number)
         early = self.mistake == "finish before the clean-up"
         yield after, Actor(DONE, told=SUCCESS) if ended else Actor(FINISH if early else CLEAN)
         if self.mistake == "a lost answer of commit is a failure":
@@ -261,7 +278,20 @@ class Protocol:
             yield after, Actor(ASK)
             yield world, Actor(ASK)
 
+    def _comes_after(self, world: World) -> bool:
+        """Whether whoever locks the table has to settle something first."""
+        return bool(world.unsettled) and self.mistake != "a writer does not settle first"
+
+    def settled(self, world: World) -> World:
+        """The world with one more row that says of its end: its file is to be deleted by who has ended it."""
+        bit = world.unsettled & -world.unsettled
+        removals = world.transactions[world.floor].removals | bit
+        return put(world._replace(unsettled=world.unsettled & ~bit), world.floor, removals=removals)
+
     def _clean(self, world: World, number: int) -> tuple[World, Actor]:
+        mine = world.unsettled and world.floor == number
+        if mine and self.mistake != "the clean-up does not settle first":
+            return self.settled(world), Actor(CLEAN)
         removals = world.transactions[number].removals
         if self.mistake == "the clean-up goes by names" and removals & FOREIGN:
             removals |= FOREIGN
@@ -350,6 +380,9 @@ class Protocol:
             for number, transaction in enumerate(world.transactions)
             if not transaction.version or transaction.version > guest.version
         )
+        careless = self.mistake == "repair does not settle first"
+        if world.unsettled and (guest.step == 3 or (guest.step == 0 and not careless)):
+            return self.settled(world), guest
         match guest.step:
             case 0:
                 pending = self._pending(world)
@@ -384,6 +417,8 @@ class Protocol:
 
     def vacuum(self, world: World, guest: Guest) -> tuple[World, Guest]:
         """The next step of a vacuum that keeps no version: it deletes what writes have replaced or left."""
+        if world.unsettled and guest.step == 1:
+            return self.settled(world), guest
         match guest.step:
             case 0:
                 return world, Guest(1, seen=world.visible | world.staged)
@@ -427,7 +462,7 @@ def put(world: World, number: int, **values: int) -> World:
 def check_world(protocol: Protocol, world: World) -> None:
     """Promises 1, 2 and 4 as far as everybody sees them."""
     committed = [t for t in world.transactions if t.version]
-    removed = 0
+    removed = world.unsettled
     for transaction in committed:
         removed |= transaction.removals
     assert not world.written & ~world.visible & ~removed, "a foreign file was lost"
@@ -472,6 +507,7 @@ def check_recovered(protocol: Protocol, world: World) -> None:
     ours = (world.visible & ~FOREIGN, world.alive & ~FOREIGN)
     assert ours[0] == ours[1], "the listing shows something other than the index"
     assert all(transaction.state in (NONE, FINISHED, ABORTED) for transaction in world.transactions)
+    assert not world.unsettled, "something was left unsettled"
 
 
 def after_power_loss(world: World) -> Iterator[World]:
@@ -598,3 +634,25 @@ def test_no_guest_breaks_a_promise(guest: str) -> None:
 def test_the_search_finds_what_a_guest_makes_of_a_mistake(guest: str, mistake: str, broken: str) -> None:
     with pytest.raises(AssertionError, match=broken):
         search(Protocol(BOTH, mistake, guest))
+
+
+@pytest.mark.parametrize(
+    ("overwrites", "guest"), [((True, True), ""), (BOTH, ""), (BOTH, "repair"), (BOTH, "vacuum"), (BOTH, "repair hive")]
+)
+def test_no_interleaving_of_what_ends_everything_breaks_a_promise(overwrites: tuple[bool, bool], guest: str) -> None:
+    situations, ends = search(Protocol(overwrites, guest=guest, settles=True))
+    assert situations > 2_000, "the search has not gone far"
+    assert (NOTHING if guest.endswith(" hive") else SUCCESS, SUCCESS) in ends
+
+
+@pytest.mark.parametrize(
+    ("guest", "mistake", "broken"),
+    [
+        ("", "a writer does not settle first", "neither old nor new"),
+        ("", "the clean-up does not settle first", "the listing shows something other than the index"),
+        ("repair", "repair does not settle first", "neither old nor new|is not there"),
+    ],
+)
+def test_the_search_finds_who_does_not_settle_first(guest: str, mistake: str, broken: str) -> None:
+    with pytest.raises(AssertionError, match=broken):
+        search(Protocol(BOTH, mistake, guest, settles=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.fault_points import POINTS
+from catalog_ext.metastore.commit.fault_points import POINTS, SETTLE_POINTS
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults import commands
@@ -47,8 +47,9 @@ def check(order: Order, point: str) -> None:
         left = stand(index, order)
         before = scenario.state(left)
         # What readers of the index see never depends on recovery.
-        decided = not point.startswith("undo.") and POINTS.index(point) >= RESERVED
-        assert before == (scenario.after if decided and POINTS.index(point) >= COMMITTED else scenario.before)
+        reached = COMMITTED if point in SETTLE_POINTS else POINTS.index(point)
+        decided = not point.startswith("undo.") and reached >= RESERVED
+        assert before == (scenario.after if decided and reached >= COMMITTED else scenario.before)
         report = left.engine.recover(older_than_s=0)
         actions = [t.action for t in report.transactions]
         by_commit = order.scenario == "create" and point == "commit.after"
@@ -59,10 +60,12 @@ def check(order: Order, point: str) -> None:
         assert left.engine.recover(older_than_s=0).transactions == ()
 
 
-@pytest.mark.parametrize("scenario", ["overwrite", "create"])
+@pytest.mark.parametrize("scenario", ["overwrite", "create", "everything"])
 def test_a_writer_killed_at_every_step(tmp_path: Path, scenario: str) -> None:
     # What only adds files is finished by its commit.
     points = [p for p in POINTS if scenario == "overwrite" or (p in SOME and not p.startswith("clean."))]
+    if scenario == "everything":
+        points = [*SETTLE_POINTS, "commit.before", "commit.after", "clean.before", "clean.removed", "clean.after"]
     orders = []
     for number, point in enumerate(points):
         path = tmp_path / f"{number}.db"

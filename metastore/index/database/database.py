@@ -39,6 +39,18 @@ _WRITE_LOCK_ASKED_EVERY_S = 0.003
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
+class ComesAfter(Exception):  # noqa: N818 -- no error: whoever runs the transaction sees to it
+    """The work of a transaction raises this where others have to come before it: see ``Database.write``.
+
+    Attributes:
+        others: Runs those, in transactions of their own.
+    """
+
+    def __init__(self, others: Callable[[Database], object]) -> None:
+        super().__init__("it comes after others")
+        self.others = others
+
+
 class Database:
     """A pool of connections with our transactions, error translation and statement count.
 
@@ -108,7 +120,7 @@ class Database:
     def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
         """Return what ``work`` returns, its changes committed.
 
-        It runs again when the database preferred another transaction.
+        It runs again when the database preferred another transaction, and when it says that it ``ComesAfter`` others.
 
         Args:
             work: Reads and changes in one transaction.
@@ -129,7 +141,12 @@ class Database:
                 return work(connection)
 
         try:
-            return _LOST_RACES.attempt(attempt, is_lost_race)
+            while True:
+                try:
+                    return _LOST_RACES.attempt(attempt, is_lost_race)
+                except ComesAfter as later:
+                    others = later.others
+                others(self)
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
             raise as_ours(error, self.shown) from error
 

@@ -92,6 +92,7 @@ tables = sa.Table(
     sa.Column("has_long_keys", sa.SmallInteger, nullable=False),
     sa.Column("oldest_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("claims_from", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("floor_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("namespace_id", "name"),
     # A table's number is part of its partitions' ids: it must not come again.
     sqlite_autoincrement=True,
@@ -200,6 +201,17 @@ dropped_tables = sa.Table(
     _text("location", nullable=True),
 )  # fmt: skip
 """Tables whose name is gone, and whose rows or (where there is a location) files are still to be removed."""
+
+settlements = sa.Table(
+    "settlements", metadata,
+    _key("table_id"),
+    _big("version"),
+    _id("transaction_id"),
+    sa.Column("delivers", sa.SmallInteger, nullable=False),
+    _big("committed_at_ms"),
+    _big("settled_id"),
+)  # fmt: skip
+"""Tables with a floor: how far the rows that it ends are ended by themselves."""
 
 transactions = sa.Table(
     "transactions", metadata,
@@ -398,6 +410,15 @@ index_properties = sa.Table(
     _text("value"),
 )  # fmt: skip
 """What the index says of itself."""
+
+
+def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
+    """Return the clause for rows of ``partitions`` that nothing has ended, for who does not hold the table's lock.
+
+    Whoever holds it finds no floor (``write.settling``): what then has no end is alive.
+    """
+    floor = sa.select(tables.c.floor_version).where(tables.c.table_id == table_id).scalar_subquery()
+    return sa.and_(rows.c.end_version == ALIVE, rows.c.begin_version >= sa.func.coalesce(floor, 0))
 
 
 def partition_ids(table_id: int) -> tuple[int, int]:

@@ -395,6 +395,7 @@ def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool
         rows.c.table_id == table.table_id,
         rows.c.end_version > table.version,
         rows.c.begin_version <= table.version,
+        *_above_floor(rows, table),
     )
 
 
@@ -406,7 +407,13 @@ def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool]
         rows.c.partition_id < first + (1 << PARTITION_NUMBER_BITS),
         rows.c.end_version > table.version,
         rows.c.begin_version <= table.version,
+        *_above_floor(rows, table),
     )
+
+
+def _above_floor(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clause that leaves out what a DELETE or overwrite of everything has ended, until it is settled."""
+    return (rows.c.begin_version >= table.begins_at,) if table.begins_at else ()
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:

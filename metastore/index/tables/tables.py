@@ -26,6 +26,7 @@ from catalog_ext.metastore.index.database.schema import (
     partition_sums,
     partitions,
     repairs,
+    settlements,
     table_versions,
     tables,
     transaction_claims,
@@ -44,6 +45,7 @@ from catalog_ext.metastore.index.tables.dropped import (
 )
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
+from catalog_ext.metastore.index.write.settling import require_settled
 from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -218,7 +220,8 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
 def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int) -> int:
     zeros = dict.fromkeys(
         ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
-         "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from"), 0,
+         "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
+         "floor_version"), 0,
     )  # fmt: skip
     now = database_now_ms(connection.dialect.name).scalar_subquery()
     row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
@@ -275,6 +278,7 @@ def drop_within(
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
     # Somebody may have renamed or moved it before the lock.
     table = load(connection, identifier)
+    require_settled(table.table_id, table.floor)
     check_droppable(connection, table, deletes=deletes, by=by)
     if keeps_files:
         # After the lock: an epoch that keeps rows back has committed them before it, or finds the table gone.
@@ -334,7 +338,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
             return True
     for by_table in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
-        repairs, verifications, views, view_sources, followed_tables,
+        repairs, verifications, views, view_sources, settlements, followed_tables,
     ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     d = dropped_tables.c

@@ -86,6 +86,15 @@ class _Sums:
         self.rows += sign * (n_rows or 0)
         self.uncounted += sign * (n_rows is None)
 
+    def end_everything(self, n_partitions: int, n_files: int, n_bytes: int, n_rows: int, uncounted: int) -> None:
+        """Count out so much of the totals, and all of the sums by the first key."""
+        self.parts.end_everything()
+        self.partitions -= n_partitions
+        self.files -= n_files
+        self.bytes -= n_bytes
+        self.rows -= n_rows
+        self.uncounted -= uncounted
+
 
 @dataclass(slots=True)
 class _Volume:
@@ -244,6 +253,27 @@ class Applier:
             self.gone.add(row["n_bytes"], row["n_rows"])
             if row["in_metastore"]:
                 self.published.dropped.append(row["name"])
+
+    def rows_beside(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Return how many rows the table's living partitions and files have, but for partitions that are given."""
+        given = len(rows) + sum(row["n_files"] for row in rows)
+        return int(self.row["total_partitions"] + self.row["total_files"] - given)
+
+    def end_everything(self, but: Sequence[Mapping[str, Any]]) -> None:
+        """Count out all living partitions but some, given by their rows; their own rows are left to settling."""
+        before = self.row
+        n_files = before["total_files"] - sum(row["n_files"] for row in but)
+        n_bytes = before["total_bytes"] - sum(row["n_bytes"] for row in but)
+        n_rows = before["counted_rows"] - sum(row["n_rows"] or 0 for row in but)
+        uncounted = before["uncounted_partitions"] - sum(row["n_rows"] is None for row in but)
+        n_partitions = before["total_partitions"] - len(but)
+        self.partitions_removed += n_partitions
+        self.files_removed += n_files
+        self.gone.add(n_bytes, None if uncounted else n_rows)
+        self.sums.end_everything(n_partitions, n_files, n_bytes, n_rows, uncounted)
+        for row in but:
+            # What was counted out by itself was counted out with all.
+            self.sums.parts.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], 1)
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Add to living partitions, or replace all that they hold, without reading it."""

@@ -38,7 +38,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
-from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write import reservations, settling
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.applier import COUNTS, Applier
 from catalog_ext.metastore.index.write.claims import forget_claims
@@ -133,6 +133,7 @@ class _Committing:
         self._now: int = self._row["now_ms"]
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
+        self._ends_everything = False
 
     def run(self, *, deliver: bool, deliver_source: bool, left: Sequence[Removal], tidied: bool) -> Transaction:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
@@ -155,6 +156,8 @@ class _Committing:
         if creation or self._changes_something(applier):
             applier.flush()
             outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
+            if self._ends_everything:
+                settling.raise_floor(self._connection, table, self._id, self._now, delivers=deliver)
         else:
             outcome = replace(outcome, version=table.version - 1)
         state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
@@ -187,9 +190,9 @@ class _Committing:
     def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
-                written = RowWrite(
-                    self._connection, self._transaction, write, applier, self._removals, self._modified
-                ).run()
+                rows_of = RowWrite(self._connection, self._transaction, write, applier, self._removals, self._modified)
+                written = rows_of.run()
+                self._ends_everything = rows_of.ends_everything
                 return self._outcome(applier, written)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
                 command = PartitionCommand(

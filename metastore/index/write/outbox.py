@@ -18,9 +18,12 @@ from catalog_ext.metastore.messages import (
     payload_of,
     subject,
 )
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.messages import Message, PublishedPartition
     from catalog_ext.metastore.model.tables import Table
@@ -40,8 +43,10 @@ class PartitionChanges:
     dropped: list[str] = field(default_factory=list)
 
 
-def enqueue(connection: sa.Connection, message: Message, table_id: int | None = None) -> None:
-    """Add a message; ``table_id`` is that of the table or view that it is about."""
+def enqueue(
+    connection: sa.Connection, message: Message, table_id: int | None = None, at_ms: int | None = None
+) -> None:
+    """Add a message; ``table_id`` is that of the table or view that it is about, ``at_ms`` when that came about."""
     namespace, table = subject(message)
     row = {
         "table_id": table_id,
@@ -49,7 +54,7 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
         "table_name": table,
         "operation": message.operation,
         "payload": to_json(payload_of(message)),
-        "created_at_ms": _now(connection),
+        "created_at_ms": _now(connection) if at_ms is None else at_ms,
         "attempts": 0,
         "next_attempt_at_ms": 0,
         "last_error": None,
@@ -68,6 +73,13 @@ def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionC
     for partition in whole:
         enqueue(connection, AlterTableStatistics(table.identifier, partition.parameters, place), table.table_id)
     return len(whole)
+
+
+def enqueue_dropped(connection: sa.Connection, table: Table, names: Sequence[str], at_ms: int) -> None:
+    """Add the messages about partitions that a commit of this time (milliseconds since the epoch, UTC) has dropped."""
+    for some in batched(names, NAMES_PER_MESSAGE):
+        message = SyncPartitions(table.identifier, (), (), tuple(some), table.definition.location)
+        enqueue(connection, message, table.table_id, at_ms)
 
 
 def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges) -> int:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.keys import key_row
-from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
+from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.index.write.settling import require_settled
+from catalog_ext.metastore.index.write.table_lock import locked_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, Partition
@@ -47,7 +47,7 @@ def partition_of(row: Mapping[str, Any]) -> Partition:
 def partitions_of_values(database: Database, table: Table, names: Sequence[str]) -> list[Partition]:
     """Return the living partitions whose typed values are those of one of the names."""
     with database.reading() as connection:
-        return [partition_of(row) for row in by_values(connection, table, names, partitions.c.end_version == ALIVE)]
+        return [partition_of(row) for row in by_values(connection, table, names, living(partitions, table.table_id))]
 
 
 def partitions_matching(database: Database, table: Table, predicate: Predicate) -> list[Partition]:
@@ -102,22 +102,16 @@ def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dic
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
     """Return the table's row, which nobody else changes before the transaction ends; with ``namespace`` and ``now_ms``.
 
+    Rows of its partitions that have no end are alive: what a DELETE or overwrite of everything has left is settled first.
+
     Raises:
         TableNotFoundError: It is gone.
     """
-    statement = _lock_statement(connection.dialect.name)
-    row = connection.execute(statement, {"table_id": table_id}).mappings().one_or_none()
+    row = locked_row(connection, table_id)
     if row is None:
         raise gone_meanwhile(shown)
-    return dict(row)
-
-
-@cache
-def _lock_statement(dialect: str) -> sa.Select[Any]:
-    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
-    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
-    columns = sa.select(tables, namespace.label("namespace"), now)
-    return columns.where(tables.c.table_id == sa.bindparam("table_id")).with_for_update(of=tables)
+    require_settled(table_id, row["floor_version"])
+    return row
 
 
 def gone_meanwhile(table: str) -> TableNotFoundError:
@@ -215,8 +209,8 @@ def _matching_statement(
     """Return the query of ``matching``, and whether all that it finds match."""
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
-        living = chosen.c.end_version == ALIVE if clause is None else sa.true()
-        return (chosen.c.table_id == table.table_id, living)
+        alive = living(chosen, table.table_id) if clause is None else sa.true()
+        return (chosen.c.table_id == table.table_id, alive)
 
     dialect = "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
     condition = predicate_sql(predicate, table.definition.keys, dialect, scope, partitions)
@@ -289,8 +283,8 @@ def heirs(
     wanted = {partition_values(name) for name in names if name}
     columns = [key.name for key in table.definition.keys]
     found: dict[tuple[str | None, ...], list[Mapping[str, Any]]] = {}
-    living = by_values(connection, table, sorted({name for name in names if name}), partitions.c.end_version == ALIVE)
-    for row in living:
+    alive = living(partitions, table.table_id)
+    for row in by_values(connection, table, sorted({name for name in names if name}), alive):
         values = partition_values(row["name"])
         if values in wanted and not metastore_obstacle(row["name"]):
             found.setdefault(values, []).append(row)

@@ -14,7 +14,7 @@ from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ALL, BY_FIRST_KEY = 0, 1
 """Values of ``depth``: how many keys the sums are by."""
@@ -43,6 +43,7 @@ class PartitionSums:
     def __init__(self, n_keys: int) -> None:
         self._by_key = n_keys > 1
         self._changes: dict[str, list[int]] = {}
+        self._ends_everything = False
 
     def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
         """Count a partition in (1) or out (-1)."""
@@ -56,16 +57,49 @@ class PartitionSums:
         change[3] += sign * (n_rows or 0)
         change[4] += sign * (n_rows is None)
 
+    def end_everything(self) -> None:
+        """Count out all that the table had at the version before, beside what is counted in and out."""
+        self._ends_everything = True
+
     def write(self, connection: sa.Connection, table_id: int, version: int) -> None:
         """Add the rows of a version, in the transaction that makes it."""
+        rows = list(self._rows(table_id, version))
+        if self._ends_everything:
+            _negate(connection, table_id, version)
+            rows = [row for row in rows if not _added(connection, row)]
+        if rows:
+            insert_rows(connection, partition_sums, _COLUMNS, rows)
+
+    def _rows(self, table_id: int, version: int) -> Iterator[tuple[Any, ...]]:
         if not self._changes:
             return
         totals = map(sum, zip(*self._changes.values(), strict=True))
-        rows = [(table_id, ALL, "", version, *totals)]
+        yield (table_id, ALL, "", version, *totals)
         if self._by_key:
-            by_key = self._changes.items()
-            rows += [(table_id, BY_FIRST_KEY, key, version, *change) for key, change in by_key if any(change)]
-        insert_rows(connection, partition_sums, _COLUMNS, rows)
+            for key, change in self._changes.items():
+                if any(change):
+                    yield (table_id, BY_FIRST_KEY, key, version, *change)
+
+
+def _negate(connection: sa.Connection, table_id: int, version: int) -> None:
+    """Add rows of a version that make all sums zero: as many as the first key has values, and by one statement."""
+    s = partition_sums.c
+    totals = [-sa.cast(sa.func.sum(s[name]), sa.BigInteger) for name in _COUNTED]
+    before = (
+        sa.select(s.table_id, s.depth, s.k1, sa.literal(version), *totals)
+        .where(s.table_id == table_id, s.version < version)
+        .group_by(s.table_id, s.depth, s.k1)
+        .having(sa.func.sum(s.n_partitions) > 0)
+    )
+    connection.execute(sa.insert(partition_sums).from_select(_COLUMNS, before))
+
+
+def _added(connection: sa.Connection, row: Sequence[Any]) -> bool:
+    """Return whether there was a row for what this one counts, to which it is added now."""
+    s = partition_sums.c
+    key = [s[name] == value for name, value in zip(_COLUMNS[:4], row[:4], strict=True)]
+    more = {name: s[name] + change for name, change in zip(_COUNTED, row[4:], strict=True)}
+    return connection.execute(sa.update(partition_sums).where(*key).values(more)).rowcount == 1
 
 
 def add_in_place(

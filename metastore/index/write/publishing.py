@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
+from catalog_ext.metastore.index.database.schema import ALIVE, living, outbox, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.view_partitions import published_partitions
@@ -154,7 +154,7 @@ def _rows(connection: sa.Connection, table: Table, after: int) -> Sequence[sa.Ro
     p = partitions.c
     statement = (
         sa.select(partitions, now_column(connection))
-        .where(p.table_id == table.table_id, p.end_version == ALIVE, p.partition_id > after)
+        .where(p.table_id == table.table_id, living(partitions, table.table_id), p.partition_id > after)
         .order_by(p.partition_id)
         .limit(PAGE)
     )

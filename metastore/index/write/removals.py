@@ -55,6 +55,10 @@ class Removals:
             self._as_found.add(uri)
             self.add(replace(removal, path=uri))
 
+    def pass_over(self, directory: str, removals: Iterable[Removal]) -> None:
+        """Take none of these files of a directory after what was taken of them as they were found there."""
+        self._as_found.update(f"{directory}/{removal.path}" for removal in removals)
+
     def add_files(self, directories: Mapping[int, str]) -> None:
         """Take the living files of partitions, whose directories are given by their numbers."""
         f = files.c

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import bound_predicate, covers
-from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
 from catalog_ext.metastore.commit.plan import Append, Overwrite
-from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.reader import located_statement
+from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.applier import Rewrite
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
@@ -22,6 +22,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     mark_in_metastore,
     matching_numbers,
 )
+from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
 from catalog_ext.metastore.index.write.reservations import require_in_place
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
@@ -29,6 +30,7 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import statistics_from_dict, to_json
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
+from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,6 +68,9 @@ class RowWrite:
         applier: Applies what is changed in the table.
         removals: Takes what is to be deleted.
         modified: Modification times of the files by partition and name; the commit's time stands in for others.
+
+    Attributes:
+        ends_everything: Whether all that the table had before ends, and the rows that say so are left to settling.
     """
 
     def __init__(
@@ -79,10 +84,10 @@ class RowWrite:
         self._write = write
         self._applier = applier
         self._table = applier.table
-        self._removals = removals
         self._modified = modified
+        self._replaced = ReplacedFiles(self._plan, write, self._table, removals)
         self._written = Written()
-        self._unregistered = dict(write.unknown)
+        self.ends_everything = False
 
     def run(self) -> Written:
         """Apply the write, but for the flush of the applier, and return what it has written."""
@@ -92,15 +97,32 @@ class RowWrite:
         new = self._new_partitions(added, {row["name"] for row in living}, static_stays=static_stays)
         adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
         marked = mark_in_metastore(self._connection, self._table, adds, drops)
-        others = self._others({row["partition_id"] for row in living})
+        self.ends_everything = self._is_all_of_many(living)
+        others = () if self.ends_everything else self._others({row["partition_id"] for row in living})
         self._take_out(rewrites, drops)
-        # Those that get no rows may be all of a million.
+        # Those that get no rows, and are not all, may be many.
         for numbers in batched(others, _AT_ONCE):
             rewrites, drops, _ = self._classified({}, living_rows(self._connection, numbers))
             self._take_out(rewrites, drops)
-        self._remove_unregistered()
+        if self.ends_everything:
+            self._applier.end_everything(living)
+        self._replaced.remove_unregistered()
         self._applier.add(marked)
         return self._written
+
+    def _is_all_of_many(self, named: Sequence[Row]) -> bool:
+        """Return whether all partitions end, but for those that are named, and are too many to be ended here.
+
+        Where some have places of their own, what is to be deleted depends on what others have there.
+        """
+        asked, keys = self._write.asked, self._table.definition.keys
+        if self._plan.definition is not None or not isinstance(asked, Overwrite) or asked.keep_emptied:
+            return False
+        if not keys or self._write.static_partition is not None or bound_predicate(self._plan, self._table) != TRUE:
+            return False
+        if self._applier.rows_beside(named) <= settling.FEW:
+            return False
+        return self._connection.execute(located_statement(self._table).limit(1)).first() is None
 
     def _others(self, named: Collection[int]) -> Sequence[int]:
         """Return the numbers of partitions that the condition of an overwrite is true for, but for these."""
@@ -114,8 +136,7 @@ class RowWrite:
 
     def _take_out(self, rewrites: Sequence[Rewrite], drops: Sequence[Row]) -> None:
         """End what living partitions lose, and begin what they get."""
-        self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
-        self._remove_directories(drops)
+        self._replaced.remove([r.row for r in rewrites if r.clear], drops)
         self._applier.drop(drops)
         self._applier.rewrite(rewrites)
 
@@ -260,38 +281,6 @@ class RowWrite:
         statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
         present = set(self._connection.execute(statement).scalars())
         return [file for file in found if file.path not in present]
-
-    def _remove_replaced(self, ended: Sequence[Row]) -> None:
-        """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
-        if self._plan.relocate:
-            return
-        for row in ended:
-            if row["name"] in self._unregistered:
-                self._removals.add_in(self._directory(row), self._unregistered.pop(row["name"]))
-        for some in batched(ended, _AT_ONCE):
-            self._removals.add_files({row["partition_id"]: self._directory(row) for row in some})
-
-    def _remove_unregistered(self) -> None:
-        """Remove what lies where no partition ends: in the directories of those that come."""
-        if not self._plan.relocate:
-            for name, files_there in self._unregistered.items():
-                self._removals.add_in(self._table.directory(name), files_there)
-
-    def _remove_directories(self, drops: Sequence[Row]) -> None:
-        """Remove the directories of partitions that end without files, which a repair would add again.
-
-        What the table's policy has put into any to say that a partition is whole goes with it.
-        """
-        policies = PartitionCommit.of(self._plan.partition_commit, [key.name for key in self._table.definition.keys])
-        for row in drops:
-            directory = self._directory(row)
-            if PolicyKind.SUCCESS_FILE in policies.policies:
-                self._removals.add(Removal(f"{directory}/{policies.success_file}", size=0))
-            if not row["n_files"]:
-                self._removals.add(Removal(f"{directory}/"))
-
-    def _directory(self, row: Row) -> str:
-        return self._table.directory(row["name"], row["location"])
 
 
 def _name(row: Row) -> str:

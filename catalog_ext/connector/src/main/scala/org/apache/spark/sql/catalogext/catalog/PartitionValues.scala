@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.types.{DataType, StringType, StructType}
+import org.apache.spark.sql.types.{CharType, DataType, StringType, StructType, VarcharType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -15,7 +15,8 @@ import org.apache.spark.unsafe.types.UTF8String
  *
  * An instance keeps what it has cast, because a listing repeats few values many times; use it on one thread.
  *
- * @param schema the partition columns in the table's order
+ * @param schema the partition columns in the table's order, with their own types: blanks at the end of a CHAR, or too many
+ *               of a VARCHAR, are no part of the value
  * @param zone the zone that TIMESTAMP values are local in: the session's
  * @param lengths of the columns, by their place, whose texts are padded with blanks
  */
@@ -45,7 +46,10 @@ class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] =
     val text = PartitionValues.text(raw)
     val dataType = types(index)
     if (text == null) null
-    else if (dataType.isInstanceOf[StringType]) lengths.get(index).fold(text)(text.rpad(_, PartitionValues.Blank))
+    else if (dataType.isInstanceOf[StringType]) {
+      val fitted = PartitionValues.fitted(text, schema(index).dataType)
+      lengths.get(index).fold(fitted)(fitted.rpad(_, PartitionValues.Blank))
+    }
     else if (text.numBytes() == 0) null
     else cast(text, dataType).getOrElse(
       throw ConnectorErrors.runtime(ConnectorErrors.InvalidValue,
@@ -64,6 +68,13 @@ class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] =
 
 object PartitionValues {
   private val Blank = UTF8String.fromString(" ")
+
+  // As the index has it, or filters and answers would be of other values than rows.
+  private def fitted(text: UTF8String, dataType: DataType): UTF8String = dataType match {
+    case _: CharType => text.trimRight()
+    case varchar: VarcharType if text.numChars() > varchar.length => text.trimRight()
+    case _ => text
+  }
 
   /** The text that the value of a directory stands for; null where that is NULL. */
   def text(raw: String): UTF8String =

@@ -71,7 +71,7 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     val request = obj(Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
       "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)
-    val values = new PartitionValues(schema, zone)
+    val values = new PartitionValues(table.partitionColumns, zone)
     val filter = new PartitionFilter(schema, filters)
     ServiceException.translating(client.stream("partitions/list", request) { input =>
       val rows = ArrayBuffer.empty[ListedPartition]

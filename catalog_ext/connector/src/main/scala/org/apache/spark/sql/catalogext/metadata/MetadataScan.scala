@@ -57,7 +57,7 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 
   private def overKeys(filter: Expression): Seq[Expression] = filter match {
     case EqualTo(a: Attribute, Literal(name: UTF8String, _)) if a.name == "partition" =>
-      PartitionFilter.ofName(table.keys, zone.getId, name.toString).map(_.transform {
+      PartitionFilter.ofName(table.of.partitionColumns, zone.getId, name.toString).map(_.transform {
         case key: AttributeReference => ofStruct(key.name)
       })
     case other => Seq(overStruct(other))
@@ -109,10 +109,10 @@ class MetadataScan(
 
   private val decoder = groups match {
     case Some(found) =>
-      MetadataRows(required, table.keys, found.sent, Set.empty, Set.empty, zone.getId, found.keyOf)
+      MetadataRows(required, table.of.partitionColumns, found.sent, Set.empty, Set.empty, zone.getId, found.keyOf)
     case None =>
       val sent = table.schema.fieldNames.toSet -- table.values
-      MetadataRows(required, table.keys, sent, table.locations, table.filePaths, zone.getId)
+      MetadataRows(required, table.of.partitionColumns, sent, table.locations, table.filePaths, zone.getId)
   }
 
   override def readSchema(): StructType = required
@@ -178,6 +178,7 @@ class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactor
 /**
  * Makes Spark's rows of the service's, on the executors.
  *
+ * @param keys the partition columns, with the table's own types
  * @param sent the columns that the service's rows have; every other one is made of the partition's name
  * @param locations those of them that hold locations of partitions
  * @param filePaths those that hold locations of files

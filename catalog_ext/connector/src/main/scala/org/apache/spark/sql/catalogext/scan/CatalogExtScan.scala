@@ -146,7 +146,9 @@ class CatalogExtScanBuilder(
     else StructType(Nil)
 
   private def skipping(filters: Seq[Expression]): Option[FileSkipping] =
-    if (index.isRegistered && settings.flag(FileSkipping.Setting)) FileSkipping.of(known, filters) else None
+    if (index.isRegistered && settings.flag(FileSkipping.Setting))
+      FileSkipping.of(known, StructType(dataSchema ++ index.partitionSchema), filters)
+    else None
 
   private def strict: Option[String] = if (index.isRegistered) settings.text(StrictMode.Setting) else None
 

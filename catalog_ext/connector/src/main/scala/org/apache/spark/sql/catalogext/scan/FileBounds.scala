@@ -45,8 +45,8 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
         text.set(vectors(column), row)
         Json.mapper.readTree(text.toString)
       }
-      least(column) = bound(known.path("min"), column)
-      greatest(column) = bound(known.path("max"), column)
+      least(column) = widened(bound(known.path("min"), column), math.min)
+      greatest(column) = widened(bound(known.path("max"), column), math.max)
       nullCounts(column) = known.path("nulls").asLong(-1)
       column += 1
     }
@@ -55,6 +55,13 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
   private def bound(node: JsonNode, column: Int): Any =
     if (!node.isTextual || node.textValue.indexOf(FileBounds.NoCharacter) >= 0) null
     else casts(column).eval(new GenericInternalRow(Array[Any](UTF8String.fromString(node.textValue))))
+
+  // A column that is DOUBLE may have been FLOAT when the file was written: its text is the shortest that is nearest to
+  // one FLOAT, which as a DOUBLE lies on either side of that text's.
+  private def widened(bound: Any, farther: (Double, Double) => Double): Any = bound match {
+    case value: Double => farther(value, value.toFloat.toDouble)
+    case other => other
+  }
 }
 
 private[catalogext] object FileBounds {

@@ -32,12 +32,17 @@ private[catalogext] object FileSkipping {
   // What is asked of the index for a file grows with them.
   private val MostColumns = 16
 
-  /** By those of the filters that say something about bounds; nothing where none does. */
-  def of(columns: StructType, filters: Seq[Expression]): Option[FileSkipping] = {
+  /**
+   * By those of the filters that say something about bounds; nothing where none does.
+   *
+   * @param columns the data columns of which something may be known
+   * @param all those that filters may name, partition columns too
+   */
+  def of(columns: StructType, all: StructType, filters: Seq[Expression]): Option[FileSkipping] = {
     val translated = new Translation(columns)
     val found = filters.flatMap(filter => translated.condition(filter).map(filter -> _))
     Option.when(found.nonEmpty) {
-      val key = found.map { case (filter, _) => PartitionFilter.bound(columns, filter).canonicalized }.toSet
+      val key = found.map { case (filter, _) => PartitionFilter.bound(all, filter).canonicalized }.toSet
       new FileSkipping(translated.fields, found.map(_._2), key)
     }
   }

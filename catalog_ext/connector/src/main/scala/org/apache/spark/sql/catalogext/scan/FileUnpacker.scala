@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * Makes Spark's files of packed ones, in the task that reads them.
  *
- * @param keys the partition columns, as Spark's readers see them
+ * @param keys the partition columns, with the table's own types
  * @param zone the zone that TIMESTAMP keys are local in
  * @param lengths of the keys, by their place, whose texts are padded with blanks
  * @param fileColumns the columns behind the keys that say which file a row comes from

@@ -43,6 +43,10 @@ class PlannedFileIndex(
   override val partitionSchema: StructType = StructType(keys ++ fileColumns)
   private val zone = KeyZone.of(table, spark.sessionState.conf, options)
   private val fileFilters = new FileFilters(options)
+  // With the table's own types, which say what of a text is the value.
+  private val typedKeys = StructType(keys.zip(table.partitionColumns).map { case (key, own) =>
+    key.copy(dataType = own.dataType)
+  })
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   protected var pushed: Seq[Expression] = Nil
   private var maxStaleness: Option[Long] = None
@@ -136,7 +140,7 @@ class PlannedFileIndex(
 
   /** Makes Spark's files in tasks, with the values of the partition columns that a scan reads. */
   def unpacker(read: StructType): FileUnpacker =
-    FileUnpacker(table.location, keys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
+    FileUnpacker(table.location, typedKeys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
 
   protected def static: PackedFiles = {
     if (listed.isEmpty) {
@@ -214,10 +218,10 @@ class PlannedFileIndex(
   }
 
   /** The filters, and what those on a partition's name say of its keys. */
-  protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(keys, zone, filters)
+  protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(typedKeys, zone, filters)
 
   /** Partitions' names as the rows that a query sees. */
-  def values: PartitionValues = new PartitionValues(keys, zone, padded)
+  def values: PartitionValues = new PartitionValues(typedKeys, zone, padded)
 
   /** What filters and the options of the read leave. */
   def choosing(filters: Seq[Expression]): FileChoice =

@@ -10,12 +10,16 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.orc.{BooleanColumnStatistics, ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics,
-  DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, StringColumnStatistics}
+  DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, StringColumnStatistics, TypeDescription}
+import org.apache.orc.TypeDescription.Category
 import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.io.api.Binary
+import org.apache.parquet.schema.LogicalTypeAnnotation
+import org.apache.parquet.schema.LogicalTypeAnnotation.{DateLogicalTypeAnnotation, DecimalLogicalTypeAnnotation,
+  IntLogicalTypeAnnotation, TimeUnit, TimestampLogicalTypeAnnotation}
 
 import org.apache.spark.sql.catalogext.catalog.PartitionNames
 import org.apache.spark.sql.catalogext.service.Json._
@@ -86,11 +90,14 @@ object FileStatistics {
       field <- schema
       parts <- chunks.get(field.name)
       if field.dataType.isInstanceOf[AtomicType] && parts.length == groups.length
-    } yield field.name -> merged(parts.map(_.getStatistics).map { statistics =>
+    } yield field.name -> merged(parts.map { chunk =>
+      val statistics = chunk.getStatistics
       val bounded = statistics != null && statistics.hasNonNullValue && !(cut && statistics.genericGetMin.isInstanceOf[Binary])
+      def bound(raw: => Any) =
+        if (bounded) value(raw, Option(chunk.getPrimitiveType.getLogicalTypeAnnotation), field.dataType) else None
       Column(
-        if (bounded) value(statistics.genericGetMin, field.dataType) else None,
-        if (bounded) value(statistics.genericGetMax, field.dataType) else None,
+        bound(statistics.genericGetMin),
+        bound(statistics.genericGetMax),
         Option.when(statistics != null && statistics.isNumNullsSet)(statistics.getNumNulls))
     }, parts.map(_.getValueCount), field.dataType)).toMap
   }
@@ -108,21 +115,47 @@ object FileStatistics {
       Option.when(columns.forall(_.nulls.isDefined))(columns.flatMap(_.nulls).sum))
   }
 
-  /** Parquet's value as Spark holds it. */
-  private def value(raw: Any, dataType: DataType): Option[Any] = (dataType, raw) match {
+  /**
+   * Parquet's value as Spark's readers give it. None where they convert it otherwise than bounds are: the table has
+   * decimals of another scale, shorter integers, or times of another unit than the file.
+   */
+  private def value(raw: Any, in: Option[LogicalTypeAnnotation], dataType: DataType): Option[Any] = (dataType, raw) match {
     case (BooleanType, v: java.lang.Boolean) => Some(v.booleanValue)
-    case (ByteType, v: Integer) => Some(v.toByte)
-    case (ShortType, v: Integer) => Some(v.toShort)
-    case (IntegerType, v: Integer) => Some(v.intValue)
-    case (DateType, v: Integer) => day(v.longValue)
-    case (LongType | TimestampNTZType, v: java.lang.Long) => Some(v.longValue)
+    case (_: IntegralType, v: Integer) if isSigned(in) && dataType != LongType => integer(v.longValue, dataType)
+    case (LongType, v: java.lang.Long) if isSigned(in) => Some(v.longValue)
+    case (DateType, v: Integer) if in.exists(_.isInstanceOf[DateLogicalTypeAnnotation]) => day(v.longValue)
+    case (TimestampNTZType, v: java.lang.Long) if in.exists(isLocalMicros) => Some(v.longValue)
     case (FloatType, v: java.lang.Float) if !v.isNaN => Some(v.floatValue + 0.0f)
     case (DoubleType, v: java.lang.Double) if !v.isNaN => Some(v.doubleValue + 0.0)
-    case (d: DecimalType, v: Integer) => Some(Decimal(v.longValue, d.precision, d.scale))
-    case (d: DecimalType, v: java.lang.Long) => Some(Decimal(v.longValue, d.precision, d.scale))
-    case (d: DecimalType, v: Binary) =>
+    case (d: DecimalType, v: Integer) if in.exists(fits(_, d)) => Some(Decimal(v.longValue, d.precision, d.scale))
+    case (d: DecimalType, v: java.lang.Long) if in.exists(fits(_, d)) => Some(Decimal(v.longValue, d.precision, d.scale))
+    case (d: DecimalType, v: Binary) if in.exists(fits(_, d)) =>
       Some(Decimal(new java.math.BigDecimal(new BigInteger(v.getBytes), d.scale), d.precision, d.scale))
     case (s: StringType, v: Binary) if s.isUTF8BinaryCollation => Some(UTF8String.fromBytes(v.getBytes))
+    case _ => None
+  }
+
+  // Short unsigned numbers are in integers that have room for them.
+  private def isSigned(in: Option[LogicalTypeAnnotation]): Boolean = in.forall {
+    case number: IntLogicalTypeAnnotation => number.isSigned || number.getBitWidth < Integer.SIZE
+    case _ => false
+  }
+
+  private def isLocalMicros(in: LogicalTypeAnnotation): Boolean = in match {
+    case time: TimestampLogicalTypeAnnotation => !time.isAdjustedToUTC && time.getUnit == TimeUnit.MICROS
+    case _ => false
+  }
+
+  private def fits(in: LogicalTypeAnnotation, d: DecimalType): Boolean = in match {
+    case decimal: DecimalLogicalTypeAnnotation => decimal.getScale == d.scale && decimal.getPrecision <= d.precision
+    case _ => false
+  }
+
+  /** Readers cut off what does not fit; where both bounds fit, so does everything between them. */
+  private def integer(value: Long, dataType: DataType): Option[Any] = dataType match {
+    case ByteType if value.isValidByte => Some(value.toByte)
+    case ShortType if value.isValidShort => Some(value.toShort)
+    case IntegerType if value.isValidInt => Some(value.toInt)
     case _ => None
   }
 
@@ -131,14 +164,27 @@ object FileStatistics {
     try {
       val (rows, statistics) = (reader.getNumberOfRows, reader.getStatistics)
       val root = reader.getSchema
-      val ids = root.getFieldNames.asScala.zip(root.getChildren.asScala.map(_.getId)).toMap
+      val children = root.getFieldNames.asScala.zip(root.getChildren.asScala).toMap
       val columns = for {
         field <- schema
-        id <- ids.get(field.name).orElse(ids.get(field.name.toLowerCase(Locale.ROOT)))
-        if field.dataType.isInstanceOf[AtomicType]
-      } yield field.name -> ofOrc(statistics(id), field.dataType, rows)
+        child <- children.get(field.name).orElse(children.get(field.name.toLowerCase(Locale.ROOT)))
+        if isReadAs(child, field.dataType)
+      } yield field.name -> ofOrc(statistics(child.getId), field.dataType, rows)
       (rows, columns.toMap)
     } finally reader.close()
+  }
+
+  /** Whether readers give the values as they are: where they convert, what does not fit is NULL, and CHAR is unpadded. */
+  private def isReadAs(in: TypeDescription, dataType: DataType): Boolean = (in.getCategory, dataType) match {
+    case (Category.BOOLEAN, BooleanType) | (Category.DATE, DateType) | (Category.BINARY, BinaryType) => true
+    case (Category.BYTE, ByteType | ShortType | IntegerType | LongType) => true
+    case (Category.SHORT, ShortType | IntegerType | LongType) => true
+    case (Category.INT, IntegerType | LongType) | (Category.LONG, LongType) => true
+    case (Category.FLOAT, FloatType | DoubleType) | (Category.DOUBLE, DoubleType) => true
+    case (Category.DECIMAL, d: DecimalType) => in.getScale == d.scale && in.getPrecision <= d.precision
+    case (Category.STRING | Category.VARCHAR, _: StringType) => true
+    case (Category.TIMESTAMP | Category.TIMESTAMP_INSTANT, TimestampType | TimestampNTZType) => true
+    case _ => false
   }
 
   private def ofOrc(statistics: ColumnStatistics, dataType: DataType, rows: Long): Column = {

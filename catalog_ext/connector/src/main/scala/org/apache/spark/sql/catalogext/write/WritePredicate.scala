@@ -54,7 +54,7 @@ object WritePredicate {
       case (reference: NamedReference) +: rest if reference.fieldNames().length == 1 =>
         for {
           column <- key(table, reference.fieldNames().head)
-          values = rest.collect { case literal: V2Literal[_] => literal }.flatMap(value(table, column, _))
+          values = rest.collect { case literal: V2Literal[_] => literal }.flatMap(value(table, column, name, _))
           if values.length == rest.length
           found <- operator(name, column, values)
         } yield found
@@ -86,14 +86,20 @@ object WritePredicate {
 
   /**
    * CHAR values come padded, and are unpadded in paths and in the index. A virtual key is STRING in queries: one with
-   * blanks at the end equals no value of it there, which the index, for which they do not count, cannot be told.
+   * blanks at the end equals no value of it there, which the index, for which they do not count, cannot be told. Nor can
+   * it tell what a declared one ends with, or where it has the blanks that it is padded with.
    */
-  private def value(table: TableMetadata, column: Attribute, literal: V2Literal[_]): Option[Literal] = {
+  private def value(table: TableMetadata, column: Attribute, name: String, literal: V2Literal[_]): Option[Literal] = {
     val isChar = PredicateTranslator.chars(table.partitionColumns)(column.name)
     (literal.value(), literal.dataType()) match {
-      case (text: UTF8String, _: StringType) if isChar && !table.declared && text.trimRight() != text => None
+      case (text: UTF8String, _: StringType) if isChar && text.trimRight() != text &&
+          (!table.declared || Matches(name)) => None
+      case (_, _: StringType) if isChar && table.declared && name == "ENDS_WITH" => None
       case (text: UTF8String, _: StringType) if isChar => Some(Literal(text.trimRight(), StringType))
       case (other, dataType) => Some(Literal(other, dataType))
     }
   }
+
+  // Of the V2 predicates those that look into a text.
+  private val Matches = Set("STARTS_WITH", "ENDS_WITH", "CONTAINS")
 }

@@ -1,0 +1,75 @@
+"""What a write leaves to be deleted of the partitions that it ends or empties."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.model.batches import batched
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.commit.plan import CheckedWrite, WritePlan
+    from catalog_ext.metastore.index.write.removals import Removals
+    from catalog_ext.metastore.model.tables import Table
+
+    Row = Mapping[str, Any]
+
+_AT_ONCE = 5000
+"""Partitions whose rows are held in memory at a time."""
+
+
+class ReplacedFiles:
+    """The files of the partitions that one write replaces.
+
+    Args:
+        plan: The write's.
+        write: What it does.
+        table: The table.
+        removals: Takes what is to be deleted.
+    """
+
+    def __init__(self, plan: WritePlan, write: CheckedWrite, table: Table, removals: Removals) -> None:
+        self._plan = plan
+        self._table = table
+        self._removals = removals
+        self._unregistered = dict(write.unknown)
+        self._policies = PartitionCommit.of(plan.partition_commit, [key.name for key in table.definition.keys])
+
+    def remove(self, cleared: Sequence[Row], drops: Sequence[Row]) -> None:
+        """Have removed what living partitions lose, given by their rows: those that stay, and those that end."""
+        self._remove_files([*cleared, *drops])
+        self._remove_directories(drops)
+
+    def _remove_files(self, ended: Sequence[Row]) -> None:
+        """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
+        if self._plan.relocate:
+            return
+        for row in ended:
+            if row["name"] in self._unregistered:
+                self._removals.add_in(self._directory(row), self._unregistered.pop(row["name"]))
+        for some in batched(ended, _AT_ONCE):
+            self._removals.add_files({row["partition_id"]: self._directory(row) for row in some})
+
+    def remove_unregistered(self) -> None:
+        """Remove what lies where no partition ends: in the directories of those that come."""
+        if not self._plan.relocate:
+            for name, files_there in self._unregistered.items():
+                self._removals.add_in(self._table.directory(name), files_there)
+
+    def _remove_directories(self, drops: Sequence[Row]) -> None:
+        """Remove the directories of partitions that end without files, which a repair would add again.
+
+        What the table's policy has put into any to say that a partition is whole goes with it.
+        """
+        for row in drops:
+            directory = self._directory(row)
+            if PolicyKind.SUCCESS_FILE in self._policies.policies:
+                self._removals.add(Removal(f"{directory}/{self._policies.success_file}", size=0))
+            if not row["n_files"]:
+                self._removals.add(Removal(f"{directory}/"))
+
+    def _directory(self, row: Row) -> str:
+        return self._table.directory(row["name"], row["location"])
