@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import follow_keys
@@ -134,8 +135,11 @@ class _Look:
     def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:
         client, state = self._context.metastore.client(), self._followed.load()
         newest = _newest(client)
-        who = self._identity(client)
-        cursor = state.event_id if state.metastore_id == who and newest is not None else None
+        who = self._identity()
+        # One that had no identity yet was known by its address, and gets one with our first change.
+        if state.metastore_id not in (who, self._context.metastore.uri()):
+            state = replace(state, event_id=None, compared_at_ms=None)
+        cursor = None if newest is None else state.event_id
         whole = FollowOutcome(COMPARISON if newest is None else LOG, event_id=cursor, newest_id=newest)
         for outcome in self._batches(client, state, who, newest, cursor):
             whole.source, whole.gap = outcome.source, outcome.gap or whole.gap
@@ -146,7 +150,7 @@ class _Look:
                 done(outcome)
         return whole
 
-    def _identity(self, client: HiveMetastore) -> str:
+    def _identity(self) -> str:
         """Return who the metastore is: a cursor counts the events of one log."""
         metastore = self._context.metastore
         known = metastore.embedded_id or self._index.properties().get(METASTORE_ID)
@@ -186,7 +190,7 @@ class _Look:
 
     def _poll(self, client: HiveMetastore, state: Followed, who: str) -> Iterator[FollowOutcome]:
         """Compare everything where there is no log, as often as the setting says."""
-        since = state.compared_at_ms if state.metastore_id == who else None
+        since = state.compared_at_ms
         if since is None or state.now_ms - since >= self._compare_ms:
             yield self._compare(client, who, None, None, None, again=since is not None, drops=True)
         elif due := self._due():

@@ -278,6 +278,9 @@ def test_a_follower_that_lost_its_lease_keeps_nothing(
 
 def test_another_metastores_log_is_not_read_on(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     """An index that has taken on another metastore begins with a comparison, whatever its events are numbered."""
+    catalog.alterations.alter("s.t", [], set_={"mine": "1"})
+    assert catalog.deliver().pending == 0
+    catalog.follower.look()
     catalog.index.replace_properties({"metastore.id": "other"})
     server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
     catalog.metastore._guard.lost()  # type: ignore[union-attr]
@@ -409,3 +412,18 @@ def test_a_whole_table_is_compared_with_its_places_and_sizes(
     server.tell("ALTER_PARTITION", "s", "t", None)
     outcome = followed(catalog)
     assert (outcome.looked_at, counts(outcome)) == (1, (0, 0, 1))
+
+
+def test_the_log_is_read_on_when_the_metastore_gets_its_identity(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    """With our first change; before, it is known by its address."""
+    before = catalog.index.followed.load().metastore_id
+    catalog.alterations.alter("s.t", [], set_={"mine": "1"})
+    assert catalog.deliver().pending == 0
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    outcome = catalog.follower.look()
+    assert outcome.events > 0
+    assert counts(outcome.tables[-1]) == (0, 0, 1)
+    assert catalog.index.followed.load().metastore_id != before
