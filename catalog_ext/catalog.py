@@ -9,6 +9,7 @@ from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
 from catalog_ext.drift.mending import DriftMending
 from catalog_ext.events.store_events import StoreEvents
+from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
@@ -96,6 +97,7 @@ class Catalog:
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
         statistics: What ANALYZE has found.
         events: Takes notifications of stores about objects that came or went.
+        follower: Brings the index in step with what others change in the metastore.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Catalog:
         self.events = StoreEvents(context, self._repair)
         self._drift = Drift(context, self._repair)
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
+        self.follower = Follower(context, self._repair, self._hive_import, self._removal)
 
     @property
     def settings(self) -> Settings:
@@ -169,16 +172,14 @@ class Catalog:
         What an embedded metastore could not take while it was starting is delivered before that.
         """
         try:
+            self.follower.close()
             self._context.sync.close()
         finally:
             self._context.closed.set()
-            self._close_connections()
-
-    def _close_connections(self) -> None:
-        try:
-            self.metastore.close()
-        finally:
-            self.index.close()
+            try:
+                self.metastore.close()
+            finally:
+                self.index.close()
 
     list_namespaces = Forwarded(lambda c: c._namespaces, Namespaces.list_namespaces)
     load_namespace = Forwarded(lambda c: c._namespaces, Namespaces.load_namespace)

@@ -22,6 +22,7 @@ from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from catalog_ext.metastore.hive.events.event import HiveEvent
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 _ADDRESS = Address("fake.invalid")
@@ -186,6 +187,13 @@ class FakeMetastore:
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         return fetch_partitions(self, database, table, batch)
+
+    def newest_event_id(self) -> int:
+        self._called("newest_event_id")
+        return 0
+
+    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+        raise AssertionError("it keeps no log")
 
     def _called(self, method: str) -> None:
         self._reachable(method)

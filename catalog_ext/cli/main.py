@@ -47,6 +47,7 @@ COMMANDS = {
     "events": "events",
     "drift": "drift",
     "export": "exporting",
+    "follow": "follow",
     "doctor": "doctor",
 }
 

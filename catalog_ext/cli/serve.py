@@ -41,6 +41,7 @@ _DRAIN_SECONDS = 30
     help="What is logged on standard error: debug has every request, info every commit.  "
     "[default: info, with --debug debug]",
 )
+@click.option("--follow", is_flag=True, help="Follow the metastore in the background: see `catalog-ext follow`.")
 @json_option
 @click.pass_obj
 def serve(
@@ -50,6 +51,7 @@ def serve(
     token_file: Path | None,
     name: str,
     log_level: str | None,
+    follow: bool,
     as_json: bool,
 ) -> None:
     """Serve the catalog to Spark sessions until interrupted.
@@ -62,7 +64,9 @@ def serve(
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar()
     with invocation.catalog(makes_index=True) as catalog:
-        service = Service(catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS)
+        service = Service(
+            catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None
+        )
         settings = spark_settings(name, service.uri, token, token_file, jar)
         if as_json:
             echo_json({"uri": service.uri, "spark": settings})

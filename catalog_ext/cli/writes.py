@@ -203,7 +203,10 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, limit: in
 @json_option
 @click.pass_obj
 def status(invocation: Invocation, table: str | None, limit: int | None, as_json: bool) -> None:
-    """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore."""
+    """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore.
+
+    Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows.
+    """
     with invocation.catalog(with_metastore=False) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
     columns = ("kind", "table", "id", "state", "since_ms", "detail")

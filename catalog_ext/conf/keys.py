@@ -4,7 +4,7 @@ Where a setting can be given in several places, the nearest wins: option of the 
 own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
 made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
 streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``, those of the connection to
-the metastore in ``metastore_keys``.
+the metastore in ``metastore_keys``, those of following in ``follow_keys``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import (
@@ -249,6 +250,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     MASS_DROP_PARTITIONS,
     METASTORE_TIMEOUT,
     *METASTORE_SETTINGS,
+    *FOLLOW_SETTINGS,
     *READ_SETTINGS,
     *WRITE_SETTINGS,
     *TABLE_SETTINGS,

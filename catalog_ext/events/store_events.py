@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.events.doubts import doubtful, tables_of
 from catalog_ext.events.sequencers import Sequencers
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
-from catalog_ext.repair.report import MOVING, REPAIR_AGAIN
+from catalog_ext.repair.report import is_open
 from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class StoreEvents:
             for action in ("added", "dropped", "changed"):
                 partitions = {entry.partition for entry in getattr(report, action)}
                 setattr(outcome, action, getattr(outcome, action) + len(partitions))
-            again = [entry for entry in report.skipped if _is_open(entry.reason)]
+            again = [entry for entry in report.skipped if is_open(entry.reason)]
             if not again:
                 outcome.error = None
                 return outcome, set()
@@ -139,11 +139,6 @@ class StoreEvents:
         assert outcome is not None, "there is an attempt"
         outcome.error = error
         return outcome, {event.uri for events in pending.values() for event in events}
-
-
-def _is_open(reason: str) -> bool:
-    """Return whether what was skipped for a reason has to be looked at again."""
-    return reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN) or reason == MOVING
 
 
 def _among(pending: dict[str, list[StoreEvent]], names: list[str], paths: set[str]) -> dict[str, list[StoreEvent]]:

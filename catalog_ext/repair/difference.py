@@ -51,7 +51,8 @@ class Difference:
         # Where directories are not kept, one that was registered empty looks the same as ever; it stays.
         at_root = "1" if has_directories else "0"
         keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
-        self._is_gone = f"(NOT {_IS_LISTED} AND (i.files > 0 OR {keeps}))"
+        of_itself = f"(NOT {_IS_LISTED} AND (i.files > 0 OR {keeps}))"
+        self._is_gone = f"(i.name IN (SELECT name FROM ended) OR {of_itself})"
         self._has_directories = has_directories
         self._drops = drops
         stays = f"NOT {self._is_gone}" if drops else "1"
@@ -90,14 +91,16 @@ class Difference:
     def dropped(self) -> Iterator[Proposed]:
         """Yield the partitions that are registered and gone."""
         query = (
-            "SELECT name, coalesce(location, name), files, bytes FROM indexed_partitions i "
-            f"WHERE {self._is_gone} ORDER BY name"
+            "SELECT name, coalesce(location, name), files, bytes, name IN (SELECT name FROM ended)"
+            f" FROM indexed_partitions i WHERE {self._is_gone} ORDER BY name"
         )
-        for name, path, files, size in self._scratch.rows(query):
+        for name, path, files, size, ended in self._scratch.rows(query):
             keeps = path.startswith("file:") if "://" in path else self._has_directories
             reason = "the directory has gone" if keeps else "no file is left under the prefix"
             if self._location is not None:
                 path, reason = name, "no file that the location matches has these values any more"
+            if ended:
+                reason = "it was dropped in the metastore"
             yield Proposed(DropPartition(name), (ReportEntry("drop", name, path, files, size, reason),))
 
     def added(self) -> Iterator[Proposed]:
@@ -108,13 +111,15 @@ class Difference:
             " UNION ALL SELECT name, path, size, modified_ms FROM listed_files) l"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name, path"
         )
+        places = self._places()
         for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
             # By path: a listing may hold a file twice.
             by_path = {path: DataFile(path, size, modified) for _, path, size, modified in rows if path is not None}
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
             line = ReportEntry("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
-            yield Proposed(AddPartition(name, files, self._location, in_metastore=not obstacle), (line,))
+            location = places.get(name, self._location)
+            yield Proposed(AddPartition(name, files, location, in_metastore=not obstacle), (line,))
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
@@ -157,8 +162,9 @@ class Difference:
         return Loss(partitions, files, size, here, registered)
 
     def changed(self) -> Iterator[Proposed]:
-        """Known partitions whose files differ."""
+        """Known partitions whose files, or places, differ."""
         query = "SELECT name, path, size, modified_ms, side FROM differing_files ORDER BY name, path, side"
+        places = self._places()
         for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
             added: list[DataFile] = []
             removed: list[str] = []
@@ -171,7 +177,18 @@ class Difference:
                     removed.append(path)
                 if 1 in states:
                     added.append(DataFile(path, states[1][2], states[1][3]))
-            yield Proposed(ReplaceFiles(name, tuple(added), tuple(removed)), tuple(lines))
+            yield Proposed(ReplaceFiles(name, tuple(added), tuple(removed), places.pop(name, None)), tuple(lines))
+        for (name,) in self._scratch.rows(
+            "SELECT name FROM indexed_partitions JOIN places USING (name)"
+            " WHERE name NOT IN (SELECT name FROM protected) ORDER BY name"
+        ):
+            if name in places:
+                line = ReportEntry("change", name, name, 0, 0, f"it lies at {places[name]}")
+                yield Proposed(ReplaceFiles(name, location=places[name]), (line,))
+
+    def _places(self) -> dict[str, str]:
+        """Return where the metastore says that partitions lie which are new, or registered elsewhere."""
+        return dict(self._scratch.rows("SELECT name, location FROM places"))
 
 
 def _file_line(name: str, shown: str, states: dict[int, tuple[str, str, int, int, int]]) -> ReportEntry:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
@@ -33,6 +35,25 @@ class RepairMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What the metastore says of partitions, which is right about which of them there are, and where.
+
+    Attributes:
+        places: Those that are there: each one's location, None for its directory below the table's. They stay, or come,
+            also where nothing lies there.
+        gone: Names of those that somebody has dropped there: they go, whatever lies at their places.
+    """
+
+    places: Mapping[str, str | None] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, those that go first."""
+        return (*sorted(self.gone), *self.places)
+
+
+@dataclass(frozen=True, slots=True)
 class RepairOptions:
     """What a repair is to do.
 
@@ -49,6 +70,7 @@ class RepairOptions:
         batch_partitions: Partitions of one atomic batch.
         names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
             location with wildcards the predicate says what is listed.
+        told: What the metastore says of these; None where the store alone decides.
     """
 
     mode: RepairMode = RepairMode.SYNC
@@ -63,6 +85,7 @@ class RepairOptions:
     deliver: bool = True
     batch_partitions: int = 1000
     names: tuple[str, ...] | None = None
+    told: Told | None = None
 
     @property
     def is_limited(self) -> bool:

@@ -19,7 +19,7 @@ from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
-from catalog_ext.repair.options import RepairMode, RepairOptions
+from catalog_ext.repair.options import RepairMode, RepairOptions, Told
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
 from catalog_ext.repair.report import COMPARED_LATER, REPAIR_AGAIN
@@ -207,7 +207,8 @@ class Repair:
 
     def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
         """Observe single partitions, at the place that each has: nothing else is listed."""
-        observe_named(self._index, self._storage, self._table, names, scratch)
+        told = self._options.told or Told()
+        observe_named(self._index, self._storage, self._table, names, scratch, places=told.places, gone=told.gone)
         self._found_nothing = found_nothing(scratch)
         report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)
@@ -244,7 +245,7 @@ class Repair:
         Raises:
             MassDropError: It would, and nothing was changed.
         """
-        if self._options.allow_mass_drop:
+        if self._options.allow_mass_drop or self._options.told is not None:
             return
         loss = difference.loss()
         refusal = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)

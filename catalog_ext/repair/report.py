@@ -47,6 +47,12 @@ REPAIR_AGAIN = ": repair again"
 COMPARED_LATER = "somebody has compared it with the store after this repair began"
 """Why what a repair has listed is left alone: a query or an event has looked again."""
 
+
+def is_open(reason: str) -> bool:
+    """Return whether what was skipped for a reason has to be looked at again."""
+    return reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN) or reason == MOVING
+
+
 _SHOWN = 20
 _SHOWN_IN_NOTEBOOK = 25
 _LEFT = 'style="text-align:left"'

@@ -9,7 +9,7 @@ from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
-from catalog_ext.repair.options import RepairMode, RepairOptions
+from catalog_ext.repair.options import RepairMode, RepairOptions, Told
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.scan.observe import Progress, RepairProgress, no_progress
@@ -85,7 +85,13 @@ class TableRepair:
         return self._repair(target, options, progress or no_progress)
 
     def look_at(
-        self, table: Table, names: Sequence[str] | None, *, predicate: Predicate | None = None, why: str
+        self,
+        table: Table,
+        names: Sequence[str] | None,
+        *,
+        predicate: Predicate | None = None,
+        why: str,
+        told: Told | None = None,
     ) -> RepairReport:
         """Bring single partitions in step with what lies on the store, and the metastore after them if they were not.
 
@@ -97,6 +103,8 @@ class TableRepair:
                 leaves.
             predicate: A bound predicate that all of them satisfy; what is listed where the location has wildcards.
             why: For the history.
+            told: What the metastore says of the partitions, which then is told nothing of them. No limit keeps what was
+                dropped there.
 
         Raises:
             StorageError: The table's location cannot be listed.
@@ -108,9 +116,10 @@ class TableRepair:
             where=why,
             mass_drop_percent=keys.MASS_DROP_PERCENT.read(*given),
             mass_drop_partitions=keys.MASS_DROP_PARTITIONS.read(*given),
-            deliver=self._context.metastore.accepts(table.definition),
+            deliver=told is None and self._context.metastore.accepts(table.definition),
             batch_partitions=keys.BATCH_PARTITIONS.read(*given),
             names=None if names is None else tuple(names),
+            told=told,
         )
         return self._repair(table, options, no_progress)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -256,8 +256,27 @@ def observe_index(index: Index, table: Table, predicate: Predicate | None, index
             indexed.files(list(zip(*columns, strict=True)))
 
 
-def observe_named(index: Index, storage: Storage, table: Table, names: Sequence[str], scratch: Scratch) -> None:
-    """Copy both sides of single partitions into the scratch database; each is looked for at its place alone."""
+def observe_named(
+    index: Index,
+    storage: Storage,
+    table: Table,
+    names: Sequence[str],
+    scratch: Scratch,
+    *,
+    places: Mapping[str, str | None] | None = None,
+    gone: Collection[str] = (),
+) -> None:
+    """Copy both sides of single partitions into the scratch database; each is looked for at its place alone.
+
+    Args:
+        index: What is registered.
+        storage: The stores.
+        table: The table, at its version.
+        names: The partitions.
+        scratch: Gets both sides.
+        places: Where those lie (None: below the table's location) that are there whatever is found at their places.
+        gone: Those that are not looked for.
+    """
     located: dict[str, str | None] = dict.fromkeys(names)
     for some in batched(names, _NAMED_AT_ONCE):
         ids: list[int] = []
@@ -269,9 +288,14 @@ def observe_named(index: Index, storage: Storage, table: Table, names: Sequence[
         for batch in index.plan_files(table, None, ids) if ids else ():
             columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
             scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
-    root = table.definition.location
-    places = ((name, at or (f"{root}/{name}" if name else root)) for name, at in located.items())
-    list_locations(storage, places, scratch)
+    if places:
+        moved = {n: at for n, at in places.items() if table.directory(n, at) != table.directory(n, located.get(n))}
+        scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()), columns=2, ignore=True)
+        located |= moved
+    scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
+    looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
+    list_locations(storage, looked_for, scratch)
+    scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:

@@ -30,6 +30,8 @@ CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, byte
 CREATE TABLE unreadable (name TEXT, path TEXT, PRIMARY KEY (name, path)) WITHOUT ROWID;
 CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
 CREATE TABLE taken (directory TEXT PRIMARY KEY, partition TEXT) WITHOUT ROWID;
+CREATE TABLE places (name TEXT PRIMARY KEY, location TEXT) WITHOUT ROWID;
+CREATE TABLE ended (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE leaving (listed_rowid INTEGER);
 CREATE TABLE replaced (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
 CREATE TABLE in_flight_files (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);

@@ -13,6 +13,8 @@ import pyarrow as pa
 import uvicorn
 
 from catalog_ext.conf import write_keys
+from catalog_ext.conf.follow_keys import FOLLOW, FOLLOW_INTERVAL
+from catalog_ext.following.background import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
@@ -53,14 +55,16 @@ class Service:
         port: The port, 0 for a free one.
         token: What requests must carry; a new random one if left out.
         drain_seconds: How long requests that are in flight when it stops have to end.
+        follow: Whether it follows the metastore; None for the setting ``follow``.
 
     Raises:
         ServiceError: The port is taken.
     """
 
     def __init__(
-        self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None, drain_seconds: int = 1
-    ) -> None:
+        self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None,
+        drain_seconds: int = 1, follow: bool | None = None,
+    ) -> None:  # fmt: skip
         self.token = token or new_token()
         try:
             self._socket = socket.create_server((host, port), backlog=128)
@@ -81,7 +85,13 @@ class Service:
         )
         self._server = _Server(config)
         conf = catalog.settings.conf
+        follows = catalog.metastore.enabled and (FOLLOW.read(conf) if follow is None else follow)
+        interval_s = FOLLOW_INTERVAL.read(conf)
         self._tasks = (
+            BackgroundTask(
+                "follower", BackgroundFollowing(catalog.follower, interval_s), interval_s if follows else 0,
+                "The metastore could not be followed",
+            ),
             BackgroundTask(
                 "recovery", catalog.recover, write_keys.RECOVERY_INTERVAL.read(conf),
                 "Dead writers could not be looked for",

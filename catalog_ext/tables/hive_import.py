@@ -75,7 +75,7 @@ class HiveImport:
         client = self._context.metastore.client()
         hive_table = client.get_table(identifier.namespace, identifier.name)
         definition = self._definition(from_hive(hive_table), checked)
-        self._ensure_namespace(client, identifier.namespace)
+        self.ensure_namespace(client, identifier.namespace)
         # Its files are there already: a managed one of the metastore does not make the warehouse ours.
         self._context.marks.look(Location.parse(definition.location))
         created = self._context.index.create_table(definition, deliver=False)
@@ -110,7 +110,8 @@ class HiveImport:
         text = self._context.settings.conf.get(PARTITION_COLUMNS.key)
         return {} if text is None else {PARTITION_COLUMNS.key: str(PARTITION_COLUMNS.value_of(text))}
 
-    def _ensure_namespace(self, client: HiveMetastore, name: str) -> None:
+    def ensure_namespace(self, client: HiveMetastore, name: str) -> None:
+        """Have the index know a database of the metastore."""
         index = self._context.index
         try:
             index.load_namespace(name)

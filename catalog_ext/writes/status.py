@@ -26,14 +26,16 @@ _NEXT = {
 
 
 class StatusEntry(NamedTuple):
-    """A write, a waiting partition or a change for the metastore that is pending.
+    """A write, a waiting partition, a change for the metastore that is pending, or how far the metastore is followed.
 
     Attributes:
-        kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come) or ``delivery``.
+        kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come), ``delivery``; where
+            the metastore is followed also ``follower``, and ``doubt`` (a table that could not be brought in step).
         table: ``namespace.table``, or a namespace.
-        id: The transaction's id, the partition's name, or the message's number.
+        id: The transaction's id, the partition's name, the message's number, or that of the last event dealt with.
         state: Of a transaction its state, with ``live``, ``dead`` (its process on this host is gone) or ``expired``
-            (its lease is over) behind it; of a message ``pending``, ``failed`` or ``set aside``.
+            (its lease is over) behind it; of a message ``pending``, ``failed`` or ``set aside``; of the follower
+            ``in step``, ``behind``, ``failed`` or ``nobody``; of a table in doubt ``left`` or ``refused``.
         since_ms: Milliseconds since the epoch, UTC.
         detail: What it is and what becomes of it, in words.
     """
@@ -54,6 +56,9 @@ def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
         yield _of_transaction(transaction, now)
     yield from _waiting(index, table)
     yield from _deliveries(index, table)
+    if table is None:
+        yield from _follower(index)
+    yield from _doubts(index, table)
 
 
 def _of_transaction(transaction: Transaction, now: int) -> StatusEntry:
@@ -114,3 +119,32 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
                 message.created_at_ms,
                 f"{message.operation} for the metastore{tried}",
             )
+
+
+def _follower(index: Index) -> Iterator[StatusEntry]:
+    """Say how far the metastore is followed, where it ever was: what the follower's last look has found."""
+    state = index.followed.load()
+    if state.source is None and state.holder is None:
+        return
+    behind = (state.newest_id or 0) - (state.event_id or 0) if state.event_id is not None else 0
+    if state.holder is None or state.held_for_ms <= 0 or is_gone(state.holder):
+        word, who = "nobody", "no process follows"
+    else:
+        word, who = "failed" if state.error else "behind" if behind > 0 else "in step", f"by {state.holder}"
+    looked = state.looked_at_ms
+    when = "not looked yet" if looked is None else f"looked {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
+    if state.event_id is not None:
+        what = f"the log up to event {state.event_id:,} of {state.newest_id or 0:,}, {behind:,} behind"
+    else:
+        what = "no log, compared from time to time"
+    error = f"; {state.error}" if state.error else ""
+    number = "" if state.event_id is None else str(state.event_id)
+    yield StatusEntry("follower", "", number, word, looked or state.now_ms, f"{what}; {when}; {who}{error}")
+
+
+def _doubts(index: Index, table: Table | None) -> Iterator[StatusEntry]:
+    for kept in index.followed.doubts():
+        if table is None or kept.table == str(table.identifier):
+            state = "refused" if kept.doubt is None else "left"
+            tried = "once" if kept.attempts == 1 else f"{kept.attempts} times"
+            yield StatusEntry("doubt", kept.table, "", state, kept.since_ms, f"tried {tried}: {kept.error}")

@@ -28,6 +28,7 @@ from catalog_ext.metastore.index.read import (
 from catalog_ext.metastore.index.read.enough_files import enough_files
 from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, properties, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables.followed import FollowedMetastore
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
     apply_changes,
@@ -85,6 +86,7 @@ class Index:
         self._database = database
         self._statistics = planner_statistics.StatisticsRenewal(database)
         self.views = IndexedViews(database)
+        self.followed = FollowedMetastore(database)
 
     @classmethod
     def open(cls, url: str, *, migrate: bool | None = None) -> Index:

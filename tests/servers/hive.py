@@ -16,28 +16,45 @@ from tests.servers.maven_jars import fetch_jar
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["HiveCli", "HiveCliError", "HiveMetastore", "whole_engine"]
+__all__ = ["HiveCli", "HiveCliError", "HiveMetastore", "notification_log", "whole_engine"]
+
+LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+
+
+def notification_log(release: str) -> Path:
+    """Return the jar that has the listener which keeps the metastore's log of events."""
+    return fetch_jar(f"org.apache.hive.hcatalog:hive-hcatalog-server-extensions:{release}")
 
 
 class HiveMetastore:
     """A metastore that a test can stop and start again under the same URI.
+
+    Args:
+        directory: Holds it.
+        log: Whether it keeps a log of events.
 
     Attributes:
         uri: Its thrift URI.
         warehouse: The local folder of databases that have no location.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, log: bool = False) -> None:
         self._directory = directory
+        self._log = log
         self.warehouse = directory / "warehouse"
-        self._server = EmbeddedMetastore(directory, engine_jars=engine_jars())
+        self._server = self._made()
         self.uri = self._server.start()
+
+    def _made(self, port: int = 0) -> EmbeddedMetastore:
+        listener = [notification_log(jar_version("hive-metastore"))] if self._log else []
+        settings = {"hive.metastore.event.listeners": LISTENER} if self._log else {}
+        return EmbeddedMetastore(
+            self._directory, port, settings=settings, engine_jars=[*engine_jars(), *listener]
+        )  # fmt: skip
 
     def start(self) -> None:
         """It answers at ``uri`` again."""
-        self._server = EmbeddedMetastore(
-            self._directory, port=int(self.uri.rpartition(":")[2]), engine_jars=engine_jars()
-        )
+        self._server = self._made(int(self.uri.rpartition(":")[2]))
         self._server.start()
 
     def kill(self) -> None:

@@ -25,6 +25,7 @@ _OPENED_PACKAGES = (
     "java.util",
     "java.util.concurrent",
     "java.util.concurrent.atomic",
+    "java.util.regex",
     "java.io",
     "java.nio",
     "sun.nio.ch",

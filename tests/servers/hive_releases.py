@@ -69,6 +69,11 @@ RELEASE_4 = Release(
 )
 
 
+_MAIN = "org.apache.hadoop.hive.metastore.HiveMetaStore"
+_LAUNCHER = Path(__file__).with_name("LoggedMetastore.java")
+_LISTENER_3 = "org.apache.hive.hcatalog.listener.DbNotificationListener"
+_LISTENER_4 = "LoggedMetastore$Listener"
+"""Hive's own of release 4 is published for Java 21 alone."""
 _ENGINE_4 = (
     "org.apache.hive:hive-exec:4.0.1",
     "org.apache.hive:hive-cli:4.0.1",
@@ -96,18 +101,32 @@ def engine_4(directory: Path, metastore_uri: str) -> HiveCli:
 class ReleaseMetastore:
     """A running metastore of a release, on Derby.
 
+    Args:
+        release: The release.
+        directory: Holds it.
+        log: Whether it keeps a log of events.
+
     Attributes:
         uri: Its thrift URI.
     """
 
-    def __init__(self, release: Release, directory: Path) -> None:
+    def __init__(self, release: Release, directory: Path, *, log: bool = False) -> None:
         jars = _fetch(release)
-        _write_configuration(directory)
+        own = release is RELEASE_4
+        listener = _LISTENER_4 if own else _LISTENER_3
+        _write_configuration(directory, listener if log else None)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.uri = str(Address("127.0.0.1", port))
         class_path = [str(directory), *_pyspark_jars(release.from_pyspark), f"{jars}/*"]
+        main = [_MAIN]
+        if log and own:
+            class_path += _pyspark_jars(("janino-*.jar", "commons-compiler-*.jar"))
+            main = ["org.codehaus.janino.SimpleCompiler", str(_LAUNCHER), "LoggedMetastore"]
+        elif log:
+            jar = f"org.apache.hive.hcatalog:hive-hcatalog-server-extensions:{release.version}"
+            class_path.append(str(fetch_jar(jar)))
         command = [
             str(find_java()),
             "-Xmx512m",
@@ -115,7 +134,7 @@ class ReleaseMetastore:
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
             "-cp",
             os.pathsep.join(class_path),
-            "org.apache.hadoop.hive.metastore.HiveMetaStore",
+            *main,
             "-p",
             str(port),
         ]
@@ -143,12 +162,14 @@ class ReleaseMetastore:
                 client.list_databases()
             except MetastoreUnavailableError:
                 continue  # the client has waited already
+            # The table of the last number is made when somebody asks for it; the listener waits for it otherwise.
+            client.newest_event_id()
             client.close()
             return
         raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
 
 
-def _write_configuration(directory: Path) -> None:
+def _write_configuration(directory: Path, listener: str | None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'db'};create=true",
@@ -159,6 +180,11 @@ def _write_configuration(directory: Path) -> None:
         "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
         "metastore.try.direct.sql.ddl": "false",  # on Derby release 4 fails with 1,000 partitions otherwise
     }
+    if listener is not None:
+        settings |= {
+            "hive.metastore.transactional.event.listeners": listener,
+            "hive.metastore.event.db.notification.api.auth": "false",
+        }
     properties = "".join(
         f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items()
     )

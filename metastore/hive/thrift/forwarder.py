@@ -12,6 +12,7 @@ from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, Hive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from catalog_ext.metastore.hive.events.event import HiveEvent
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 Result = TypeVar("Result")
@@ -96,6 +97,12 @@ class CallForwarder(ABC):
 
     def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
         return self._call("partitions_by_names", lambda m: m.partitions_by_names(database, table, names))
+
+    def newest_event_id(self) -> int:
+        return self._call("newest_event_id", lambda m: m.newest_event_id())
+
+    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+        return self._call("events_after", lambda m: m.events_after(event_id, most))
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         # Put together here, not passed on: each batch is a call of its own, tried again and counted by itself.

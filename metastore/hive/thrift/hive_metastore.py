@@ -9,6 +9,7 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from catalog_ext.metastore.hive.events.event import HiveEvent
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 DEFAULT_BATCH = 1000
@@ -158,6 +159,14 @@ class HiveMetastore(Protocol):
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         """Return all partitions, fetched ``batch`` at a time."""
+        ...
+
+    def newest_event_id(self) -> int:
+        """Return the number of the newest event of the notification log; 0 where it has none, as of no log."""
+        ...
+
+    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+        """Return the next events of the notification log, at most so many, in order."""
         ...
 
     def close(self) -> None:

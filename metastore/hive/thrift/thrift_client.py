@@ -17,6 +17,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.hive.events.messages import event_of
 from catalog_ext.metastore.hive.mapping.model import (
     VIRTUAL_VIEW,
     HiveDatabase,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from hmsclient.hmsclient import HMSClient
 
+    from catalog_ext.metastore.hive.events.event import HiveEvent
     from catalog_ext.metastore.hive.thrift.uris import Address
 
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -270,6 +272,22 @@ class ThriftMetastore:
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         return fetch_partitions(self, database, table, batch)
+
+    def newest_event_id(self) -> int:
+        found = self._pool.call(lambda c: c.get_current_notificationEventId(), "asking for the newest event")
+        return int(found.eventId)
+
+    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+        request = wire.NotificationEventRequest(event_id, most)
+        answer = self._pool.call(lambda c: c.get_next_notification(request), "reading the notification log")
+        # At once: what a message says of a thousand partitions is a megabyte, of which little is kept.
+        return [
+            event_of(
+                e.eventId, e.eventTime, e.eventType or "", e.dbName or "", e.tableName or "", e.message or "",
+                e.messageFormat or "",
+            )
+            for e in answer.events or ()
+        ]  # fmt: skip
 
     def _get_table(self, client: HMSClient, database: str, name: str) -> wire.Table:
         """Return the table in thrift's words.

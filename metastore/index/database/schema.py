@@ -339,6 +339,42 @@ verifications = sa.Table(
 )  # fmt: skip
 """When partitions were last compared with the store; the row without a hash is of all that have none of their own."""
 
+followed_metastore = sa.Table(
+    "followed_metastore", metadata,
+    _key("follower_id"),
+    _text("metastore_id", nullable=True),
+    _big("event_id", nullable=True),
+    _big("newest_id", nullable=True),
+    sa.Column("source", ExactText(16), nullable=True),
+    _big("looked_at_ms", nullable=True),
+    _big("compared_at_ms", nullable=True),
+    _text("error", nullable=True),
+    _text("holder", nullable=True),
+    _big("held_until_ms"),
+)  # fmt: skip
+"""How far the metastore is followed, and by whom: one row."""
+
+followed_tables = sa.Table(
+    "followed_tables", metadata,
+    _key("table_id"),
+    _big("version"),
+    _text("missing", nullable=True),
+    _text("definition"),
+)  # fmt: skip
+"""At which version a table was last compared with the metastore's, what that did not have then, and what it was."""
+
+followed_doubts = sa.Table(
+    "followed_doubts", metadata,
+    _id("name_hash", primary_key=True),
+    _text("table_name"),
+    _text("doubt", nullable=True),
+    _big("attempts"),
+    _big("next_attempt_at_ms"),
+    _big("since_ms"),
+    _text("error"),
+)  # fmt: skip
+"""Tables of the metastore that could not be brought in step, and those that are refused (no ``doubt``)."""
+
 views = sa.Table(
     "views", metadata,
     _key("table_id"),

@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.database.schema import (
     dropped_tables,
     file_statistics,
     files,
+    followed_tables,
     forgotten_transactions,
     namespaces,
     partition_sums,
@@ -339,7 +340,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
             return True
     for by_table in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
-        repairs, verifications, views, view_sources, settlements,
+        repairs, verifications, views, view_sources, settlements, followed_tables,
     ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     d = dropped_tables.c

@@ -1,0 +1,117 @@
+"""Follows the metastore from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext.cli.invocation import Invocation, message_console, output_console
+from catalog_ext.cli.options import json_option
+from catalog_ext.cli.output import echo_json, note, one_line
+from catalog_ext.conf import follow_keys
+from catalog_ext.following.background import pause_s
+from catalog_ext.following.follower import WAITING
+from catalog_ext.following.outcomes import outcome_json
+from catalog_ext.metastore.errors import CatalogExtError
+
+if TYPE_CHECKING:
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+
+_WAITING_PAUSE_S = 5.0
+_ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renamed": "renamed"}
+
+
+@click.command()
+@click.option(
+    "--databases",
+    metavar="NAMES",
+    help="Databases whose new tables are imported, with commas between them; * for all. Default: `follow.databases`.",
+)
+@click.option("--once", is_flag=True, help="Deal with what there is and end.")
+@json_option
+@click.pass_obj
+def follow(invocation: Invocation, databases: str | None, once: bool, as_json: bool) -> int:
+    """Bring the index in step with what Hive engines change in the metastore, until interrupted.
+
+    Reads the metastore's log of events; where it keeps none, partitions are compared from time to time. Partitions that
+    somebody has changed are listed, and repaired. Of several processes one follows and the others wait. What could not
+    be done is in `status`; with --once the command exits with 1 then, and with 4 where another one follows.
+
+    \b
+    catalog-ext follow
+    catalog-ext follow --databases sales,logs
+    catalog-ext follow --once --json
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    chosen = None if databases is None else follow_keys.FOLLOW_DATABASES.value_of(databases)
+    with invocation.catalog() as catalog:
+        if once:
+            return _once(catalog, chosen, as_json)
+        with contextlib.suppress(KeyboardInterrupt):
+            # Whatever was committed stays, and the next one goes on: both signals end it alike.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            _follow(catalog, chosen, as_json)
+    return 0
+
+
+def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> int:
+    outcome = catalog.follower.look(databases, lambda part: _print(part, as_json), at_once=True)
+    if outcome.is_idle:
+        _print(outcome, as_json)
+    if outcome.source == WAITING:
+        return 4
+    return 1 if any(each.action in ("left", "refused") for each in outcome.tables) else 0
+
+
+def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:
+    interval_s = follow_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
+    failures = 0
+    waits = False
+    while True:
+        try:
+            outcome = catalog.follower.look(databases, lambda part: _print(part, as_json))
+            failures = 0
+        except CatalogExtError as error:
+            if not error.retryable:
+                raise
+            failures += 1
+            note(message_console(), f"warning: {one_line(error.message)}")
+            time.sleep(pause_s(interval_s, failures))
+            continue
+        waiting = outcome.source == WAITING
+        if waiting and not waits:
+            note(message_console(), "another process follows the metastore; this one takes over when it ends")
+        waits = waiting
+        time.sleep(_WAITING_PAUSE_S if waiting else interval_s)
+
+
+def _print(outcome: FollowOutcome, as_json: bool) -> None:
+    if as_json:
+        echo_json(outcome_json(outcome))
+        return
+    console = output_console()
+    if outcome.source == WAITING:
+        note(console, "another process follows the metastore")
+        return
+    upto = "" if outcome.event_id is None else f", up to {outcome.event_id:,} of {outcome.newest_id:,}"
+    read = "everything compared" if outcome.event_id is None or outcome.gap else f"{outcome.events:,} events"
+    note(console, f"{read}{upto}{'' if outcome.gap is None else f': {outcome.gap}'}")
+    for each in outcome.tables:
+        if each.says_something:
+            note(console, _line(each))
+
+
+def _line(each: TableOutcome) -> str:
+    parts = [f"{count:,} {word}" for word in ("added", "dropped", "changed") if (count := getattr(each, word))]
+    if each.altered:
+        parts.append("columns or properties altered")
+    if each.action in _ACTIONS:
+        parts.append(_ACTIONS[each.action])
+    if each.action in ("left", "refused"):
+        parts.append(f"{each.action}: {one_line(each.error or 'it is looked at again')}")
+    parts += [f"stays as it is: {one_line(what)}" for what in each.skipped]
+    return f"  {each.table}: {'; '.join(parts)}"

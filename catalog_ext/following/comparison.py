@@ -1,0 +1,188 @@
+"""Compares a table with the metastore's, where no event says what changed: names, places and sizes of its partitions.
+
+What differs is in doubt, no more. A partition that the metastore does not have was dropped by somebody only if an
+earlier comparison has seen it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import keys
+from catalog_ext.following.doubts import PartitionDoubt
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MassDropError
+from catalog_ext.metastore.hive.mapping.conversion import partition_values_of
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import metastore_name
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES
+from catalog_ext.metastore.model.batches import batched
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.following.outcomes import TableOutcome
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.tables import Partition, Table
+
+_AT_ONCE = 1000
+_REMEMBERED = 100_000
+_MOST_MISSING = 1000
+"""Partitions that are remembered as missing; of more of them nothing is known the next time."""
+
+
+class LookedAt:
+    """Remembers which partitions were looked at though the metastore's statistics of them are others than ours.
+
+    Somebody may have counted wrongly, or not at all since: such a partition is looked at once, not by every comparison.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}
+
+    def is_new(self, table: Table, mine: Partition, sizes: tuple[int, int]) -> bool:
+        """Return whether the two sides differ in another way than at the last comparison; it is remembered."""
+        key, state = (table.table_id, mine.partition_id), (sizes, mine.begin_version)
+        if self._states.get(key) == state:
+            return False
+        if len(self._states) >= _REMEMBERED:
+            self._states.clear()
+        self._states[key] = state
+        return True
+
+
+class Comparison:
+    """How a table is compared.
+
+    Args:
+        context: What the parts share.
+        client: The metastore.
+        sizes_decide: Whether partitions whose statistics are those of the index are left alone. They are where
+            comparisons are made again and again; after a gap in the log every partition without them is looked at.
+        drops: Whether what an earlier comparison has seen, and the metastore does not have any more, was dropped; it
+            was not where the metastore may have been taken back to an older state.
+        looked_at: What earlier comparisons have led to.
+    """
+
+    def __init__(
+        self, context: Context, client: HiveMetastore, *, sizes_decide: bool, drops: bool,
+        looked_at: LookedAt | None = None,
+    ) -> None:  # fmt: skip
+        self._looked_at = looked_at or LookedAt()
+        self._context = context
+        self._client = client
+        self._sizes_decide = sizes_decide
+        self._drops = drops
+
+    def partitions(
+        self, theirs: HiveTable, ours: Table, outcome: TableOutcome, *, made_anew: bool = False
+    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
+        """Return the partitions in doubt, by the metastore's names; and those of ours that it does not have.
+
+        Args:
+            theirs: The metastore's table.
+            ours: The index's.
+            outcome: Is told what stays though it is missing.
+            made_anew: Whether somebody has dropped the table and made it again: its partitions went with it.
+
+        The names are held in memory, which the metastore sends at once; all else is read some at a time.
+
+        Raises:
+            MassDropError: More is missing than a repair would drop.
+            MetastoreError: The metastore does not answer.
+        """
+        if not ours.definition.partition_columns:
+            return {"": PartitionDoubt()} if self._table_differs(theirs, ours) else {}, frozenset()
+        names = list(self._client.partition_names(theirs.database, theirs.name))
+        doubts: dict[str, PartitionDoubt] = {}
+        for chunk in batched(names, _AT_ONCE):
+            found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
+            mine = self._by_values(theirs, self._context.index.partitions_of_values(ours, chunk))
+            keys_ = [c.name for c in theirs.partition_columns]
+            for partition in found:
+                held = mine.get(partition.values, ())
+                if not any(self._is_same(ours, each, partition) for each in held):
+                    doubts[metastore_name(keys_, partition.values)] = PartitionDoubt()
+        dropped, unseen = self._missing(theirs, ours, set(names), outcome, made_anew=made_anew)
+        return doubts | dropped, unseen
+
+    def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
+        sizes = _sizes(theirs.parameters)
+        return not self._sizes_decide or (sizes is not None and sizes != (ours.totals.files, ours.totals.bytes))
+
+    def _is_same(self, table: Table, mine: Partition, there: HivePartition) -> bool:
+        if not same_location(table.directory(mine.name, mine.location), there.location):
+            return False
+        sizes = _sizes(there.parameters)
+        if sizes is None:
+            return self._sizes_decide
+        return sizes == (mine.files, mine.bytes) or not self._looked_at.is_new(table, mine, sizes)
+
+    def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
+        found: dict[tuple[str, ...], list[Partition]] = {}
+        for partition in partitions:
+            values = _hive_values(theirs, partition.name)
+            if values is not None:
+                found.setdefault(values, []).append(partition)
+        return found
+
+    def _missing(
+        self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome, *, made_anew: bool
+    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
+        """Return what was dropped; and what else the metastore does not have, None where that is too much."""
+        index = self._context.index
+        missing: dict[str, str] = {}
+        total, keys_ = 0, [c.name for c in theirs.partition_columns]
+        after: int | None = -1
+        while after is not None:
+            page, after = index.published_page(ours, after)
+            total += len(page)
+            for partition in page:
+                values = _hive_values(theirs, partition.name)
+                if values is not None and (name := metastore_name(keys_, values)) not in names:
+                    missing[name] = partition.name
+        if made_anew:
+            return dict.fromkeys(missing, PartitionDoubt(dropped=True)), frozenset()
+        seen = self._seen(ours, list(missing.values())) if self._drops else set()
+        dropped = {name for name, mine in missing.items() if mine in seen}
+        self._refuse_mass_drop(ours, len(dropped), total)
+        unseen = [mine for name, mine in missing.items() if name not in dropped]
+        for name in unseen:
+            outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
+        kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
+        return {name: PartitionDoubt(dropped=True) for name in dropped}, kept
+
+    def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
+        """Return those of the partitions that an earlier comparison has seen in the metastore."""
+        seen = self._context.index.followed.seen(ours.table_id)
+        if seen is None or seen.missing is None or not names:
+            return set()
+        then = self._context.index.partition_exists(replace(ours, version=seen.version), names)
+        return then - seen.missing
+
+    def _refuse_mass_drop(self, ours: Table, dropped: int, total: int) -> None:
+        given: tuple[Mapping[str, str], Mapping[str, str]] = (ours.definition.properties, self._context.settings.conf)
+        percent, least = keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given)
+        if total >= least and dropped * 100 > total * percent:
+            table = str(ours.identifier)
+            raise MassDropError(
+                f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
+                f"is more than the {percent} % that may go at once. Nothing was dropped. If they are gone for good, "
+                "drop them here, too, or raise the table's property repair.mass-drop-percent; if not, "
+                f"catalog-ext publish {table} brings them back there.",
+                {"table": table, "partitions": str(dropped), "registered": str(total)},
+            )
+
+
+def _sizes(parameters: Mapping[str, str]) -> tuple[int, int] | None:
+    files, size = parameters.get(FILES, ""), parameters.get(BYTES, "")
+    return (int(files), int(size)) if files.isdecimal() and size.isdecimal() else None
+
+
+def _hive_values(theirs: HiveTable, name: str) -> tuple[str, ...] | None:
+    try:
+        return partition_values_of(theirs, name)
+    except InvalidPartitionNameError:
+        return None

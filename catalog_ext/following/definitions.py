@@ -1,0 +1,165 @@
+"""What of a table's definition follows the metastore: columns, comment and properties that somebody has changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.keys import check_properties
+from catalog_ext.metastore.errors import MetastoreRefusedError, UnsupportedTypeChangeError
+from catalog_ext.metastore.hive.mapping.conversion import from_hive, hive_column, to_hive, user_parameters
+from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
+from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
+from catalog_ext.metastore.model.secrets import is_secret
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.widening import widening_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.model.tables import Column, TableDefinition
+    from catalog_ext.metastore.model.types import DataType
+
+_COMMENT = "comment"
+_NO_SETTINGS = frozenset({"STATS_GENERATED", "STATS_GENERATED_VIA_STATS_TASK", "TRANSLATED_TO_EXTERNAL"})
+"""Parameters that engines and servers leave by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What somebody has changed of the metastore's table.
+
+    Attributes:
+        columns: Whether its columns.
+        parameters: Names of parameters that were set or removed.
+    """
+
+    columns: bool
+    parameters: frozenset[str]
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything."""
+        return self.columns or bool(self.parameters)
+
+
+def written_definition(theirs: HiveTable) -> str:
+    """Return what the metastore's table is, as text, for ``changed_since``."""
+    columns = [[c.name, c.type, c.comment] for c in theirs.columns]
+    return json.dumps({"columns": columns, "parameters": _parameters(theirs)}, sort_keys=True)
+
+
+def changed_since(theirs: HiveTable, written: str) -> Changed:
+    """Return what somebody has changed of the metastore's table since ``written_definition``."""
+    now, then = json.loads(written_definition(theirs)), json.loads(written)
+    new, old = now["parameters"], then["parameters"]
+    names = frozenset(name for name in {*new, *old} if new.get(name) != old.get(name))
+    return Changed(now["columns"] != then["columns"], names)
+
+
+def all_of(theirs: HiveTable) -> Changed:
+    """Return that everything of the metastore's table may be somebody's change."""
+    return Changed(True, frozenset(_parameters(theirs)))
+
+
+def _parameters(theirs: HiveTable) -> dict[str, str]:
+    """Return the parameters that are settings of somebody's, comment included, and no statistics."""
+    found = {
+        name: value
+        for name, value in user_parameters(theirs.parameters).items()
+        if name not in _NO_SETTINGS and not name.startswith(SPARK_PREFIX) and not is_secret(name)
+    }
+    return found if theirs.comment is None else {**found, _COMMENT: theirs.comment}
+
+
+def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Changed) -> TableDefinition:
+    """Return our definition with what somebody has changed in the metastore, as it is there now.
+
+    Whatever the metastore would get of our columns is as good as the same: it has no case, and fewer types.
+
+    Raises:
+        UnsupportedFormatError: It has become a table of a kind or format that is not read here.
+        UnsupportedTypeChangeError: A column has another type, as which files cannot be read.
+        MetastoreRefusedError: It has another format.
+        InvalidConfigurationError: A property is a setting, and has a value that it cannot have.
+    """
+    found = from_hive(theirs)
+    if found.format != ours.format:
+        raise _not_followed(ours, f"its format is {found.format}, and ours {ours.format}")
+    columns = _columns(ours, theirs, found) if changed.columns else ours.columns
+    return _with_properties(replace(ours, columns=columns), theirs, changed.parameters)
+
+
+def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
+    """Return if the metastore's table has our partition columns.
+
+    Raises:
+        MetastoreRefusedError: It has others.
+    """
+    keys = [(c.name, c.type) for c in to_hive(ours).partition_columns]
+    if [(c.name, hive_key_type(_type(theirs, c))) for c in theirs.partition_columns] != keys:
+        raise _not_followed(ours, "it has other partition columns than ours, or of other types")
+
+
+def _columns(ours: TableDefinition, theirs: HiveTable, found: TableDefinition) -> tuple[Column, ...]:
+    if to_hive(ours).columns == theirs.columns:
+        return ours.columns
+    keys = {c.name.lower() for c in ours.partition_columns}
+    known = {c.name.lower(): c for c in ours.columns if c.name.lower() not in keys}
+    # Another Spark keeps the case of names, and types that Hive does not have.
+    spelled = {c.name.lower(): c for c in found.columns}
+    columns: list[Column] = []
+    for column in theirs.columns:
+        mine = known.get(column.name)
+        if mine is not None and hive_column(mine, hive_type(mine.data_type) or "") == column:
+            columns.append(mine)
+            continue
+        other = spelled.get(column.name)
+        if other is None or hive_type(other.data_type) != hive_type(_type(theirs, column)):
+            other = replace(column, type=str(_type(theirs, column)))
+        if mine is not None:
+            _check_type(ours, mine, other)
+            kept = mine.type if hive_type(mine.data_type) == column.type else other.type
+            other = replace(mine, type=kept, comment=column.comment)
+        columns.append(other)
+    for number, column in enumerate(ours.columns):
+        if column.name.lower() in keys:
+            # Hive shows the path's value, and does not know of the column in the files.
+            columns.insert(min(number, len(columns)), column)
+    return tuple(columns)
+
+
+def _type(table: HiveTable, column: Column) -> DataType:
+    return parse_type(spark_type(column.type, column.name, str(table)))
+
+
+def _check_type(ours: TableDefinition, before: Column, after: Column) -> None:
+    if hive_type(before.data_type) == hive_type(after.data_type):
+        return
+    problem = widening_problem(ours.format, before.data_type, after.data_type)
+    if problem is not None:
+        raise UnsupportedTypeChangeError(
+            f"The column {before.name!r} of table {ours.identifier} has become {after.type.upper()} in the metastore, "
+            f"and stays {before.type.upper()} here: {problem}. Change it back there.",
+            {"table": str(ours.identifier), "column": before.name, "from": before.type, "to": after.type},
+        )
+
+
+def _with_properties(ours: TableDefinition, theirs: HiveTable, names: Collection[str]) -> TableDefinition:
+    there = _parameters(theirs)
+    comment = there.pop(_COMMENT, None) if _COMMENT in names else ours.comment
+    there.pop(_COMMENT, None)
+    new = {name: there[name] for name in names if name in there and ours.properties.get(name) != there[name]}
+    check_properties(new)
+    kept = {name: value for name, value in ours.properties.items() if name not in names or name in there}
+    return replace(ours, properties={**kept, **new}, comment=comment)
+
+
+def _not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:
+    table = str(ours.identifier)
+    return MetastoreRefusedError(
+        f"What somebody has made of the metastore's table {table} is not followed: {why}. Unregister it and import it "
+        "again, or change it back.",
+        {"table": table},
+    )

@@ -1,0 +1,165 @@
+"""What of a table somebody may have changed in the metastore: what its events say, put together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.hive.events.event import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint
+
+MOST_PARTITIONS = 20_000
+"""Partitions of a table that are named; of more the whole table is in doubt."""
+
+
+@dataclass(slots=True)
+class PartitionDoubt:
+    """A partition in doubt.
+
+    Attributes:
+        dropped: Whether somebody has dropped it, or given it other values.
+        written: The statistics that the changes have set; None where one of the changes has set none. If the index had
+            the metastore told all of them, the changes were deliveries of our own.
+    """
+
+    dropped: bool = False
+    written: frozenset[Statistics] | None = None
+
+
+@dataclass(slots=True)
+class TableDoubt:
+    """What of a table is in doubt.
+
+    Attributes:
+        database: The metastore's name of it.
+        table: The metastore's name of it.
+        definition: Whether the table itself is: that it is there, what it is.
+        columns: Whether somebody has changed its columns.
+        created: Whether an event says that it came.
+        dropped: Whether an event says that it went.
+        whole: Whether any partition is.
+        partitions: Those that are, by the metastore's names; ``''`` of a table without partition columns.
+        parameters: Parameters that somebody has set or removed; None where nobody says which, and what columns and
+            parameters were seen before decides.
+        renamed_to: The name that it got.
+    """
+
+    database: str
+    table: str
+    definition: bool = False
+    created: bool = False
+    dropped: bool = False
+    whole: bool = False
+    partitions: dict[str, PartitionDoubt] = field(default_factory=dict)
+    parameters: set[str] | None = field(default_factory=set)
+    renamed_to: tuple[str, str] | None = None
+    columns: bool = False
+
+    @property
+    def name(self) -> str:
+        """``database.table``."""
+        return f"{self.database}.{self.table}"
+
+    def note(self, event: HiveEvent) -> None:
+        """Take in what a further event says."""
+        self.definition = self.definition or event.definition
+        if event.dropped:
+            self.dropped, self.renamed_to = True, event.renamed_to
+        elif event.kind == "CREATE_TABLE":
+            self.created = True
+            # After the end of another one, of which nothing that is known is about this one.
+            if self.dropped:
+                self.whole, self.parameters = True, None
+        self.columns = self.columns or event.columns
+        if self.parameters is not None:
+            self.parameters = None if event.parameters is None else self.parameters | event.parameters
+        if event.partitions is None:
+            self.whole = True
+            return
+        for hint in event.partitions:
+            self._note_partition(hint)
+        self._bound()
+
+    def _note_partition(self, hint: PartitionHint) -> None:
+        written = None if hint.written is None else frozenset((hint.written,))
+        self._merge(hint.name, PartitionDoubt(hint.dropped, written))
+
+    def _merge(self, name: str, new: PartitionDoubt) -> None:
+        known = self.partitions.get(name)
+        if known is None:
+            self.partitions[name] = new
+            return
+        known.dropped = known.dropped or new.dropped
+        known.written = None if known.written is None or new.written is None else known.written | new.written
+
+    def add(self, other: TableDoubt) -> None:
+        """Take in another doubt about the same table."""
+        self.definition = self.definition or other.definition
+        self.created = self.created or other.created
+        self.dropped = self.dropped or other.dropped
+        self.renamed_to = self.renamed_to or other.renamed_to
+        self.whole = self.whole or other.whole
+        self.columns = self.columns or other.columns
+        self.parameters = None if None in (self.parameters, other.parameters) else {
+            *(self.parameters or ()), *(other.parameters or ()),
+        }  # fmt: skip
+        for name, doubt in other.partitions.items():
+            self._merge(name, PartitionDoubt(doubt.dropped, doubt.written))
+        self._bound()
+
+    def _bound(self) -> None:
+        if len(self.partitions) > MOST_PARTITIONS:
+            # Only what was dropped cannot be found by a comparison.
+            self.whole = True
+            self.partitions = {name: doubt for name, doubt in self.partitions.items() if doubt.dropped}
+
+    def to_json(self) -> str:
+        """Return it as text, for the index."""
+        return json.dumps(
+            {
+                "definition": self.definition, "created": self.created, "dropped": self.dropped, "whole": self.whole,
+                "partitions": [
+                    [name, doubt.dropped, None if doubt.written is None else sorted(doubt.written)]
+                    for name, doubt in self.partitions.items()
+                ],
+                "parameters": None if self.parameters is None else sorted(self.parameters),
+                "renamed_to": self.renamed_to, "columns": self.columns,
+            },
+            separators=(",", ":"),
+        )  # fmt: skip
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> TableDoubt:
+        """Return what ``to_json`` has written of the table of this name."""
+        body: dict[str, Any] = json.loads(text)
+        database, _, table = name.partition(".")
+        partitions = {
+            name: PartitionDoubt(dropped, None if written is None else frozenset(Statistics(*each) for each in written))
+            for name, dropped, written in body["partitions"]
+        }
+        parameters, renamed = body["parameters"], body["renamed_to"]
+        return cls(
+            database, table, body["definition"], body["created"], body["dropped"], body["whole"], partitions,
+            None if parameters is None else set(parameters), None if renamed is None else (renamed[0], renamed[1]),
+            body["columns"],
+        )  # fmt: skip
+
+
+def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
+    """Return what events put in doubt, by table, in the order of the tables' first events."""
+    doubts: dict[str, TableDoubt] = {}
+    for event in events:
+        if event.says_nothing:
+            continue
+        doubt = doubts.setdefault(f"{event.database}.{event.table}", TableDoubt(event.database, event.table))
+        doubt.note(event)
+        if event.renamed_to is not None:
+            database, table = event.renamed_to
+            new = doubts.setdefault(f"{database}.{table}", TableDoubt(database, table))
+            new.definition = new.whole = True
+    return doubts

@@ -1,0 +1,318 @@
+"""Follows the metastore: what Hive engines change there reaches the index, by the log of events or by comparisons.
+
+One process at a time follows; another one waits and takes over. ``docs/design/7-following.md`` says what is promised.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import follow_keys
+from catalog_ext.conf.home import METASTORE_ID
+from catalog_ext.following.comparison import Comparison, LookedAt
+from catalog_ext.following.doubts import TableDoubt, doubts_of
+from catalog_ext.following.lease import FollowerLease
+from catalog_ext.following.log import read_batch
+from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+from catalog_ext.following.tables import TableFollowing
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexDatabaseError,
+    InvalidConfigurationError,
+    MetastoreRefusedError,
+    MetastoreReplacedError,
+)
+from catalog_ext.metastore.index.tables.followed import KeptDoubt, Progress
+from catalog_ext.metastore.runtime.processes import this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from catalog_ext.context import Context
+    from catalog_ext.following.log import Batch
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index.tables.followed import Followed
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.tables.hive_import import HiveImport
+    from catalog_ext.tables.removal import TableRemoval
+
+logger = logging.getLogger(__name__)
+
+LOG, COMPARISON, WAITING = "log", "comparison", "waiting"
+_FIRST_PAUSE_MS = 1000
+_LONGEST_PAUSE_MS = 300_000
+_SIGN_OF_LIFE_MS = 10_000
+"""How old what ``status`` shows of an idle follower may be."""
+
+
+class Follower:
+    """Brings the index in step with what others change in the metastore.
+
+    Args:
+        context: What the parts share.
+        repair: Looks at partitions.
+        imports: Takes new tables.
+        removal: Lets go of dropped ones.
+    """
+
+    def __init__(self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval) -> None:
+        self._context = context
+        self._parts = (repair, imports, removal)
+        self._databases: frozenset[str] = follow_keys.FOLLOW_DATABASES.read(context.settings.conf)
+        self._compare_s = follow_keys.FOLLOW_COMPARE_INTERVAL.read(context.settings.conf)
+        # Two of one process are two followers.
+        self._holder = f"{uuid.uuid4().hex[:8]}@{this_process()}"
+        self._looking = threading.Lock()
+        self._looked_at = LookedAt()
+        self._held = False
+
+    def look(
+        self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None, *,
+        at_once: bool = False,
+    ) -> FollowOutcome:  # fmt: skip
+        """Look once at what others have changed, up to now, and return what that has come to.
+
+        Args:
+            databases: Databases whose new tables are taken; None for the setting ``follow.databases``.
+            done: Is called after each batch with what that has come to.
+            at_once: Whether a metastore without a log is compared now, however recently it was.
+
+        Raises:
+            InvalidConfigurationError: There is no metastore.
+            MetastoreUnavailableError: It does not answer, or is not the index's own; nothing is lost.
+            IndexDatabaseError: The index does not answer.
+        """
+        if not self._context.metastore.enabled:
+            raise InvalidConfigurationError(
+                "This catalog has no metastore to follow. Name it: --metastore thrift://host:9083 (and unset "
+                "CATALOG_EXT_METASTORE where that says none)."
+            )
+        chosen = self._databases if databases is None else frozenset(name.lower() for name in databases)
+        with self._looking, FollowerLease(self._context.index.followed, self._holder) as lease:
+            if not lease.held:
+                return FollowOutcome(WAITING)
+            self._held = True
+            try:
+                compare_s = 0.0 if at_once else self._compare_s
+                look = _Look(self._context, self._parts, chosen, compare_s, self._holder, self._looked_at)
+                return look.run(done)
+            except IndexDatabaseError:
+                raise
+            except CatalogExtError as error:
+                self._context.index.followed.note_failure(self._holder, error.message)
+                raise
+
+    def close(self) -> None:
+        """Let another one follow at once."""
+        if not self._held:
+            return
+        self._held = False
+        try:
+            self._context.index.followed.release(self._holder)
+        except CatalogExtError as error:
+            logger.info("Another process follows the metastore when the lease is over: %s", error.message)
+
+
+class _Look:
+    """One look at the metastore."""
+
+    def __init__(
+        self, context: Context, parts: tuple[TableRepair, HiveImport, TableRemoval], databases: frozenset[str],
+        compare_s: float, holder: str, looked_at: LookedAt,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._looked_at = looked_at
+        self._index = context.index
+        self._followed = context.index.followed
+        self._tables = TableFollowing(context, *parts, databases)
+        self._compare_ms = compare_s * 1000
+        self._holder = holder
+
+    def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:
+        client, state = self._context.metastore.client(), self._followed.load()
+        newest = _newest(client)
+        who = self._identity()
+        # One that had no identity yet was known by its address, and gets one with our first change.
+        if state.metastore_id not in (who, self._context.metastore.uri()):
+            state = replace(state, event_id=None, compared_at_ms=None)
+        cursor = None if newest is None else state.event_id
+        whole = FollowOutcome(COMPARISON if newest is None else LOG, event_id=cursor, newest_id=newest)
+        for outcome in self._batches(client, state, who, newest, cursor):
+            whole.source, whole.gap = outcome.source, outcome.gap or whole.gap
+            whole.events += outcome.events
+            whole.event_id, whole.newest_id = outcome.event_id, outcome.newest_id
+            whole.tables += outcome.tables
+            if done is not None:
+                done(outcome)
+        return whole
+
+    def _identity(self) -> str:
+        """Return who the metastore is: a cursor counts the events of one log."""
+        metastore = self._context.metastore
+        known = metastore.embedded_id or self._index.properties().get(METASTORE_ID)
+        if known is not None and metastore.embedded and self._index.properties().get(METASTORE_ID, known) != known:
+            raise MetastoreReplacedError(
+                f"The embedded metastore of the index {self._index.url} is not the one that it was: it was made anew. "
+                "Nothing is followed; catalog-ext publish --all fills it from the index, and makes it the index's own.",
+                {"index": self._index.url},
+            )
+        return known or metastore.uri()
+
+    def _batches(
+        self, client: HiveMetastore, state: Followed, who: str, newest: int | None, cursor: int | None
+    ) -> Iterator[FollowOutcome]:
+        if newest is None:
+            yield from self._poll(client, state, who)
+            return
+        if cursor is None or cursor > newest:
+            gap = None if cursor is None else f"the log has been lost: its newest event is {newest}, not {cursor}"
+            # What is older than the look is in it; what comes meanwhile is read afterwards.
+            yield self._compare(client, who, newest, newest, gap, again=False, drops=cursor is None)
+            return
+        if cursor == newest:
+            yield from self._idle(client, state, who, newest)
+        while cursor < newest:
+            batch = read_batch(client, cursor, newest)
+            yield self._apply(client, who, newest, batch)
+            cursor = batch.upto
+
+    def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
+        """Try again what is left; else say now and then that somebody follows."""
+        due = self._due()
+        if due:
+            yield self._settle(client, FollowOutcome(LOG, 0, newest, newest), due, who)
+        elif state.error is not None or _is_old(state, _SIGN_OF_LIFE_MS):
+            self._advance(Progress(who, newest, newest, LOG))
+
+    def _poll(self, client: HiveMetastore, state: Followed, who: str) -> Iterator[FollowOutcome]:
+        """Compare everything where there is no log, as often as the setting says."""
+        since = state.compared_at_ms
+        if since is None or state.now_ms - since >= self._compare_ms:
+            yield self._compare(client, who, None, None, None, again=since is not None, drops=True)
+        elif due := self._due():
+            yield self._settle(client, FollowOutcome(COMPARISON), due, who)
+
+    def _apply(self, client: HiveMetastore, who: str, newest: int, batch: Batch) -> FollowOutcome:
+        if batch.gap is not None:
+            logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
+            doubts = doubts_of(batch.events)
+            return self._compare(
+                client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=doubts,
+                events=len(batch.events),
+            )  # fmt: skip
+        outcome = FollowOutcome(LOG, len(batch.events), batch.upto, newest)
+        return self._settle(client, outcome, doubts_of(batch.events), who)
+
+    def _compare(
+        self, client: HiveMetastore, who: str, upto: int | None, newest: int | None, gap: str | None, *, again: bool,
+        drops: bool, known: Mapping[str, TableDoubt] | None = None, events: int = 0,
+    ) -> FollowOutcome:  # fmt: skip
+        """Compare all that is followed."""
+        doubts = dict(known or {})
+        for doubt in self._everything(client, drops=drops):
+            if doubt.name in doubts:
+                doubts[doubt.name].add(doubt)
+            else:
+                doubts[doubt.name] = doubt
+        comparison = Comparison(
+            self._context, client, sizes_decide=again or gap is None, drops=drops,
+            looked_at=self._looked_at if again else None,
+        )  # fmt: skip
+        outcome = FollowOutcome(COMPARISON if upto is None else LOG, events, upto, newest, gap)
+        return self._settle(client, outcome, doubts, who, comparison)
+
+    def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[TableDoubt]:
+        """Yield a doubt about each table that is followed, and each that is to be taken."""
+        lost: list[TableDoubt] = []
+        total = 0
+        for database in self._index.list_namespaces():
+            there = set(client.list_tables(database))
+            for name in self._index.list_tables(database):
+                total += 1
+                doubt = TableDoubt(database, name, definition=True, whole=True, parameters=None)
+                if name in there:
+                    yield doubt
+                else:
+                    lost.append(doubt)
+        # Of one alone that went somebody has had enough; of most at once the metastore has.
+        drops = drops and (len(lost) == 1 or len(lost) * 2 <= total)
+        for doubt in lost:
+            doubt.dropped = drops and self._was_seen(doubt)
+            yield doubt
+        yield from self._new_tables(client)
+
+    def _was_seen(self, doubt: TableDoubt) -> bool:
+        ours = self._context.find_table(self._context.identify(doubt.name))
+        return ours is not None and self._followed.seen(ours.table_id) is not None
+
+    def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
+        refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
+        namespaces = set(self._index.list_namespaces())
+        for database in client.list_databases():
+            if not self._tables.takes(database):
+                continue
+            ours: set[str] = set()
+            if database in namespaces:
+                ours = {*self._index.list_tables(database), *self._index.views.list_names(database)}
+            for name in client.list_tables(database):
+                if name not in ours and f"{database}.{name}" not in refused:
+                    yield TableDoubt(database, name, definition=True, parameters=None)
+
+    def _due(self) -> dict[str, TableDoubt]:
+        kept = self._followed.doubts()
+        return {each.table: TableDoubt.from_json(each.table, each.doubt) for each in kept if each.due and each.doubt}
+
+    def _settle(
+        self, client: HiveMetastore, outcome: FollowOutcome, doubts: Mapping[str, TableDoubt], who: str,
+        comparison: Comparison | None = None,
+    ) -> FollowOutcome:  # fmt: skip
+        """Look at what is in doubt, and keep what that has come to: the cursor moves over what is done or kept."""
+        before = {each.table: each for each in self._followed.doubts()}
+        settled: list[str] = []
+        kept: list[tuple[KeptDoubt, int]] = []
+        for name, doubt in doubts.items():
+            known = before.get(name)
+            if known is not None and known.doubt is not None and not known.due:
+                # What was left of it is not forgotten by something new.
+                doubt.add(TableDoubt.from_json(name, known.doubt))
+            done = self._tables.bring_in_step(client, doubt, comparison)
+            outcome.tables.append(done)
+            if done.action in ("left", "refused"):
+                kept.append(_kept(done, known))
+            elif known is None or known.doubt is not None or doubt.definition:
+                settled.append(name)
+        compared = comparison is not None
+        self._advance(
+            Progress(who, outcome.event_id, outcome.newest_id, outcome.source, compared, settled, kept)
+        )  # fmt: skip
+        return outcome
+
+    def _advance(self, progress: Progress) -> None:
+        if not self._followed.advance(self._holder, progress):
+            logger.warning("Another process follows the metastore now; what was done meanwhile is done again there.")
+
+
+def _kept(done: TableOutcome, known: KeptDoubt | None) -> tuple[KeptDoubt, int]:
+    attempts = 1 if known is None else known.attempts + 1
+    pause = min(_FIRST_PAUSE_MS * 2 ** min(attempts - 1, 20), _LONGEST_PAUSE_MS)
+    doubt = None if done.left is None else done.left.to_json()
+    return KeptDoubt(done.table, doubt, done.error or "it is to be looked at again", attempts), pause
+
+
+def _is_old(state: Followed, age_ms: int) -> bool:
+    return state.looked_at_ms is None or state.now_ms - state.looked_at_ms > age_ms
+
+
+def _newest(client: HiveMetastore) -> int | None:
+    """Return the newest event's number; None where the server keeps no log, or shows it to nobody."""
+    try:
+        return client.newest_event_id() or None
+    except MetastoreReplacedError:
+        raise
+    except MetastoreRefusedError as error:
+        logger.info("The metastore shows no log of events, and is compared: %s", error.message)
+        return None

@@ -1,0 +1,194 @@
+"""Brings partitions in step that somebody may have changed in the metastore.
+
+The metastore says which partitions there are and where they lie, the store which files they have. An event says only
+which of them to look at, and that a partition that is missing was dropped by somebody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.following.pending import pending_for
+from catalog_ext.metastore.errors import InvalidPartitionNameError
+from catalog_ext.metastore.hive.events.event import Statistics
+from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, partition_values
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.repair.options import Told
+from catalog_ext.repair.report import is_open
+from catalog_ext.scan.key_layout import Layout, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.following.doubts import PartitionDoubt
+    from catalog_ext.following.outcomes import TableOutcome
+    from catalog_ext.following.pending import Pending
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.repair.table_repair import TableRepair
+
+_AT_ONCE = 1000
+_ATTEMPTS = 3
+WHY = "the metastore's events"
+"""What the history says of a repair that following has made."""
+
+
+class PartitionFollowing:
+    """Looks at partitions of a table that are in doubt."""
+
+    def __init__(self, context: Context, repair: TableRepair) -> None:
+        self._context = context
+        self._repair = repair
+
+    def bring_in_step(
+        self,
+        client: HiveMetastore,
+        hive: HiveTable,
+        table: Table,
+        doubts: Mapping[str, PartitionDoubt],
+        outcome: TableOutcome,
+    ) -> dict[str, PartitionDoubt]:
+        """Look at partitions, and commit what differs; return those that have to be looked at again.
+
+        Args:
+            client: The metastore.
+            hive: The metastore's table.
+            table: The index's, which is the same.
+            doubts: By the metastore's names.
+            outcome: Counts what is done.
+
+        Raises:
+            StorageError: A place cannot be listed.
+            MetastoreError: The metastore does not answer.
+        """
+        left: dict[str, PartitionDoubt] = {}
+        for chunk in batched(list(doubts), _AT_ONCE):
+            pending = {name: doubts[name] for name in chunk}
+            reason: str | None = None
+            for _ in range(_ATTEMPTS):
+                # What is read first is never newer than what is read later: the index, the outbox, the metastore.
+                table = self._context.index.load_table_by_id(table.table_id)
+                pending, reason = self._look(client, hive, table, pending, outcome)
+                if not pending:
+                    break
+            outcome.error = reason or outcome.error
+            left |= pending
+        return left
+
+    def _look(
+        self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: dict[str, PartitionDoubt],
+        outcome: TableOutcome,
+    ) -> tuple[dict[str, PartitionDoubt], str | None]:  # fmt: skip
+        """Return what has to be looked at again, and why."""
+        layout = Layout(table.definition)
+        usable: dict[str, PartitionDoubt] = {}
+        for name, doubt in doubts.items():
+            verdict = layout.judge(name) if name else None
+            if verdict is None or verdict.place is Place.PARTITION:
+                usable[name] = doubt
+            else:
+                outcome.skip(f"{name[:200]}: {verdict.reason or 'it is no partition of ours'}")
+        foreign = self._without_ours(table, usable)
+        if not foreign:
+            return {}, None
+        told = self._told(client, hive, table, foreign, outcome)
+        if not told.names:
+            return {}, None
+        outcome.looked_at += len(told.places)
+        report = self._repair.look_at(table, told.names, why=WHY, told=told)
+        outcome.version = report.version
+        for action in ("added", "dropped", "changed"):
+            done = {entry.partition for entry in getattr(report, action)}
+            setattr(outcome, action, getattr(outcome, action) + len(done))
+        again: list[str] = []
+        for entry in report.skipped:
+            if is_open(entry.reason):
+                again.append(entry.reason)
+            else:
+                outcome.skip(f"{entry.path}: {entry.reason}")
+        return (foreign, again[0]) if again else ({}, None)
+
+    def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
+        """Return those of which an event tells that is no delivery of ours."""
+        candidates = [name for name, doubt in doubts.items() if doubt.written is not None and not doubt.dropped]
+        if not candidates:
+            return doubts
+        told = self._context.index.followed.told_statistics(table, candidates)
+        ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in told.items()}
+        return {
+            name: doubt
+            for name, doubt in doubts.items()
+            if doubt.dropped or doubt.written is None or doubt.written - ours.get(partition_values(name), set())
+        }
+
+    def _told(
+        self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
+        outcome: TableOutcome,
+    ) -> Told:  # fmt: skip
+        """Return what the metastore has of the partitions, but for those about which our own change decides."""
+        if not table.definition.partition_columns:
+            return Told({"": None})
+        names = list(doubts)
+        ours = _by_values(self._context.index.partitions_of_values(table, names))
+        pending = pending_for(self._context.index, table.identifier, table)
+        theirs = {_values(p): p for p in client.partitions_by_names(hive.database, hive.name, names)}
+        places: dict[str, str | None] = {}
+        gone: set[str] = set()
+        for name, doubt in doubts.items():
+            values = partition_values(name)
+            mine, there = ours.get(values, []), theirs.get(values)
+            if there is None:
+                gone |= self._dropped(mine, doubt, pending, outcome)
+                continue
+            try:
+                self._place(hive, table, mine, there, pending, places)
+            except InvalidPartitionNameError as error:
+                outcome.skip(f"{name[:200]}: {error.message}")
+        return Told(places, frozenset(gone))
+
+    def _dropped(
+        self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, outcome: TableOutcome
+    ) -> set[str]:
+        """Return what goes of the partitions that the metastore does not have."""
+        held = [p.name for p in mine if p.in_metastore]
+        if not held:
+            return set()
+        if doubt.dropped:
+            return set() if pending.names(held[0]) or pending.definition else set(held)
+        if not (pending.names(held[0]) or pending.definition):
+            outcome.skip(f"{held[0][:200]}: the metastore does not have it, and nobody is known to have dropped it")
+        return set()
+
+    def _place(
+        self, hive: HiveTable, table: Table, mine: Sequence[Partition], there: HivePartition, pending: Pending,
+        places: dict[str, str | None],
+    ) -> None:  # fmt: skip
+        """Say where the metastore has a partition; where a change of ours is on its way, where we have it."""
+        known = next((p for p in mine if same_location(table.directory(p.name, p.location), there.location)), None)
+        known = known or next((p for p in mine if p.in_metastore), None)
+        name, location = from_hive_partition(hive, there)
+        location = None if location is None else canonical_location(location)
+        if known is None:
+            if not pending.names(name):
+                places[name] = location
+        elif pending.names(known.name) or same_location(table.directory(known.name, known.location), there.location):
+            places[known.name] = known.location
+        else:
+            places[known.name] = canonical_location(there.location)
+
+
+def _values(partition: HivePartition) -> tuple[str | None, ...]:
+    return tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
+
+
+def _by_values(partitions: Sequence[Partition]) -> dict[tuple[str | None, ...], list[Partition]]:
+    """Return partitions by their values as they are spelled: ``01`` is another one to the metastore than ``1``."""
+    found: dict[tuple[str | None, ...], list[Partition]] = {}
+    for partition in partitions:
+        found.setdefault(partition_values(partition.name), []).append(partition)
+    return found

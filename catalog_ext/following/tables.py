@@ -1,0 +1,247 @@
+"""Brings one table in step that somebody may have changed in the metastore: the table, its columns, its partitions."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from catalog_ext.following.comparison import Comparison
+from catalog_ext.following.definitions import (
+    Changed,
+    all_of,
+    changed_since,
+    check_keys,
+    followed_definition,
+    written_definition,
+)
+from catalog_ext.following.outcomes import TableOutcome
+from catalog_ext.following.partitions import PartitionFollowing
+from catalog_ext.following.pending import pending_for
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexDatabaseError,
+    InvalidInputError,
+    MetastoreRefusedError,
+    MetastoreUnavailableError,
+    TableNotFoundError,
+    UnsupportedFormatError,
+    UnsupportedTypeChangeError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
+from catalog_ext.metastore.hive.outbox.ownership import check_location
+from catalog_ext.metastore.index.tables.followed import Seen
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.views import View
+
+if TYPE_CHECKING:
+    from catalog_ext.context import Context
+    from catalog_ext.following.doubts import TableDoubt
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.tables.hive_import import HiveImport
+    from catalog_ext.tables.removal import TableRemoval
+
+logger = logging.getLogger(__name__)
+
+ALL = "*"
+"""Among the followed databases: every one."""
+
+
+class TableFollowing:
+    """Brings tables in step.
+
+    Args:
+        context: What the parts share.
+        repair: Looks at partitions.
+        imports: Takes new tables.
+        removal: Lets go of those that were dropped.
+        databases: Databases whose new tables are taken; ``*`` for all.
+    """
+
+    def __init__(
+        self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval,
+        databases: frozenset[str],
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._imports = imports
+        self._removal = removal
+        self._databases = databases
+        self._partitions = PartitionFollowing(context, repair)
+
+    def takes(self, database: str) -> bool:
+        """Return whether new tables of a database are taken."""
+        return ALL in self._databases or database in self._databases
+
+    def bring_in_step(
+        self, client: HiveMetastore, doubt: TableDoubt, comparison: Comparison | None = None
+    ) -> TableOutcome:
+        """Look at what is in doubt of a table; return what was done, and what is left.
+
+        Args:
+            client: The metastore.
+            doubt: What is in doubt.
+            comparison: How it is compared where all of its partitions are; None for a comparison that nothing is
+                dropped by.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer, or is another one.
+            IndexDatabaseError: The index does not.
+        """
+        outcome = TableOutcome(doubt.name)
+        try:
+            self._follow(client, doubt, outcome, comparison)
+        except (MetastoreUnavailableError, IndexDatabaseError):
+            raise
+        except CatalogExtError as error:
+            outcome.error = error.message
+            # What is refused for good is tried again when somebody changes the table, or repairs what is wrong.
+            outcome.action = "left" if error.retryable or doubt.partitions else "refused"
+            outcome.left = doubt if outcome.action == "left" else None
+            logger.warning("Table %s is %s: %s", doubt.name, outcome.action, error.message)
+        return outcome
+
+    def _follow(
+        self, client: HiveMetastore, doubt: TableDoubt, outcome: TableOutcome, comparison: Comparison | None
+    ) -> None:
+        identifier = TableIdentifier(doubt.database, doubt.table)
+        ours = self._ours(identifier)
+        if isinstance(ours, View):
+            # The metastore's is ours, or refused where it is not.
+            return
+        if ours is None:
+            self._take(client, identifier, outcome)
+            return
+        if unrepresentable_reason(ours.definition) is not None:
+            return
+        outcome.version = ours.version
+        pending = pending_for(self._context.index, identifier, ours)
+        theirs = _find(client, identifier)
+        if theirs is None or not self._is_same(theirs, ours):
+            if pending.definition:
+                # Our own making, renaming or moving of it is on its way.
+                return
+            self._end(client, doubt, ours, theirs, outcome)
+            return
+        check_keys(ours.definition, theirs)
+        if doubt.definition and not pending.definition:
+            self._alter(doubt, ours, theirs, outcome)
+        if doubt.created and self._context.index.followed.seen(ours.table_id) is None:
+            # Of an import that was killed only a part may be here.
+            doubt.whole = True
+        self._bring_partitions_in_step(client, theirs, ours, doubt, outcome, comparison)
+
+    def _ours(self, identifier: TableIdentifier) -> Table | View | None:
+        try:
+            return self._context.index.views.load_relation(identifier)
+        except CatalogExtError as error:
+            if isinstance(error, IndexDatabaseError):
+                raise
+            return None
+
+    def _is_same(self, theirs: HiveTable, ours: Table) -> bool:
+        return theirs.table_type != VIRTUAL_VIEW and same_location(theirs.location, ours.definition.location)
+
+    def _take(self, client: HiveMetastore, identifier: TableIdentifier, outcome: TableOutcome) -> None:
+        """Import a new table of a followed database."""
+        if not self.takes(identifier.namespace) or pending_for(self._context.index, identifier, None).any:
+            return
+        theirs = _find(client, identifier)
+        if theirs is None or theirs.table_type == VIRTUAL_VIEW:
+            return
+        taken = self._imports.import_table(str(identifier))
+        # As it was before: what somebody has changed of it since is told by an event, or the next comparison.
+        self._context.index.followed.note_seen(
+            taken.table_id, Seen(taken.version, frozenset(), written_definition(theirs))
+        )
+        outcome.action, outcome.version, outcome.added = "imported", taken.version, taken.totals.partitions
+
+    def _end(
+        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, outcome: TableOutcome
+    ) -> None:
+        """Let go of a table that somebody has dropped or renamed; one that the metastore has only lost stays.
+
+        Raises:
+            MetastoreRefusedError: The metastore has another one of the name.
+            TableNotFoundError: It has none, and nobody is known to have dropped it.
+        """
+        if not doubt.dropped:
+            if theirs is not None:
+                check_location(theirs, [ours.definition.location])
+            raise TableNotFoundError(
+                f"The metastore has no table {ours.identifier} any more, and nobody is known to have dropped it. "
+                f"It stays; catalog-ext publish {ours.identifier} makes it again.",
+                {"table": str(ours.identifier)},
+            )
+        if doubt.renamed_to is not None and self._rename(client, ours, TableIdentifier(*doubt.renamed_to)):
+            outcome.action = "renamed"
+        else:
+            self._removal.unregister_table(str(ours.identifier))
+            outcome.action = "removed"
+        if theirs is not None:
+            self._take(client, ours.identifier, outcome)
+
+    def _rename(self, client: HiveMetastore, ours: Table, to: TableIdentifier) -> bool:
+        """Return whether a table got another name: what the metastore has of that name is the same one."""
+        theirs = _find(client, to)
+        if theirs is None or not self._is_same(theirs, ours) or self._ours(to) is not None:
+            return False
+        self._imports.ensure_namespace(client, to.namespace)
+        self._context.index.rename_table(ours.identifier, to, deliver=False)
+        return True
+
+    def _alter(self, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> None:
+        """Take over columns and properties; what cannot be is said, and the partitions are followed all the same."""
+        changed = self._changed(doubt, ours, theirs)
+        if not changed:
+            return
+        try:
+            if followed_definition(ours.definition, theirs, changed) == ours.definition:
+                return
+            self._context.index.alter_table(
+                ours.identifier, lambda now: followed_definition(now, theirs, changed), deliver=False
+            )
+        except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
+            outcome.action, outcome.error = "refused", error.message
+            logger.warning("What somebody has made of table %s is refused: %s", doubt.name, error.message)
+            return
+        outcome.altered = True
+        self._context.sync.publish(ours.table_id)
+
+    def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
+        """Return what somebody has changed: what events say, or else what was not so at the last comparison."""
+        if doubt.parameters is not None:
+            return Changed(doubt.columns, frozenset(doubt.parameters))
+        if doubt.dropped and doubt.created:
+            return all_of(theirs)
+        seen = self._context.index.followed.seen(ours.table_id)
+        # Of what nobody has seen before nobody knows which side is newer.
+        return Changed(False, frozenset()) if seen is None else changed_since(theirs, seen.definition)
+
+    def _bring_partitions_in_step(
+        self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, outcome: TableOutcome,
+        comparison: Comparison | None,
+    ) -> None:  # fmt: skip
+        doubts = dict(doubt.partitions)
+        if doubt.whole:
+            comparison = comparison or Comparison(self._context, client, sizes_decide=False, drops=False)
+            made_anew = doubt.dropped and doubt.created
+            found, missing = comparison.partitions(theirs, ours, outcome, made_anew=made_anew)
+            seen = Seen(ours.version, missing, written_definition(theirs))
+            self._context.index.followed.note_seen(ours.table_id, seen)
+            for name, each in found.items():
+                doubts.setdefault(name, each)
+        left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
+        if left:
+            doubt.definition, doubt.whole, doubt.partitions = False, False, left
+            outcome.action, outcome.left = "left", doubt
+
+
+def _find(client: HiveMetastore, identifier: TableIdentifier) -> HiveTable | None:
+    try:
+        return client.get_table(identifier.namespace, identifier.name)
+    except TableNotFoundError:
+        return None

@@ -1,0 +1,180 @@
+"""Reads the messages of the metastore's notification log: JSON of releases 2.3 to 4, as it is or compressed.
+
+What of a message cannot be read makes its event vaguer, never wrong: all of the table's partitions are in doubt then.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import json
+import logging
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint, Statistics
+from catalog_ext.metastore.hive.mapping.model import metastore_name
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+logger = logging.getLogger(__name__)
+
+_DDL_TIME = "transient_lastDdlTime"
+_COMPRESSED = "gzip"
+_OF_PARTITIONS = frozenset({
+    "ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "INSERT", "RELOAD",
+})  # fmt: skip
+_OF_TABLES = frozenset({"CREATE_TABLE", "ALTER_TABLE", "DROP_TABLE"})
+
+# Where thrift's JSON protocol has what: by the numbers of the fields.
+_TABLE_NAME, _TABLE_DATABASE, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "8", "9"
+_PARTITION_VALUES, _PARTITION_PARAMETERS = "1", "7"
+_FIELD_NAME = "1"
+_TABLE_STORAGE, _STORAGE_COLUMNS = "7", "1"
+
+
+def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, message: str, form: str) -> HiveEvent:
+    """Return what an event says.
+
+    Args:
+        event_id: Its number.
+        at_s: When it happened.
+        kind: Its type.
+        database: The database that it is about, or ``''``.
+        table: The table, or ``''``.
+        message: Its message.
+        form: The format of the message, ``''`` where the release does not say.
+    """
+    database, table = database.lower(), table.lower()
+    if not table or kind not in _OF_PARTITIONS | _OF_TABLES:
+        return HiveEvent(event_id, at_s, kind, database, table)
+    definition = kind in _OF_TABLES
+    try:
+        body = json.loads(_plain(message, form))
+        if definition:
+            return _of_table(HiveEvent(event_id, at_s, kind, database, table, definition=True), body)
+        return HiveEvent(event_id, at_s, kind, database, table, tuple(_partitions(kind, body)))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OSError, zlib.error) as error:
+        about = f"{kind} of {database}.{table}"
+        logger.warning("Event %d (%s) has a message of another form: %r", event_id, about, error)
+        dropped = kind == "DROP_TABLE"
+        return HiveEvent(event_id, at_s, kind, database, table, None, definition, dropped, parameters=None)
+
+
+def _plain(message: str, form: str) -> str:
+    if not form.startswith(_COMPRESSED):
+        return message
+    try:
+        return gzip.decompress(base64.b64decode(message)).decode("utf-8")
+    except (binascii.Error, EOFError) as error:
+        raise ValueError(f"no compressed message: {error}") from error
+
+
+def _of_table(event: HiveEvent, body: Mapping[str, Any]) -> HiveEvent:
+    if event.kind == "CREATE_TABLE":
+        return event
+    if event.kind == "DROP_TABLE":
+        return HiveEvent(
+            event.event_id, event.at_s, event.kind, event.database, event.table, definition=True, dropped=True
+        )
+    before, after = _thrift(body["tableObjBeforeJson"]), _thrift(body["tableObjAfterJson"])
+    then, now = _map(before, _TABLE_PARAMETERS), _map(after, _TABLE_PARAMETERS)
+    names = [(_text(t, _TABLE_DATABASE), _text(t, _TABLE_NAME)) for t in (before, after)]
+    whole = () if _list(after, _TABLE_KEYS) else (PartitionHint("", written=_written(then, now)),)
+    return HiveEvent(
+        event.event_id,
+        event.at_s,
+        event.kind,
+        *names[0],
+        partitions=whole,
+        definition=True,
+        dropped=names[0] != names[1],
+        columns=_columns(before) != _columns(after),
+        parameters=frozenset(k for k in then.keys() | now.keys() if then.get(k) != now.get(k)),
+        renamed_to=names[1] if names[0] != names[1] else None,
+    )
+
+
+def _columns(table: Mapping[str, Any]) -> object:
+    return table.get(_TABLE_STORAGE, {}).get("rec", {}).get(_STORAGE_COLUMNS)
+
+
+def _partitions(kind: str, body: Mapping[str, Any]) -> Iterator[PartitionHint]:
+    if kind == "ADD_PARTITION":
+        added = [_thrift(text) for text in body.get("partitionListJson") or ()]
+        for number, pairs in enumerate(body["partitions"]):
+            now = _map(added[number], _PARTITION_PARAMETERS) if number < len(added) else {}
+            yield PartitionHint(_name(pairs), written=_written({}, now))
+    elif kind == "DROP_PARTITION":
+        for pairs in body["partitions"]:
+            yield PartitionHint(_name(pairs), dropped=True)
+    elif kind == "ALTER_PARTITION":
+        yield from _altered(body)
+    elif kind == "ALTER_PARTITIONS":
+        for pairs in body["partitions"]:
+            yield PartitionHint(_name(pairs))
+    else:
+        yield PartitionHint(_inserted(body))
+
+
+def _altered(body: Mapping[str, Any]) -> Iterator[PartitionHint]:
+    before, after = _thrift(body["partitionObjBeforeJson"]), _thrift(body["partitionObjAfterJson"])
+    keys = list(body["keyValues"])
+    names = [metastore_name(keys, _list(partition, _PARTITION_VALUES)) for partition in (before, after)]
+    if names[0] != names[1]:
+        yield PartitionHint(names[0], dropped=True)
+        yield PartitionHint(names[1])
+        return
+    then, now = _map(before, _PARTITION_PARAMETERS), _map(after, _PARTITION_PARAMETERS)
+    yield PartitionHint(names[1], written=_written(then, now))
+
+
+def _inserted(body: Mapping[str, Any]) -> str:
+    """Return the name of the partition that an INSERT has written to."""
+    for field in ("partKeyVals", "keyValues", "partitionKeyValues"):
+        if body.get(field):
+            return _name(body[field])
+    if body.get("ptnObjJson"):
+        table, partition = _thrift(body["tableObjJson"]), _thrift(body["ptnObjJson"])
+        keys = [_text(key, _FIELD_NAME) for key in _list(table, _TABLE_KEYS)]
+        return metastore_name(keys, _list(partition, _PARTITION_VALUES))
+    if body.get("tableObjJson") and _list(_thrift(body["tableObjJson"]), _TABLE_KEYS):
+        raise ValueError("it names no partition")
+    return ""
+
+
+def _written(then: Mapping[str, str], now: Mapping[str, str]) -> Statistics | None:
+    """Return the statistics that a change has set, all of them; None where it has left them as they were."""
+    found = [now.get(name) for name in (FILES, BYTES, _DDL_TIME)]
+    if None in found or then == now:
+        return None
+    before = [then.get(name) for name in (FILES, BYTES, _DDL_TIME)]
+    return None if before == found else Statistics(*(value or "" for value in found))
+
+
+def _name(pairs: Mapping[str, str]) -> str:
+    return metastore_name([key.lower() for key in pairs], [str(value) for value in pairs.values()])
+
+
+def _thrift(text: str) -> Mapping[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("no struct of thrift's")
+    return found
+
+
+def _text(struct: Mapping[str, Any], field: str) -> str:
+    return str(struct[field]["str"])
+
+
+def _list(struct: Mapping[str, Any], field: str) -> list[Any]:
+    """Return a list of thrift's JSON: behind the type of its members and their number."""
+    return list(struct[field]["lst"][2:]) if field in struct else []
+
+
+def _map(struct: Mapping[str, Any], field: str) -> dict[str, str]:
+    """Return a map of thrift's JSON: behind the types of keys and values, and their number."""
+    return dict(struct[field]["map"][3]) if field in struct else {}

@@ -1,0 +1,290 @@
+"""How far the metastore is followed, who follows it, and what of it could not be brought in step."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_column
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import (
+    followed_doubts,
+    followed_metastore,
+    followed_tables,
+    table_versions,
+)
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.index.write.partition_rows import by_values
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import partition_values
+from catalog_ext.metastore.runtime.processes import is_gone
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+ToldStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
+"""Files, bytes and seconds of a partition's states, by its values."""
+
+_THE_ONE = 1
+_AT_ONCE = 500
+_FRESH = 0.6
+"""The part of a lease with which it is not renewed yet: who looks every second need not write every second."""
+_ERROR_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How far the metastore is followed.
+
+    Attributes:
+        metastore_id: The metastore whose log ``event_id`` counts; None before the first look.
+        event_id: The last event that has been dealt with; None where there is no log, or it has not been read yet.
+        newest_id: The newest event that the metastore had at the last look.
+        source: ``log`` or ``comparison``; None before the first look.
+        looked_at_ms: When the last look ended well, by the database's clock, like all times here.
+        compared_at_ms: When everything was last compared.
+        error: Why the last look failed; None where it did not.
+        holder: Who follows; None where nobody does.
+        held_for_ms: For how long the holder's lease lasts from now on; not positive where it is over.
+        now_ms: The database's time.
+    """
+
+    metastore_id: str | None = None
+    event_id: int | None = None
+    newest_id: int | None = None
+    source: str | None = None
+    looked_at_ms: int | None = None
+    compared_at_ms: int | None = None
+    error: str | None = None
+    holder: str | None = None
+    held_for_ms: int = 0
+    now_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDoubt:
+    """A table of the metastore that could not be brought in step, or is refused.
+
+    Attributes:
+        table: ``namespace.table``, as the metastore has it.
+        doubt: What is in doubt, as its reader has written it; None for a table that is refused.
+        error: Why.
+        attempts: How often it was tried.
+        since_ms: Since when, by the database's clock.
+        due: Whether it is time to try again; a refused one never is.
+    """
+
+    table: str
+    doubt: str | None
+    error: str
+    attempts: int = 1
+    since_ms: int = 0
+    due: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the last comparison of a table has seen.
+
+    Attributes:
+        version: The table's version that was compared.
+        missing: Its partitions that the metastore did not have; None where they were too many.
+        definition: What the metastore's table was, as its reader has written it.
+    """
+
+    version: int
+    missing: frozenset[str] | None
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a look has come to; kept in one transaction.
+
+    Attributes:
+        metastore_id: The metastore that was looked at.
+        event_id: The last event that is dealt with, or kept as a doubt.
+        newest_id: The newest that there was.
+        source: ``log`` or ``comparison``.
+        compared: Whether everything was compared.
+        settled: Tables that are in step, or gone.
+        kept: Tables that are not; ``pause_ms`` before each is tried again.
+    """
+
+    metastore_id: str
+    event_id: int | None
+    newest_id: int | None
+    source: str
+    compared: bool = False
+    settled: Collection[str] = ()
+    kept: Sequence[tuple[KeptDoubt, int]] = ()
+
+
+class FollowedMetastore:
+    """The state of following in an open index; errors of the database are as in ``Index``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def load(self) -> Followed:
+        """Return how far the metastore is followed."""
+        with self._database.reading() as connection:
+            row = connection.execute(sa.select(followed_metastore, now_column(connection))).mappings().one_or_none()
+        if row is None:
+            return Followed()
+        return Followed(
+            row["metastore_id"], row["event_id"], row["newest_id"], row["source"], row["looked_at_ms"],
+            row["compared_at_ms"], row["error"], row["holder"], row["held_until_ms"] - row["now_ms"], row["now_ms"],
+        )  # fmt: skip
+
+    def hold(self, holder: str, lease_ms: int) -> bool:
+        """Return whether ``holder`` follows for so long: nobody else does, or his lease or his process is over."""
+        self._make_row()
+        state = self.load()
+        if state.holder == holder and state.held_for_ms > lease_ms * _FRESH:
+            return True
+        before = state.holder
+        # A process of this host that is gone does not renew its lease.
+        free = before if before is not None and is_gone(before) else ""
+        f = followed_metastore.c
+
+        def work(connection: sa.Connection) -> bool:
+            now = database_now_ms(connection.dialect.name).scalar_subquery()
+            mine = sa.or_(f.holder.is_(None), f.holder.in_([holder, free]), f.held_until_ms <= now)
+            taken = sa.update(followed_metastore).where(mine).values(holder=holder, held_until_ms=now + lease_ms)
+            return connection.execute(taken).rowcount == 1
+
+        return self._database.write(work, durable=False)
+
+    def release(self, holder: str) -> None:
+        """Let somebody else follow, if ``holder`` does."""
+        mine = followed_metastore.c.holder == holder
+        freed = sa.update(followed_metastore).where(mine).values(holder=None, held_until_ms=0)
+        self._database.write(lambda connection: connection.execute(freed))
+
+    def advance(self, holder: str, progress: Progress) -> bool:
+        """Keep what a look has come to, all of it; return False, and keep nothing, where somebody else follows now."""
+
+        def work(connection: sa.Connection) -> bool:
+            now = database_now_ms(connection.dialect.name).scalar_subquery()
+            values: dict[str, object] = {
+                "metastore_id": progress.metastore_id, "event_id": progress.event_id, "newest_id": progress.newest_id,
+                "source": progress.source, "looked_at_ms": now, "error": None,
+            }  # fmt: skip
+            if progress.compared:
+                values["compared_at_ms"] = now
+            mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
+            if connection.execute(mine.values(values)).rowcount != 1:
+                return False
+            self._keep(connection, progress)
+            return True
+
+        return self._database.write(work)
+
+    def note_failure(self, holder: str, error: str) -> None:
+        """Keep why a look failed, unless somebody else follows now."""
+        mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
+        text = ascii_safe(error)[:_ERROR_LENGTH]
+        self._database.write(lambda connection: connection.execute(mine.values(error=text)), durable=False)
+
+    def doubts(self) -> list[KeptDoubt]:
+        """Return the tables that could not be brought in step, and those that are refused, by their names."""
+        d = followed_doubts.c
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(followed_doubts, now_column(connection)).order_by(d.table_name))
+            return [
+                KeptDoubt(
+                    row.table_name, row.doubt, row.error, row.attempts, row.since_ms,
+                    row.doubt is not None and row.next_attempt_at_ms <= row.now_ms,
+                )
+                for row in rows
+            ]  # fmt: skip
+
+    def seen(self, table_id: int) -> Seen | None:
+        """Return what the last comparison of a table has seen; None where there was none."""
+        row_of = sa.select(followed_tables).where(followed_tables.c.table_id == table_id)
+        with self._database.reading() as connection:
+            row = connection.execute(row_of).one_or_none()
+        if row is None:
+            return None
+        missing = None if row.missing is None else frozenset(json.loads(row.missing))
+        return Seen(row.version, missing, row.definition)
+
+    def note_seen(self, table_id: int, seen: Seen) -> None:
+        """Keep what a comparison of a table has seen."""
+        missing = None if seen.missing is None else json.dumps(sorted(seen.missing))
+        row = {"table_id": table_id, "version": seen.version, "missing": missing, "definition": seen.definition}
+
+        def work(connection: sa.Connection) -> None:
+            connection.execute(sa.delete(followed_tables).where(followed_tables.c.table_id == table_id))
+            connection.execute(sa.insert(followed_tables), row)
+
+        self._database.write(work, durable=False)
+
+    def told_statistics(self, table: Table, names: Sequence[str]) -> ToldStatistics:
+        """Return what the metastore was told of partitions (``told_statistics``)."""
+        return told_statistics(self._database, table, names)
+
+    def _make_row(self) -> None:
+        with self._database.reading() as connection:
+            if connection.execute(sa.select(followed_metastore.c.follower_id)).scalar() is not None:
+                return
+        row = {"follower_id": _THE_ONE, "held_until_ms": 0}
+        try:
+            self._database.write(lambda connection: connection.execute(sa.insert(followed_metastore), row))
+        except Exception as error:
+            # Of two that begin at the same time one has made it.
+            if error.__cause__ is None or not is_duplicate(error.__cause__):
+                raise
+
+    def _keep(self, connection: sa.Connection, progress: Progress) -> None:
+        d, now = followed_doubts.c, connection.execute(database_now_ms(connection.dialect.name)).scalar_one()
+        since: dict[str, int] = {}
+        for name in {*progress.settled, *(kept.table for kept, _ in progress.kept)}:
+            mine = d.name_hash == name_hash(name)
+            found = connection.execute(sa.select(d.since_ms).where(mine)).scalar()
+            if found is not None:
+                since[name] = found
+                connection.execute(sa.delete(followed_doubts).where(mine))
+        rows = [
+            {
+                "name_hash": name_hash(kept.table), "table_name": kept.table, "doubt": kept.doubt,
+                "attempts": kept.attempts, "next_attempt_at_ms": now + pause_ms,
+                "since_ms": since.get(kept.table, now), "error": ascii_safe(kept.error)[:_ERROR_LENGTH],
+            }
+            for kept, pause_ms in progress.kept
+        ]  # fmt: skip
+        if rows:
+            connection.execute(sa.insert(followed_doubts), rows)
+
+
+def told_statistics(database: Database, table: Table, names: Sequence[str]) -> ToldStatistics:
+    """Return what the metastore was told of partitions whenever they changed: files, bytes, and when, in seconds.
+
+    Args:
+        database: The index.
+        table: The table.
+        names: Names of the partitions, in any spelling; the answer is by their values. Versions that have expired are
+            not in it.
+    """
+    v = table_versions.c
+    states: list[tuple[str, int, int, int]] = []
+    dates: dict[int, int] = {}
+    with database.reading() as connection:
+        for row in by_values(connection, table, names, sa.true()):
+            states.append((row["name"], row["begin_version"], row["n_files"], row["n_bytes"]))
+        for some in batched(sorted({version for _, version, _, _ in states}), _AT_ONCE):
+            made = sa.select(v.version, v.committed_at_ms).where(v.table_id == table.table_id, v.version.in_(some))
+            dates |= {row.version: row.committed_at_ms // 1000 for row in connection.execute(made)}
+    found: dict[tuple[str | None, ...], set[tuple[int, int, int]]] = {}
+    for name, version, files, size in states:
+        if version in dates:
+            found.setdefault(partition_values(name), set()).add((files, size, dates[version]))
+    return found

@@ -1,0 +1,169 @@
+"""A Hive 2.3 metastore that keeps a log, and Hive's own command line writing: what it does is in the index at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+import catalog_ext
+from catalog_ext.service.server import Service
+from tests.repair_cases import indexed
+from tests.servers.hive import HiveCli, HiveMetastore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+NOW = "!date +%s.%N"
+_WAIT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    server = HiveMetastore(tmp_path_factory.mktemp("metastore"), log=True)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def hive(server: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> HiveCli:
+    settings = {"hive.stats.autogather": "true"}
+    return HiveCli(tmp_path_factory.mktemp("hive") / "cli", server.uri, settings=settings)
+
+
+@pytest.fixture
+def catalog(server: HiveMetastore, tmp_path: Path) -> Iterator[Catalog]:
+    with catalog_ext.connect(
+        index=str(tmp_path / "index.db"), metastore=server.uri, warehouse=str(tmp_path / "warehouse")
+    ) as catalog:
+        yield catalog
+
+
+def follower(index: Path, uri: str) -> subprocess.Popen[bytes]:
+    """The command, until it is ended."""
+    program = [sys.executable, "-m", "catalog_ext.cli.main", "--index", str(index), "--metastore", uri]
+    return subprocess.Popen([*program, "follow"], stdout=subprocess.DEVNULL)
+
+
+def sizes(catalog: Catalog, table: str) -> dict[str, int]:
+    """How many files each partition has."""
+    return {name: len(files) for name, files in indexed(catalog, table).items()}
+
+
+def test_every_statement_of_hive_arrives(catalog: Catalog, hive: HiveCli, tmp_path: Path) -> None:
+    """Each statement by itself, followed at once: in order, each once."""
+    root = tmp_path / "t"
+    hive.run([
+        "CREATE DATABASE IF NOT EXISTS f",
+        f"CREATE EXTERNAL TABLE f.t (x INT) PARTITIONED BY (ds STRING, k INT) STORED AS PARQUET LOCATION 'file://{root}'",
+        "INSERT INTO f.t PARTITION (ds = 'a', k = 1) VALUES (1)",
+    ])  # fmt: skip
+    catalog.import_table("f.t")
+    assert catalog.follower.look().source == "log"
+    assert sizes(catalog, "f.t") == {"ds=a/k=1": 1}
+
+    (root / "ds=m" / "k=7").mkdir(parents=True)
+    hive.run([
+        "INSERT INTO f.t PARTITION (ds = 'a', k = 1) VALUES (2)",
+        "INSERT INTO f.t PARTITION (ds, k) SELECT 5, 'b b', 2 UNION ALL SELECT 6, 'c', 3",
+        f"ALTER TABLE f.t ADD PARTITION (ds = 'n', k = 9) LOCATION 'file://{tmp_path}/elsewhere'",
+        "ALTER TABLE f.t ADD COLUMNS (y STRING)",
+        "ALTER TABLE f.t SET TBLPROPERTIES ('a' = '1', 'b' = '1')",
+        "MSCK REPAIR TABLE f.t",
+    ])  # fmt: skip
+    outcome = catalog.follower.look()
+    assert outcome.event_id == outcome.newest_id
+    assert sizes(catalog, "f.t") == {"ds=a/k=1": 2, "ds=b b/k=2": 1, "ds=c/k=3": 1, "ds=n/k=9": 0, "ds=m/k=7": 0}
+    definition = catalog.load_table("f.t").definition
+    assert [c.name for c in definition.columns] == ["x", "y"]
+    assert (definition.properties["a"], definition.properties["b"]) == ("1", "1")
+
+    hive.run([
+        "INSERT OVERWRITE TABLE f.t PARTITION (ds = 'a', k = 1) VALUES (3, 'z')",
+        "ALTER TABLE f.t PARTITION (ds = 'c', k = 3) RENAME TO PARTITION (ds = 'd', k = 3)",
+        "ALTER TABLE f.t DROP PARTITION (ds = 'n')",
+        "ALTER TABLE f.t UNSET TBLPROPERTIES ('a')",
+        "CREATE TABLE f.plain (x INT)",
+        "INSERT INTO f.plain VALUES (1)",
+        "CREATE TABLE f.made (x INT) PARTITIONED BY (k INT)",
+        "INSERT INTO f.made PARTITION (k = 1) VALUES (1)",
+        "ALTER TABLE f.made PARTITION (k = 1) RENAME TO PARTITION (k = 2)",
+    ])  # fmt: skip
+    catalog.follower.look(databases=["f"])
+    assert sizes(catalog, "f.t") == {"ds=a/k=1": 1, "ds=b b/k=2": 1, "ds=d/k=3": 1, "ds=m/k=7": 0}
+    assert "a" not in catalog.load_table("f.t").definition.properties
+    assert sizes(catalog, "f.plain") == {"": 1}
+    assert sizes(catalog, "f.made") == {"k=2": 1}
+
+    hive.run([
+        "INSERT INTO f.plain VALUES (2)", "INSERT OVERWRITE TABLE f.made PARTITION (k = 2) VALUES (3)",
+        "TRUNCATE TABLE f.plain", "DROP TABLE f.made",
+    ])  # fmt: skip
+    catalog.follower.look()
+    assert sizes(catalog, "f.plain") == {"": 0}
+    assert "made" not in catalog.list_tables("f")
+    assert catalog.index.count_deliveries() == 0
+    assert catalog.follower.look().is_idle
+    assert catalog.index.followed.doubts() == []
+
+
+def test_the_delay_from_hives_statement_to_our_answer(catalog: Catalog, hive: HiveCli, tmp_path: Path) -> None:
+    """A service follows in the background: a statement's rows are in the index within two seconds of its end."""
+    hive.run([
+        "CREATE DATABASE IF NOT EXISTS f",
+        f"CREATE EXTERNAL TABLE f.quick (x INT) PARTITIONED BY (k INT) STORED AS PARQUET LOCATION 'file://{tmp_path}/q'",
+    ])  # fmt: skip
+    catalog.import_table("f.quick")
+    catalog.follower.look()
+    statements = [f"INSERT INTO f.quick PARTITION (k = {k}) VALUES (1)" for k in range(4)]
+    with Service(catalog, follow=True):
+        answers = hive.run([line for statement in statements for line in (statement, NOW)])
+        ended_s = [float(rows[0][0]) for rows in answers[1::2]]
+        until = time.monotonic() + _WAIT_S
+        while len(sizes(catalog, "f.quick")) < len(statements) and time.monotonic() < until:
+            threading.Event().wait(0.05)
+    committed_s = sorted(v.committed_at_ms / 1000 for v in catalog.history("f.quick"))[-len(statements) :]
+    delays = [committed - ended for committed, ended in zip(committed_s, ended_s, strict=True)]
+    assert max(delays) < 2.0, [round(delay, 2) for delay in delays]
+
+
+def test_followers_that_are_killed_again_and_again_lose_nothing(
+    catalog: Catalog, server: HiveMetastore, hive: HiveCli, tmp_path: Path
+) -> None:
+    """While Hive writes: each is killed -9 soon after it has begun, and the last one ends well."""
+    root = tmp_path / "killed"
+    hive.run([
+        "CREATE DATABASE IF NOT EXISTS f",
+        f"CREATE EXTERNAL TABLE f.killed (x INT) PARTITIONED BY (k INT) STORED AS PARQUET LOCATION 'file://{root}'",
+    ])  # fmt: skip
+    catalog.import_table("f.killed")
+    catalog.follower.look()
+    catalog.follower.close()
+    statements = [f"INSERT INTO f.killed PARTITION (k = {number % 3}) VALUES (1)" for number in range(8)]
+    deaths = 0
+    with ThreadPoolExecutor(1) as threads:
+        written = threads.submit(hive.run, [*statements, "ALTER TABLE f.killed DROP PARTITION (k = 2)"])
+        while not written.done():
+            process = follower(tmp_path / "index.db", server.uri)
+            threading.Event().wait(2.0 + 0.3 * (deaths % 4))
+            process.kill()
+            process.wait()
+            deaths += 1
+        written.result()
+    assert deaths > 3
+    catalog.follower.look()
+    found = {name: sorted(files) for name, files in indexed(catalog, "f.killed").items()}
+    assert found == {
+        f"k={k}": sorted(f.name for f in (root / f"k={k}").iterdir() if not f.name.startswith((".", "_")))
+        for k in (0, 1)
+    }
+    assert [len(files) for files in found.values()] == [3, 3]
+    assert catalog.follower.look().is_idle

@@ -1,0 +1,147 @@
+"""``catalog-ext follow`` and what ``catalog-ext status`` says of it; the service that follows in the background."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.cli.main import main
+from catalog_ext.following.background import BackgroundFollowing
+from catalog_ext.metastore.errors import MetastoreUnavailableError
+from catalog_ext.service.server import Service
+from tests.repair_cases import indexed, write
+from tests.unit.following.test_following import add, hive_table, open_catalog
+from tests.unit.following.test_following import catalog as catalog
+from tests.unit.following.test_following import root as root
+from tests.unit.following.test_following import server as server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+    from tests.fakes_metastore_log import LoggingMetastore
+
+
+@pytest.fixture
+def index(catalog: Catalog, root: Path, tmp_path: Path) -> str:
+    """An index whose table ``s.t`` is followed up to now."""
+    catalog.close()
+    return str(tmp_path / "index.db")
+
+
+def run(index: str, *arguments: str) -> int:
+    return main(["--index", index, *arguments])
+
+
+def test_once(
+    index: str, server: LoggingMetastore, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(root, "ds=b/one", "ds=a/two")
+    add(server, root, "b")
+    server.insert("s", "t", "ds=a")
+    assert run(index, "follow", "--once") == 0
+    told = capsys.readouterr().out
+    assert f"2 events, up to {server.newest} of {server.newest}" in told
+    assert "s.t: 1 added; 1 changed" in told
+    with open_catalog(tmp_path) as catalog:
+        assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]
+    assert run(index, "follow", "--once") == 0
+    assert "0 events" in capsys.readouterr().out
+
+
+def test_what_is_refused_is_said_and_in_status(
+    index: str, server: LoggingMetastore, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = hive_table(root.parent / "acid", "acid")
+    server.create_table(view)
+    server._tables["s", "acid"] = type(view)(
+        view.database, view.name, view.table_type, view.location, view.columns, view.partition_columns, view.storage,
+        {"transactional": "true"},
+    )  # fmt: skip
+    assert run(index, "follow", "--once", "--json", "--databases", "s") == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    (table,) = json.loads(line)["tables"]
+    assert (table["table"], table["action"]) == ("s.acid", "refused")
+    assert run(index, "status", "--json") == 0
+    entries = {entry["kind"]: entry for entry in json.loads(capsys.readouterr().out)["entries"]}
+    assert (entries["doubt"]["table"], entries["doubt"]["state"]) == ("s.acid", "refused")
+    assert (entries["follower"]["state"], entries["follower"]["id"]) == ("nobody", str(server.newest))
+    assert f"up to event {server.newest} of {server.newest}, 0 behind" in entries["follower"]["detail"]
+
+
+def test_a_second_one_says_that_another_follows(
+    index: str, server: LoggingMetastore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_catalog(tmp_path) as other:
+        other.follower.look()
+        assert run(index, "follow", "--once") == 4
+    assert "another process follows" in capsys.readouterr().out
+
+
+def test_names_that_are_none_are_refused(index: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(index, "follow", "--once", "--databases", "a b") == 2
+    assert "give names of databases" in capsys.readouterr().err
+    assert run(index, "--metastore", "none", "follow", "--once") == 2
+    assert "no metastore to follow" in capsys.readouterr().err
+
+
+def test_it_goes_on_until_it_is_interrupted_and_tries_again(
+    index: str, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        server.down = len(pauses) in (2, 3)
+        if len(pauses) == 1:
+            write(root, "ds=a/two")
+            server.insert("s", "t", "ds=a")
+        if len(pauses) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("catalog_ext.cli.follow.time.sleep", sleep)
+    monkeypatch.setattr("catalog_ext.cli.follow.signal.signal", lambda *_: None)
+    assert run(index, "follow") == 0
+    read = capsys.readouterr()
+    assert "s.t: 1 changed" in read.out
+    assert read.err.count("warning: ") == 2
+    assert pauses == [1.0, 1.0, 2.0, 4.0, 1.0]
+
+
+def test_a_service_follows_in_the_background(
+    catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.close()
+    monkeypatch.setenv("CATALOG_EXT_FOLLOW_INTERVAL", "10ms")
+    monkeypatch.setenv("CATALOG_EXT_FOLLOW", "true")
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    with open_catalog(tmp_path) as served:
+        with Service(served):
+            until = time.monotonic() + 20
+            while len(indexed(served)["ds=a"]) < 2 and time.monotonic() < until:
+                threading.Event().wait(0.01)
+        assert indexed(served) == {"ds=a": {"one": 1, "two": 1}}
+
+
+def test_trouble_in_the_background_is_told_once_and_tried_again_later(
+    catalog: Catalog, server: LoggingMetastore, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = 0.0
+    following = BackgroundFollowing(catalog.follower, 1.0, clock=lambda: now)
+    server.down = True
+    for now in range(10):  # noqa: B007 -- the clock reads it
+        following()
+    assert server.calls["newest_event_id"] == 1 + 3, "after 2 s, 4 s and 8 s"
+    assert len([r for r in caplog.records if "not followed for now" in r.getMessage()]) == 1
+    with pytest.raises(MetastoreUnavailableError):
+        catalog.follower.look()
+    assert [e.state for e in catalog.status() if e.kind == "follower"] == ["failed"]
+    server.down, now = False, 100.0
+    following()
+    assert [e.state for e in catalog.status() if e.kind == "follower"] == ["in step"]

@@ -1,0 +1,429 @@
+"""Following where something goes wrong: gaps in the log, a lost log, a store that is away, two followers, kill -9."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.following import follower as follower_module
+from catalog_ext.following.doubts import MOST_PARTITIONS, PartitionDoubt, TableDoubt
+from catalog_ext.following.log import read_batch
+from catalog_ext.metastore.errors import MetastoreUnavailableError, StorageUnavailableError
+from catalog_ext.metastore.hive.events.event import PartitionHint, Statistics
+from catalog_ext.metastore.hive.mapping.model import HivePartition
+from catalog_ext.metastore.index.database.database import Database
+from catalog_ext.metastore.storage.store import Storage
+from tests.fakes_metastore_log import LoggingMetastore
+from tests.repair_cases import indexed, write
+from tests.unit.following.states import set_cursor
+from tests.unit.following.test_following import add, counts, followed, hive_table, open_catalog
+from tests.unit.following.test_following import catalog as catalog
+from tests.unit.following.test_following import root as root
+from tests.unit.following.test_following import server as server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+ONE = {"one": 1}
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catalog_ext.following.log._SETTLE_S", 0.0)
+
+
+@pytest.fixture
+def three(catalog: Catalog, server: LoggingMetastore, root: Path) -> Path:
+    """The table, with three partitions more."""
+    write(root, "ds=b/one", "ds=c/one", "ds=d/one")
+    add(server, root, "b", "c", "d")
+    catalog.follower.look()
+    return root
+
+
+def test_events_that_are_gone_are_made_up_for_by_a_comparison(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    write(three, "ds=e/one", "ds=a/two")
+    add(server, three, "e")
+    server.insert("s", "t", "ds=a")
+    server.drop_partitions("s", "t", ["ds=b"])
+    server.log.clear()
+    server.insert("s", "t", "ds=c")
+    outcome = catalog.follower.look()
+    assert outcome.gap == f"the events from {server.newest - 3} to {server.newest - 1} are missing"
+    (table,) = outcome.tables
+    assert counts(table) == (1, 0, 1)
+    assert "ds=b: the metastore does not have it" in table.skipped[0], "of what was dropped nobody has told"
+    assert indexed(catalog) == {f"ds={name}": ONE for name in "bcde"} | {"ds=a": {"one": 1, "two": 1}}
+    assert catalog.follower.look().is_idle, "and the log is read on"
+
+
+def test_a_log_that_has_none_of_its_events_any_more(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
+    write(three, "ds=e/one")
+    add(server, three, "e")
+    server.log.clear()
+    outcome = catalog.follower.look()
+    assert outcome.gap == f"the events from {server.newest} to {server.newest} are gone"
+    assert counts(outcome.tables[0]) == (1, 0, 0)
+
+
+def test_an_event_that_comes_a_moment_later_is_no_gap() -> None:
+    """A server may show an event before the one that another connection has yet to commit."""
+    server = LoggingMetastore()
+    for name in "abc":
+        server.insert("s", "t", f"ds={name}")
+    late = server.log.pop(1)
+    batch = read_batch(server, 0, 3, sleep=lambda _: server.log.insert(1, late))
+    assert (batch.gap, batch.upto, [event.event_id for event in batch.events]) == (None, 3, [1, 2, 3])
+
+
+def test_a_number_that_two_servers_gave_is_read_twice() -> None:
+    server = LoggingMetastore()
+    for name in "abc":
+        server.insert("s", "t", f"ds={name}")
+    server.log.insert(1, replace(server.log[0], table="u"))
+    batch = read_batch(server, 0, 3, sleep=lambda _: None)
+    assert (batch.gap, [event.table for event in batch.events]) == (None, ["t", "u", "t", "t"])
+
+
+def test_a_batch_ends_before_it_names_more_than_memory_is_to_hold() -> None:
+    server = LoggingMetastore()
+    for _ in range(300):
+        server.tell("ADD_PARTITION", "s", "t", [PartitionHint(f"k={number}") for number in range(1000)])
+    batch = read_batch(server, 0, 300)
+    assert len(batch.events) == 100, "one answer more than names so many"
+    assert read_batch(server, 100, 300).upto == 200
+
+
+def test_what_a_lost_log_does_not_have_is_no_reason_to_drop(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    """A metastore that was taken back to an older state has lost partitions that nobody has dropped."""
+    del server._partitions["s", "t"]["d",]
+    server.newest, server.log = 1, []
+    outcome = catalog.follower.look()
+    assert outcome.gap is not None
+    assert outcome.gap.startswith("the log has been lost")
+    assert sorted(indexed(catalog)) == [f"ds={name}" for name in "abcd"]
+    assert outcome.event_id == 1
+    assert catalog.follower.look().is_idle
+
+
+def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
+    del server._partitions["s", "t"]["d",]
+    server.insert("s", "t", "ds=d")
+    outcome = followed(catalog)
+    assert counts(outcome) == (0, 0, 0)
+    assert "ds=d: the metastore does not have it" in outcome.skipped[0]
+    assert sorted(indexed(catalog)) == [f"ds={name}" for name in "abcd"]
+
+
+def test_a_table_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    del server._tables["s", "t"]
+    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    outcome = followed(catalog)
+    assert outcome.action == "refused"
+    assert "publish s.t makes it again" in (outcome.error or "")
+    assert catalog.list_tables("s") == ["t"]
+
+
+def test_a_strangers_table_of_the_name_changes_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    server._tables["s", "t"] = replace(server.get_table("s", "t"), location="file:/elsewhere")
+    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    assert "another table of the name" in (followed(catalog).error or "")
+    server.drop_table("s", "t")
+    write(root.parent / "new", "ds=z/one")
+    server.create_table(hive_table(root.parent / "new"))
+    add(server, root.parent / "new", "z")
+    outcome = catalog.follower.look(databases=["s"])
+    assert [each.action for each in outcome.tables] == ["imported"]
+    assert indexed(catalog) == {"ds=z": ONE}
+
+
+def test_other_partition_columns_are_refused(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    server._tables["s", "t"] = replace(server.get_table("s", "t"), partition_columns=())
+    server.tell("ALTER_TABLE", "s", "t", definition=True)
+    assert "has other partition columns" in followed_error(catalog)
+
+
+def followed_error(catalog: Catalog) -> str:
+    return followed(catalog).error or ""
+
+
+def test_values_that_the_table_cannot_have_are_said(catalog: Catalog, server: LoggingMetastore, tmp_path: Path) -> None:
+    place = tmp_path / "dates"
+    write(place, "ds=2025-01-01/one")
+    catalog.create_namespace("s")
+    catalog.register_table(
+        "s.t", location=str(place), partition_columns={"ds": "DATE"}, schema="x INT", format="parquet"
+    )
+    catalog.repair_partitions("s.t")
+    catalog.deliver()
+    catalog.follower.look()
+    add(server, place, "soon")
+    outcome = followed(catalog)
+    assert outcome.skipped
+    assert outcome.skipped[0].startswith("ds=soon: ")
+    assert indexed(catalog) == {"ds=2025-01-01": ONE}
+
+
+def test_a_store_that_is_away_holds_up_its_own_tables_only(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = root.parent / "u"
+    write(other, "ds=a/one")
+    server.create_table(hive_table(other, "u"))
+    add(server, other, "a", table="u")
+    catalog.import_table("s.u")
+    catalog.follower.look()
+    listed = Storage.list_directory
+
+    def away(storage: Storage, location: object) -> object:
+        if "/t/" in str(location):
+            raise StorageUnavailableError("The store is away.")
+        return listed(storage, location)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Storage, "list_directory", away)
+    write(root, "ds=a/two", "ds=b/one")
+    write(other, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    add(server, root, "b")
+    server.insert("s", "u", "ds=a")
+    assert {t.table: t.action for t in catalog.follower.look().tables} == {"s.t": "left", "s.u": "followed"}
+    assert indexed(catalog, "s.u") == {"ds=a": {"one": 1, "two": 1}}
+    states = {entry.kind: entry for entry in catalog.status()}
+    assert states["doubt"].state == "left"
+    assert "The store is away" in states["doubt"].detail
+    assert states["follower"].state == "in step"
+    monkeypatch.setattr(Storage, "list_directory", listed)
+    server.drop_partitions("s", "t", ["ds=b"])
+    assert counts(followed(catalog)) == (0, 0, 1), "what was left comes with the next event"
+    assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
+    assert catalog.index.followed.doubts() == []
+
+
+def test_what_was_left_is_tried_again_without_an_event(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Storage.list_directory
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+
+    def away(*_: object) -> object:
+        raise StorageUnavailableError("The store is away.")
+
+    monkeypatch.setattr(Storage, "list_directory", away)
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    catalog.follower.look()
+    catalog.follower.look()
+    (kept,) = catalog.index.followed.doubts()
+    assert kept.attempts == 2
+    monkeypatch.setattr(Storage, "list_directory", listed)
+    assert counts(followed(catalog)) == (0, 0, 1)
+
+
+def test_a_metastore_that_is_away_moves_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    before = catalog.index.followed.load().event_id
+    server.down = True
+    with pytest.raises(MetastoreUnavailableError):
+        catalog.follower.look()
+    state = catalog.index.followed.load()
+    assert state.event_id == before
+    assert "fake.invalid" in (state.error or "")
+    server.down = False
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert catalog.index.followed.load().error is None
+
+
+def test_one_follows_and_the_other_takes_over(
+    catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path
+) -> None:
+    write(root, "ds=a/two")
+    with open_catalog(tmp_path) as other:
+        assert other.follower.look().source == "waiting"
+        catalog.follower.close()
+        server.insert("s", "t", "ds=a")
+        assert counts(followed(other)) == (0, 0, 1)
+        assert catalog.follower.look().source == "waiting"
+    assert catalog.follower.look().source == "log"
+
+
+def test_a_follower_that_lost_its_lease_keeps_nothing(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.insert("s", "t", "ds=a")
+    before = catalog.index.followed.load().event_id
+    events_after = server.events_after
+
+    def overtaken(event_id: int, most: int) -> object:
+        assert catalog.index.followed.hold("other@host:1", 1000) is False
+        catalog.index.followed.release(catalog.follower._holder)
+        assert catalog.index.followed.hold("other@host:1", 1000)
+        return events_after(event_id, most)
+
+    monkeypatch.setattr(server, "events_after", overtaken)
+    catalog.follower.look()
+    assert catalog.index.followed.load().event_id == before
+
+
+def test_another_metastores_log_is_not_read_on(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    """An index that has taken on another metastore begins with a comparison, whatever its events are numbered."""
+    catalog.alterations.alter("s.t", [], set_={"mine": "1"})
+    assert catalog.deliver().pending == 0
+    catalog.follower.look()
+    catalog.index.replace_properties({"metastore.id": "other"})
+    server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
+    catalog.metastore._guard.lost()  # type: ignore[union-attr]
+    server.tell("INSERT", "s", "t", [PartitionHint("ds=a")])
+    outcome = catalog.follower.look()
+    assert outcome.events == 0
+    assert [each.table for each in outcome.tables] == ["s.t"]
+    assert catalog.index.followed.load().metastore_id == "other"
+
+
+def _statements(server: LoggingMetastore, root: Path) -> None:
+    write(root, "ds=a/two", "ds=e/one")
+    server.insert("s", "t", "ds=a")
+    add(server, root, "e")
+    server.drop_partitions("s", "t", ["ds=b"])
+    server.rename_partition("s", "t", "ds=c", ("f",))
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, parameters={**there.parameters, "p": "1"}))
+    write(root.parent / "u", "ds=a/one")
+    server.create_table(hive_table(root.parent / "u", "u"))
+    add(server, root.parent / "u", "a", table="u")
+
+
+def _versions(catalog: Catalog) -> list[int]:
+    return [catalog.load_table(name).version for name in ("s.t", "s.u")]
+
+
+def _killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Whether a process that did the work was killed before its write of this number; it was not where it made less."""
+    pid = os.fork()
+    if pid == 0:
+        done = 0
+        write_ = Database.write
+
+        def counted(database: Database, statements: object, **options: object) -> object:
+            nonlocal done
+            if done == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done += 1
+            return write_(database, statements, **options)  # type: ignore[arg-type]
+
+        Database.write = counted  # type: ignore[assignment,method-assign]
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+
+
+def test_a_follower_killed_at_any_step_is_followed_by_one_that_ends_well(
+    catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path
+) -> None:
+    """Before each of its writes to the index: the next one comes to the same as if nothing had been."""
+    _statements(server, three)
+    cursor = catalog.index.followed.load().event_id
+    catalog.close()
+    whole = (tmp_path / "index.db").read_bytes()
+
+    def follow() -> None:
+        with open_catalog(tmp_path) as other:
+            other.follower.look(databases=["s"])
+
+    step = 0
+    while True:
+        for name in ("index.db-wal", "index.db-shm"):
+            (tmp_path / name).unlink(missing_ok=True)
+        (tmp_path / "index.db").write_bytes(whole)
+        killed = _killed_at(step, follow)
+        with open_catalog(tmp_path) as after:
+            after.follower.look(databases=["s"])
+            a = {"one": 1, "two": 1}
+            assert indexed(after) == {"ds=a": a, "ds=d": ONE, "ds=e": ONE, "ds=f": ONE}, f"killed at write {step}"
+            assert indexed(after, "s.u") == {"ds=a": ONE}
+            assert after.load_table("s.t").definition.properties["p"] == "1"
+            assert after.index.followed.load().event_id == server.newest
+            set_cursor(after, cursor)
+            versions = _versions(after)
+            again = after.follower.look(databases=["s"])
+            assert {counts(each) for each in again.tables} == {(0, 0, 0)}
+            assert _versions(after) == versions, "what is done is not done twice"
+        if not killed:
+            break
+        step += 1
+    assert step > 5
+
+
+def test_many_events_are_few_looks(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    for number in range(20_000):
+        server.insert("s", "t", f"ds={'abcd'[number % 4]}")
+    write(root, "ds=a/two")
+    calls = server.calls["partitions_by_names"]
+    outcome = catalog.follower.look()
+    assert outcome.events == 20_000
+    assert server.calls["partitions_by_names"] - calls == 4, "once in 5,000 events"
+    assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
+
+
+def test_doubts_of_a_table_are_bounded_and_keep_what_was_dropped() -> None:
+    doubt = TableDoubt("s", "t")
+    for number in range(MOST_PARTITIONS):
+        doubt.partitions[f"k={number}"] = PartitionDoubt(dropped=number == 7)
+    doubt.add(TableDoubt("s", "t", partitions={"k=x": PartitionDoubt()}))
+    assert doubt.whole
+    assert doubt.partitions == {"k=7": PartitionDoubt(dropped=True)}
+
+
+def test_doubts_outlive_their_process() -> None:
+    doubt = TableDoubt(
+        "s", "t", definition=True, created=True, dropped=True, whole=True, parameters={"a"}, renamed_to=("s", "u"),
+        partitions={"k=1": PartitionDoubt(True, frozenset({Statistics("1", "2", "3")})), "k=2": PartitionDoubt()},
+    )  # fmt: skip
+    assert TableDoubt.from_json("s.t", doubt.to_json()) == doubt
+    vague = TableDoubt("s", "t", parameters=None)
+    assert TableDoubt.from_json("s.t", vague.to_json()) == vague
+
+
+def test_a_whole_table_is_compared_with_its_places_and_sizes(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    """Where an event does not say which partitions it is about."""
+    write(three, "ds=a/two")
+    sizes = {"numFiles": "1", "totalSize": "1"}
+    server._partitions["s", "t"] = {
+        values: HivePartition(values, p.location, sizes) for values, p in server._partitions["s", "t"].items()
+    }
+    server._partitions["s", "t"]["a",] = replace(
+        server._partitions["s", "t"]["a",], parameters={"numFiles": "2", "totalSize": "2"}
+    )
+    server.tell("ALTER_PARTITION", "s", "t", None)
+    outcome = followed(catalog)
+    assert (outcome.looked_at, counts(outcome)) == (1, (0, 0, 1))
+
+
+def test_the_log_is_read_on_when_the_metastore_gets_its_identity(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    """With our first change; before, it is known by its address."""
+    before = catalog.index.followed.load().metastore_id
+    catalog.alterations.alter("s.t", [], set_={"mine": "1"})
+    assert catalog.deliver().pending == 0
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    outcome = catalog.follower.look()
+    assert outcome.events > 0
+    assert counts(outcome.tables[-1]) == (0, 0, 1)
+    assert catalog.index.followed.load().metastore_id != before

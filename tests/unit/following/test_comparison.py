@@ -1,0 +1,191 @@
+"""Following a metastore that keeps no log: partition lists are compared, and what an earlier look saw was dropped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import Column
+from tests.fakes_metastore import FakeMetastore
+from tests.repair_cases import indexed, write
+from tests.unit.following.test_following import counts, followed, hive_table, open_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+ONE = {"one": 1}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+    made = FakeMetastore()
+    made.create_database(HiveDatabase("default"))
+    made.create_database(HiveDatabase("s"))
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
+    monkeypatch.setenv("CATALOG_EXT_FOLLOW_COMPARE_INTERVAL", "1ms")
+    return made
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, server: FakeMetastore) -> Iterator[Catalog]:
+    with open_catalog(tmp_path) as catalog:
+        yield catalog
+
+
+def hold(server: FakeMetastore, root: Path, *names: str, table: str = "t", files: int = 1) -> None:
+    """Partitions as Hive adds them, which counts their files of one byte."""
+    server.add_partitions(
+        "s", table,
+        [
+            HivePartition((n,), f"file:{root}/ds={n}", {"numFiles": str(files), "totalSize": str(files)}) for n in names
+        ],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def root(catalog: Catalog, server: FakeMetastore, tmp_path: Path) -> Path:
+    root = tmp_path / "t"
+    write(root, *(f"ds={name}/one" for name in "abc"))
+    server.create_table(hive_table(root))
+    hold(server, root, *"abc")
+    catalog.import_table("s.t")
+    assert catalog.follower.look().source == "comparison"
+    return root
+
+
+def test_what_came_changed_and_went_is_found(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    write(root, "ds=d/one", "ds=a/two")
+    hold(server, root, "d")
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "2", "totalSize": "2"})])
+    server.drop_partitions("s", "t", ["ds=b"])
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, columns=(*there.columns, Column("y", "string"))))
+    outcome = followed(catalog)
+    assert (counts(outcome), outcome.looked_at, outcome.altered) == ((1, 1, 1), 2, True)
+    assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}, "ds=c": ONE, "ds=d": ONE}
+    assert counts(followed(catalog)) == (0, 0, 0)
+
+
+def test_what_is_otherwise_since_ever_is_left_as_it_is(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    """Of columns and properties that differ before anybody has compared them nobody knows which side is newer."""
+    catalog.index.alter_table(
+        catalog.identify("s.t"),
+        lambda d: replace(d, columns=(*d.columns, Column("mine", "int")), properties={"p": "mine"}),
+        deliver=False,
+    )
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, parameters={**there.parameters, "q": "theirs"}))
+    assert followed(catalog).altered
+    definition = catalog.load_table("s.t").definition
+    assert [c.name for c in definition.columns] == ["x", "mine"]
+    assert dict(definition.properties) == {"p": "mine", "q": "theirs"}
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, parameters={k: v for k, v in there.parameters.items() if k != "q"}))
+    assert followed(catalog).altered
+    assert dict(catalog.load_table("s.t").definition.properties) == {"p": "mine"}
+
+
+def test_a_dropped_table_without_partition_columns_goes(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    server.create_table(hive_table(root.parent / "plain", "plain", keys=()))
+    write(root.parent / "plain", "one")
+    catalog.import_table("s.plain")
+    catalog.follower.look()
+    server.drop_table("s", "plain")
+    assert followed(catalog, "s.plain").action == "removed"
+
+
+def test_partitions_whose_sizes_are_ours_are_not_listed(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    write(root, "ds=a/two")
+    assert followed(catalog).looked_at == 0
+
+
+def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "9", "totalSize": "9"})])
+    assert [followed(catalog).looked_at for _ in range(3)] == [1, 0, 0]
+    write(root, "ds=a/two")
+    server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "8", "totalSize": "9"})])
+    assert counts(followed(catalog)) == (0, 0, 1)
+
+
+def test_a_partition_that_no_comparison_has_seen_stays(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    """Somebody works on the index alone: what he adds the metastore has never had."""
+    table = catalog.load_table("s.t")
+    write(root, "ds=z/one")
+    catalog.index.commit(table.table_id, [AddPartition("ds=z", ())], operation="repair", deliver=False)
+    for _ in range(2):
+        outcome = followed(catalog)
+        assert counts(outcome) == (0, 0, 0)
+        assert "ds=z: the metastore does not have it" in outcome.skipped[0]
+    assert "ds=z" in indexed(catalog)
+
+
+def test_most_partitions_at_once_are_not_dropped(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    names = [f"n{number:02}" for number in range(30)]
+    write(root, *(f"ds={name}/one" for name in names))
+    hold(server, root, *names)
+    followed(catalog)
+    followed(catalog)
+    server.drop_partitions("s", "t", [f"ds={name}" for name in names])
+    outcome = followed(catalog)
+    assert outcome.action == "refused"
+    assert "does not have 30 of the 33 partitions" in (outcome.error or "")
+    assert len(indexed(catalog)) == 33
+
+
+def test_a_dropped_table_goes_and_most_tables_stay(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    for name in ("u", "v", "w"):
+        place = root.parent / name
+        write(place, "ds=a/one")
+        server.create_table(hive_table(place, name))
+        hold(server, place, "a", table=name)
+    outcome = catalog.follower.look(databases=["s"])
+    assert {t.table: t.action for t in outcome.tables if t.table != "s.t"} == dict.fromkeys(
+        ("s.u", "s.v", "s.w"), "imported"
+    )
+    server.drop_table("s", "u")
+    assert followed(catalog, "s.u").action == "removed"
+    server.drop_table("s", "v")
+    server.drop_table("s", "w")
+    catalog.follower.look()
+    assert catalog.list_tables("s") == ["t", "v", "w"], "two of three at once: rather the metastore is broken"
+
+
+def test_comparisons_come_at_their_interval(
+    catalog: Catalog, server: FakeMetastore, root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CATALOG_EXT_FOLLOW_COMPARE_INTERVAL", "1h")
+    catalog.follower.close()
+    with open_catalog(tmp_path) as patient:
+        calls = server.calls["partition_names"]
+        assert patient.follower.look().is_idle
+        assert server.calls["partition_names"] == calls
+        (entry,) = [e for e in patient.status() if e.kind == "follower"]
+        assert entry.detail.startswith("no log, compared from time to time")
+
+
+def test_tables_without_partition_columns_are_compared_by_their_sizes(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    place = root.parent / "plain"
+    write(place, "one")
+    server.create_table(hive_table(place, "plain", keys=()))
+    catalog.import_table("s.plain")
+    catalog.follower.look()
+    write(place, "two")
+    assert followed(catalog, "s.plain").looked_at == 0
+    there = server.get_table("s", "plain")
+    server.alter_table(replace(there, parameters={**there.parameters, "numFiles": "2", "totalSize": "2"}))
+    assert counts(followed(catalog, "s.plain")) == (0, 0, 1)
+    assert indexed(catalog, "s.plain") == {"": {"one": 1, "two": 1}}

@@ -1,0 +1,336 @@
+"""Following a metastore that keeps a log: what others change there reaches the index, once, and ours does nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import catalog_ext
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.model.tables import Column
+from tests.fakes_metastore_log import LoggingMetastore
+from tests.repair_cases import indexed, write
+from tests.writes import insert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+
+PARQUET = Storage(
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> LoggingMetastore:
+    made = LoggingMetastore()
+    made.create_database(HiveDatabase("default"))
+    made.create_database(HiveDatabase("s"))
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    monkeypatch.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
+    return made
+
+
+def open_catalog(folder: Path) -> Catalog:
+    return catalog_ext.connect(
+        index=str(folder / "index.db"), metastore="thrift://fake:9083", warehouse=str(folder / "warehouse")
+    )
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, server: LoggingMetastore) -> Iterator[Catalog]:
+    with open_catalog(tmp_path) as catalog:
+        yield catalog
+
+
+def hive_table(root: Path, name: str = "t", keys: tuple[str, ...] = ("ds",)) -> HiveTable:
+    """A table that a Hive engine has made."""
+    columns = (Column("x", "int"),)
+    return HiveTable(
+        "s", name, EXTERNAL_TABLE, f"file:{root}", columns, tuple(Column(k, "string") for k in keys), PARQUET,
+        {"EXTERNAL": "TRUE"},
+    )  # fmt: skip
+
+
+def add(server: LoggingMetastore, root: Path, *values: str, table: str = "t", at: Path | None = None) -> None:
+    """What Hive does for ADD PARTITION, and for an INSERT into a new one."""
+    partitions = [HivePartition((value,), f"file:{at or root / f'ds={value}'}") for value in values]
+    server.add_partitions("s", table, partitions)
+
+
+@pytest.fixture
+def root(catalog: Catalog, server: LoggingMetastore, tmp_path: Path) -> Path:
+    """Where an imported table with the partition ``ds=a`` lies, which is followed from now on."""
+    root = tmp_path / "t"
+    write(root, "ds=a/one")
+    server.create_table(hive_table(root))
+    add(server, root, "a")
+    catalog.import_table("s.t")
+    assert catalog.follower.look().gap is None
+    return root
+
+
+def followed(catalog: Catalog, table: str = "s.t") -> TableOutcome:
+    """What one look has come to in the table."""
+    outcome = catalog.follower.look()
+    (found,) = [each for each in outcome.tables if each.table == table]
+    return found
+
+
+def counts(outcome: TableOutcome) -> tuple[int, int, int]:
+    return outcome.added, outcome.dropped, outcome.changed
+
+
+def test_an_insert_into_a_known_partition_arrives(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
+
+
+def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    write(root, "ds=b/one", "ds=c/")
+    add(server, root, "b", "c")
+    add(server, root, "d", at=root.parent / "elsewhere")
+    write(root.parent / "elsewhere", "x")
+    assert counts(followed(catalog)) == (3, 0, 0)
+    assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=b": {"one": 1}, "ds=c": {}, "ds=d": {"x": 1}}
+    table = catalog.load_table("s.t")
+    assert catalog.index.located_partitions(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
+
+
+def test_a_partition_of_which_nothing_lies_on_the_store_is_there(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    add(server, root, "b")
+    assert counts(followed(catalog)) == (1, 0, 0)
+    (root / "ds=a" / "one").unlink()
+    (root / "ds=a").rmdir()
+    server.insert("s", "t", "ds=a")
+    assert counts(followed(catalog)) == (0, 0, 1), "an overwrite by no rows leaves an empty partition"
+    assert indexed(catalog) == {"ds=a": {}, "ds=b": {}}
+    assert list(server.partition_names("s", "t")) == ["ds=a", "ds=b"]
+
+
+def test_a_dropped_partition_goes_though_its_files_stay(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    write(root, "ds=b/one")
+    add(server, root, "b")
+    followed(catalog)
+    server.drop_partitions("s", "t", ["ds=a"])
+    assert counts(followed(catalog)) == (0, 1, 0)
+    assert indexed(catalog) == {"ds=b": {"one": 1}}
+    assert (root / "ds=a" / "one").exists()
+    assert catalog.index.count_deliveries() == 0, "the metastore is told nothing that it has said itself"
+
+
+def test_a_partition_that_was_dropped_and_came_again_stays(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.drop_partitions("s", "t", ["ds=a"])
+    write(root, "ds=a/two")
+    add(server, root, "a")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
+
+
+def test_a_renamed_partition_has_its_files_in_one_version(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    before = catalog.load_table("s.t").version
+    server.rename_partition("s", "t", "ds=a", ("b",))
+    assert counts(followed(catalog)) == (1, 1, 0)
+    assert indexed(catalog) == {"ds=b": {"one": 1}}
+    table = catalog.load_table("s.t")
+    assert table.version == before + 1
+    assert catalog.index.located_partitions(table) == {"ds=b": f"file://{root}/ds=a"}
+    assert counts(followed_again(catalog, server)) == (0, 0, 0)
+
+
+def followed_again(catalog: Catalog, server: LoggingMetastore) -> TableOutcome:
+    """All events once more, as after a kill: nothing is left to do."""
+    catalog.follower.look()
+    (found,) = replayed(catalog, server).tables
+    return found
+
+
+def replayed(catalog: Catalog, server: LoggingMetastore) -> FollowOutcome:
+    from tests.unit.following.states import set_cursor
+
+    set_cursor(catalog, 0)
+    return catalog.follower.look()
+
+
+def test_a_partition_that_moved_is_read_at_its_new_place(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    write(root.parent / "moved", "new")
+    (there,) = server.partitions_by_names("s", "t", ["ds=a"])
+    server.alter_partitions("s", "t", [replace(there, location=f"file:{root.parent}/moved")])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog) == {"ds=a": {"new": 1}}
+
+
+def test_columns_and_properties_that_somebody_changed_are_ours(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    catalog.alterations.alter("s.t", [], set_={"mine": "1"})
+    catalog.deliver()
+    there = server.get_table("s", "t")
+    server.alter_table(replace(
+        there, columns=(*there.columns, Column("y", "string", comment="new")), parameters={**there.parameters, "a": "1"}
+    ))  # fmt: skip
+    assert followed(catalog).altered
+    definition = catalog.load_table("s.t").definition
+    assert [(c.name, c.type, c.comment) for c in definition.columns] == [("x", "int", None), ("y", "string", "new")]
+    assert (definition.properties["a"], definition.properties["mine"]) == ("1", "1")
+    there = server.get_table("s", "t")
+    server.alter_table(replace(there, parameters={k: v for k, v in there.parameters.items() if k != "a"}))
+    assert followed(catalog).altered
+    assert "a" not in catalog.load_table("s.t").definition.properties
+
+
+def test_a_type_that_no_file_can_be_read_as_is_refused_and_said(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server._tables["s", "t"] = replace(server.get_table("s", "t"), columns=(Column("x", "date"),))
+    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    outcome = followed(catalog)
+    assert (outcome.action, counts(outcome)) == ("refused", (0, 0, 1))
+    assert "has become DATE in the metastore" in (outcome.error or "")
+    assert catalog.load_table("s.t").definition.columns[0].type == "int"
+    (kept,) = catalog.index.followed.doubts()
+    assert (kept.table, kept.doubt) == ("s.t", None)
+
+
+def test_a_dropped_table_goes_and_its_files_stay(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    server.drop_table("s", "t")
+    assert followed(catalog).action == "removed"
+    assert catalog.list_tables("s") == []
+    assert (root / "ds=a" / "one").exists()
+
+
+def test_a_renamed_table_keeps_its_history(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    number = catalog.load_table("s.t").table_id
+    server.rename_table("s", "t", "s", "u")
+    assert followed(catalog).action == "renamed"
+    assert catalog.load_table("s.u").table_id == number
+
+
+def test_new_tables_of_followed_databases_are_taken_and_refusals_kept(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    write(root.parent / "u", "ds=a/one")
+    server.create_table(hive_table(root.parent / "u", "u"))
+    add(server, root.parent / "u", "a", table="u")
+    acid = hive_table(root.parent / "acid", "acid")
+    server.create_table(replace(acid, parameters={"transactional": "true"}))
+    outcome = catalog.follower.look(databases=["s"])
+    assert {each.table: each.action for each in outcome.tables} == {"s.u": "imported", "s.acid": "refused"}
+    assert indexed(catalog, "s.u") == {"ds=a": {"one": 1}}
+    (kept,) = catalog.index.followed.doubts()
+    assert "ACID" in kept.error
+    calls = server.calls["get_table"]
+    assert catalog.follower.look(databases=["s"]).is_idle
+    assert server.calls["get_table"] == calls, "a refused table is not asked for again"
+    assert catalog.follower.look().is_idle
+
+
+def test_tables_of_other_databases_are_left_alone(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    server.create_table(hive_table(root.parent / "u", "u"))
+    followed(catalog, "s.u")
+    assert catalog.list_tables("s") == ["t"]
+
+
+def test_our_own_deliveries_are_not_looked_at(catalog: Catalog, server: LoggingMetastore, tmp_path: Path) -> None:
+    place = tmp_path / "own"
+    write(place, "ds=a/one", "ds=b/one")
+    catalog.create_namespace("s")
+    catalog.register_table(
+        "s.own", location=str(place), partition_columns={"ds": "STRING"}, schema="x INT", format="parquet"
+    )
+    catalog.follower.look()
+    catalog.repair_partitions("s.own")
+    write(place, "ds=a/two")
+    catalog.repair_partitions("s.own")
+    assert catalog.deliver().pending == 0
+    version = catalog.load_table("s.own").version
+    outcome = catalog.follower.look()
+    assert outcome.events == 2
+    assert [each.looked_at for each in outcome.tables] == [0]
+    assert catalog.load_table("s.own").version == version
+
+
+def test_what_the_metastore_has_yet_to_hear_wins(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    """A drop of ours that is on its way is not undone, and neither is a partition of ours that the other dropped."""
+    write(root, "ds=b/one", "ds=c/one")
+    add(server, root, "b", "c")
+    followed(catalog)
+    server.down = True
+    catalog.partition_maintenance.drop("s.t", {"ds": "b"})
+    write(root, "ds=c/two")
+    catalog.repair_partitions("s.t", where="ds = 'c'")
+    server.down = False
+    server.insert("s", "t", "ds=b")
+    server.drop_partitions("s", "t", ["ds=c"])
+    outcome = followed(catalog)
+    assert counts(outcome) == (0, 0, 0)
+    assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=c": {"one": 1, "two": 1}}
+    catalog.index.retry_deliveries()
+    assert catalog.deliver().pending == 0
+    assert sorted(server.partition_names("s", "t")) == ["ds=a", "ds=c"]
+    catalog.follower.look()
+    assert sorted(indexed(catalog)) == ["ds=a", "ds=c"]
+
+
+def test_a_write_of_ours_is_not_looked_at_and_hives_beside_it_is(
+    catalog: Catalog, server: LoggingMetastore, tmp_path: Path
+) -> None:
+    """Both in one batch: what Hive has put beside our file is found, and our write costs nothing."""
+    place = tmp_path / "own"
+    place.mkdir()
+    catalog.create_namespace("s")
+    catalog.register_table(
+        "s.own", location=str(place), partition_columns={"ds": "STRING"}, schema="x INT", format="parquet"
+    )
+    catalog.follower.look()
+    insert(catalog, "ds=a", "ds=b", table="s.own")
+    insert(catalog, "ds=a", "ds=x%2Fy", "ds=__HIVE_DEFAULT_PARTITION__", table="s.own")
+    assert catalog.deliver().pending == 0
+    outcome = catalog.follower.look()
+    assert [each.looked_at for each in outcome.tables] == [0]
+    write(place, "ds=a/hive", "ds=x%2Fy/hive")
+    (there,) = server.partitions_by_names("s", "own", ["ds=a"])
+    counted = {**there.parameters, "numFiles": "9", "totalSize": "9", "transient_lastDdlTime": "9"}
+    server.alter_partitions("s", "own", [replace(there, parameters=counted)])
+    insert(catalog, "ds=a", "ds=b", table="s.own")
+    assert catalog.deliver().pending == 0
+    server.insert("s", "own", "ds=x%2Fy")
+    server.insert("s", "own", "ds=__HIVE_DEFAULT_PARTITION__")
+    outcome = followed(catalog, "s.own")
+    assert (outcome.looked_at, counts(outcome)) == (3, (0, 0, 2))
+    assert {name: len(files) for name, files in indexed(catalog, "s.own").items()} == {
+        "ds=a": 4, "ds=b": 2, "ds=x%2Fy": 2, "ds=__HIVE_DEFAULT_PARTITION__": 1,
+    }  # fmt: skip
+
+
+def test_a_table_that_was_dropped_and_made_again_is_the_new_one(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.drop_table("s", "t")
+    made = hive_table(root)
+    server.create_table(replace(made, columns=(*made.columns, Column("y", "string"))))
+    write(root, "ds=b/one")
+    add(server, root, "b")
+    outcome = followed(catalog)
+    assert (counts(outcome), outcome.altered) == ((1, 1, 0), True)
+    assert indexed(catalog) == {"ds=b": {"one": 1}}
+    assert [c.name for c in catalog.load_table("s.t").definition.columns] == ["x", "y"]
