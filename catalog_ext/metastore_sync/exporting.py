@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import METASTORE_ID
-from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -18,11 +17,11 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
-from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.table_patterns import TablePattern
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore_sync.client import connect
 from catalog_ext.metastore_sync.exported_table import ExportedTable, ExportedView
 from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
 
@@ -88,12 +87,8 @@ class Exporting:
             MetastoreUnavailableError: It does not answer; what it has been told stays.
         """
         chosen = TablePattern() if pattern is None else TablePattern.parse(pattern, self._settings.name)
-        conf = self._settings.conf
-        client = connect(
-            to,
-            connect_timeout=METASTORE_CONNECT_TIMEOUT.read(conf),
-            call_timeout=METASTORE_CALL_TIMEOUT.read(conf),
-        )
+        # The index's own metastore may be the embedded one, which is spoken to plainly.
+        client = connect(to, replace(self._settings, metastore=to))
         return self._export(client, chosen, to, dry_run=dry_run)
 
     def export_statements(self, pattern: str | None = None) -> Iterator[str]:
