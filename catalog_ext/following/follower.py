@@ -129,7 +129,7 @@ class _Look:
         self._index = context.index
         self._followed = context.index.followed
         self._tables = TableFollowing(context, *parts, databases)
-        self._compare_ms = compare_s * 1000
+        self._compare_ms = round(compare_s * 1000)
         self._holder = holder
 
     def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:

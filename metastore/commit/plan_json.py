@@ -110,7 +110,7 @@ def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
         "announces": write.published,
         "takes_in": _files_to_dict(write.found),
         "removes": _removals_to_dict(write.unknown),
-        "brought": write.brought,
+        **({"brought": write.brought} if write.brought else {}),
     }
 
 

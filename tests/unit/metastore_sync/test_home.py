@@ -297,7 +297,8 @@ def test_an_index_in_which_nothing_was_made_takes_the_metastore_that_is_named(
 ) -> None:
     index = str(tmp_path / "i.db")
     catalog_ext.connect(index=index, metastore=None).close()
-    assert at_home(Settings.resolve(index=index, configured_metastore=B), {NO_METASTORE: "true"}).metastore is None
+    from_site = Settings.resolve(index=index, site={"hive.metastore.uris": B})
+    assert at_home(from_site, {NO_METASTORE: "true"}).metastore is None
     with catalog_ext.connect(index=index, metastore=A) as catalog:
         catalog.create_namespace("s")
     with catalog_ext.connect(index=index, metastore=None):

@@ -220,6 +220,7 @@ def test_the_command(
     table = metastore.get_table("s", "acid")
     metastore.alter_table(replace(table, parameters={"transactional": "true"}))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
     options = ["--index", "index.db", "--metastore", "thrift://fake:9083"]
     assert main([*options, "import", "s.*"]) == 1
     told = capsys.readouterr().out
