@@ -435,7 +435,8 @@ class Steps:
             current = self._index.load_transaction(transaction.transaction_id)
         except TransactionNotFoundError:
             return None
-        return current if current.reserved else None
+        # One whose reservation was suspected counts as reserved and may be open again all the same.
+        return current if current.reserved and current.state is not State.OPEN else None
 
     def _take_back_forgotten(self, transaction: Transaction, promoted: set[str] | None) -> Transaction:
         """Undo what a database has forgotten that failed over, or was put back: its owner knows what was promoted.
@@ -451,8 +452,9 @@ class Steps:
             # Its owner may have acknowledged it before.
             raise forgotten
         current = self._index.remember_undone(transaction, forgotten.message)
-        if current.state in (State.COMMITTED, State.FINISHED):
-            return current
+        if current.state not in (State.ABORTING, State.ABORTED):
+            # Another call of the same commit has reserved it again since: its files are that one's, too.
+            return self.again(transaction, promoted)
         self.undo(current, promoted=promoted)
         raise WriteUndoneError(forgotten)
 

@@ -71,7 +71,7 @@ def changed_after(
         names: Names of partitions as they are spelled.
         version: One that the table has had.
     """
-    p, oldest = partitions.c, table["oldest_version"]
+    p, oldest, floor = partitions.c, table["oldest_version"], table["floor_version"]
     changed: dict[str, int] = {}
     for some in batched(names, _AT_ONCE):
         hashes = {name_hash(name): name for name in some}
@@ -83,7 +83,9 @@ def changed_after(
         last: dict[str, int] = {hashes[h]: 0 for h in hashes} if oldest > version else {}
         for row in rows:
             name = hashes[row.name_hash]
-            last[name] = max(last.get(name, 0), row.begin_version, 0 if row.end_version == ALIVE else row.end_version)
+            # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
+            ended = floor if row.begin_version < floor else 0
+            last[name] = max(last.get(name, 0), row.begin_version, ended if row.end_version == ALIVE else row.end_version)
         changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
     return changed
 

@@ -551,7 +551,7 @@ def remember_undone(database: Database, transaction: Transaction, error: str) ->
         row = _find_row(connection, transaction.transaction_id, lock=True)
         if row is None:
             _INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
-        elif not row["reserved"]:
+        elif row["state"] == State.OPEN or not row["reserved"]:
             state = State.ABORTING if row["state"] == State.OPEN else row["state"]
             mine = transactions.c.transaction_id == transaction.transaction_id
             connection.execute(sa.update(transactions).where(mine).values(**undone, state=str(state)))

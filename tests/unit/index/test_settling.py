@@ -106,6 +106,18 @@ def test_readers_see_at_once_what_it_has_done(index: Index) -> None:
         assert newest.summary["files_removed"] == 16
 
 
+def test_what_it_has_ended_has_changed_before_it_is_settled(index: Index) -> None:
+    table = filled(index, 3)
+    names = [f"k={i}/r=a" for i in range(4)]
+    transaction_id = delete(index, table, "k=2/r=a")
+    for settled in (False, True):
+        if settled:
+            index.settle(transaction_id)
+        now = index.load_table(table.identifier)
+        assert index.changed_after(table, names) == dict.fromkeys(names[:3], now.version)
+        assert index.changed_after(now, names) == {}
+
+
 def test_a_table_without_a_floor_is_read_as_ever(index: Index) -> None:
     table = filled(index)
     assert len(at_version(partitions, table)) == 3

@@ -122,6 +122,22 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
     assert stand.strays(of) == []
 
 
+@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
+def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets_its_reservation_only(
+    stand: Stand, tmp_path: Path, fails_at: str
+) -> None:
+    """That it was asked for again is still known: the transaction is open, and counts as one that was reserved."""
+    stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
+    at = fail_over(tmp_path)("reserve.before", fails_at, unavailable=fails_at == "commit.after")
+    with at, pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
+        stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
+    assert stand.listed() == stand.rows() == {"k=1": "old\n"}
+    assert stand.strays() == []
+    assert stand.engine.recover(older_than_s=0).transactions == ()
+
+
 def test_nobody_says_that_a_write_has_failed_whose_row_is_gone_when_its_commit_is_asked_for_again(
     stand: Stand, tmp_path: Path
 ) -> None:
