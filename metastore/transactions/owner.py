@@ -219,7 +219,8 @@ class Owner:
         except BaseException as error:  # noqa: BLE001 -- as above
             return self._given_up(transaction, error, known)
         if isinstance(found, Transaction):
-            # Not always what was sent: where the call was repeated, the plan and the files of the first one hold.
+            # Not always what was sent: where the call was repeated, the plan and the files of the first one hold, and
+            # where nobody has counted, more files may have been recorded since they were looked for.
             waits = plan.write is not None and plan.write.waiting
             return Decided(found, brought if found.plan is plan and not waits else None)
         self._give_up(transaction, TransactionStateError("its batch is committed already"), known)

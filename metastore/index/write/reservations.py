@@ -126,7 +126,9 @@ def reserve(
 ) -> Transaction | ApplicationVersion:
     """Claim what the transaction touches and move it from open to reserved; return it as it then is.
 
-    Where the batch is committed already the answer says by which transaction, and nothing was changed.
+    Where the batch is committed already the answer says by which transaction, and nothing was changed. The plan that
+    is returned is the very object that was given if this call has reserved it, and no files but those that it brings
+    are recorded.
 
     Args:
         database: The index's.
@@ -168,6 +170,7 @@ class _Reservation:
         self._none_staged = False
         self._nobodys: list[int] | None = None
         self._none_recorded = False
+        self._has_others = False
 
     def run(self) -> Transaction | ApplicationVersion:
         if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
@@ -284,6 +287,7 @@ class _Reservation:
         self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
         if self._staged is not None:
             check_remembered(len(staged), self._staged, shown)
+        self._has_others = bool(staged)
         if self._brought:
             self._none_recorded = not staged
             self._collect(staged, ((file.partition, file.name) for file in self._brought))
@@ -503,7 +507,8 @@ class _Reservation:
                 add_files(self._connection, self._id, self._brought, none_before=self._none_recorded)
             self._claim(claims, table_id)
             _RESERVE.run(self._connection, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
-        return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
+        plan = replace(self._plan) if self._has_others else self._plan
+        return replace(rows.from_row(self._row), state=State.RESERVED, plan=plan, reserved=True)
 
     def _claim(self, claims: Sequence[tuple[str, str]], table_id: int, exclusive: int | None = None) -> None:
         if exclusive is None:

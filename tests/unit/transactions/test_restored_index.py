@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pytest
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
@@ -136,6 +137,31 @@ def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets
     assert stand.listed() == stand.rows() == {"k=1": "old\n"}
     assert stand.strays() == []
     assert stand.engine.recover(older_than_s=0).transactions == ()
+
+
+def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_from_it(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes between the owner's look at the index and what the owner has it remember."""
+    reserve, remember = stand.index.reserve, stand.index.remember_undone
+    asked: list[Callable[[], object]] = []
+
+    def reserved(*args: Any, **named: Any) -> object:
+        asked.append(lambda: reserve(*args, **named))
+        return reserve(*args, **named)
+
+    def remembered(transaction: Transaction, error: str) -> Transaction:
+        asked.pop()()
+        return remember(transaction, error)
+
+    monkeypatch.setattr(stand.index, "reserve", reserved)
+    monkeypatch.setattr(stand.index, "remember_undone", remembered)
+    begun = stand.begin()
+    with fail_over(tmp_path)("reserve.before", "promote.after"):
+        stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "new\n"}), staged=0)
+    assert asked == [], "the index had forgotten the reservation"
+    assert stand.listed() == stand.rows() == {"k=1": "new\nold\n"}
+    assert stand.strays() == []
 
 
 def test_nobody_says_that_a_write_has_failed_whose_row_is_gone_when_its_commit_is_asked_for_again(

@@ -723,6 +723,16 @@ def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
     check(stand, {"k=1": "1\n", "k=2": "1\n"})
 
 
+def test_files_that_nobody_counts_are_written_with_those_that_the_commit_brings(stand: Stand) -> None:
+    """They are recorded while it checks: a call that was slow."""
+    before, begun = stand.rows(), stand.begin()
+    slow, brought = (stand.put(begun, {name: "1\n"}) for name in ("k=8", "k=9"))
+    with armed("check.after", lambda _: stand.engine.stage(begun.transaction_id, slow)):
+        stand.engine.commit(begun.transaction_id, brought)
+    assert stand.rows() == stand.listed() == {**before, "k=8": "1\n", "k=9": "1\n"}
+    assert stand.strays() == []
+
+
 def test_a_file_that_is_deleted_once_it_has_its_name_is_missed(stand: Stand, root: Path) -> None:
     begun = stand.begin()
     staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
