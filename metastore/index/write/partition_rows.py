@@ -83,9 +83,11 @@ def changed_after(
         last: dict[str, int] = {hashes[h]: 0 for h in hashes} if oldest > version else {}
         for row in rows:
             name = hashes[row.name_hash]
-            # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
-            ended = floor if row.begin_version < floor else 0
-            last[name] = max(last.get(name, 0), row.begin_version, ended if row.end_version == ALIVE else row.end_version)
+            ended = row.end_version
+            if ended == ALIVE:
+                # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
+                ended = floor if row.begin_version < floor else 0
+            last[name] = max(last.get(name, 0), row.begin_version, ended)
         changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
     return changed
 
