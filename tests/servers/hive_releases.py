@@ -139,12 +139,12 @@ class ReleaseMetastore:
             str(port),
         ]
         self._log = directory / "metastore.log"
-        with self._log.open("wb") as log:
+        with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
         try:
-            self._await_ready()
+            self._await_ready(log=log)
         except BaseException:
             self.stop()
             raise
@@ -154,7 +154,7 @@ class ReleaseMetastore:
         self._process.kill()
         self._process.wait()
 
-    def _await_ready(self) -> None:
+    def _await_ready(self, *, log: bool) -> None:
         client = connect(self.uri)
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:
@@ -162,8 +162,9 @@ class ReleaseMetastore:
                 client.list_databases()
             except MetastoreUnavailableError:
                 continue  # the client has waited already
-            # The table of the last number is made when somebody asks for it; the listener waits for it otherwise.
-            client.newest_event_id()
+            if log:
+                # The table of the last number is made when somebody asks for it; the listener waits for it otherwise.
+                client.newest_event_id()
             client.close()
             return
         raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")

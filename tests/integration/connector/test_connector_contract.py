@@ -621,7 +621,7 @@ class TestWrites:
             assert (file["rows"], file["upload"]) == (1, None)
             assert file["statistics"]["id"]["nulls"] == 0
         assert commit == {
-            "transaction": transaction, "staged": 0, "keep": None, "watermark_ms": None, "final": False,
+            "transaction": transaction, "staged": 0, "keep": None, "watermark_ms": None, "final": False, "again": False,
         }  # fmt: skip
         service.reset()
         spark.sql("INSERT OVERWRITE lake.sales.written VALUES (3, DATE'2025-01-02')")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import getpass
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -38,12 +37,11 @@ def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         yield lake
 
 
-def asked(lake: Lake, query: str) -> dict[str, Any]:
-    """The predicate that the plan of a query sends to the service."""
+def asked(lake: Lake, query: str) -> str:
+    """The predicates that the plan of a query sends to the service, as EXPLAIN shows them."""
     plan = lake.spark._jvm.PythonSQLUtils.explainString(lake.sql(query)._jdf.queryExecution(), "simple")
     (line,) = (line for line in plan.splitlines() if "BatchScan" in line)
-    found: dict[str, Any] = json.loads(line[line.index("{") : line.rindex("}") + 1]) if "{" in line else {}
-    return found
+    return str(line.partition("PushedFilters: ")[2])
 
 
 def test_partitions(lake: Lake) -> None:
@@ -73,7 +71,7 @@ def test_a_filter_on_a_key_is_the_services_to_answer(lake: Lake, table: str, con
     assert lake.rows(query) == [
         ("ds=2025-01-02/region=__HIVE_DEFAULT_PARTITION__",), ("ds=2025-01-02/region=eu",),
     ]  # fmt: skip
-    assert {"op": "=", "column": "ds", "value": "2025-01-02"} in asked(lake, query).get("args", [asked(lake, query)])
+    assert "(ds = '2025-01-02')" in asked(lake, query)
 
 
 def test_what_the_service_cannot_answer_is_evaluated_here(lake: Lake) -> None:
@@ -81,7 +79,7 @@ def test_what_the_service_cannot_answer_is_evaluated_here(lake: Lake) -> None:
     assert lake.rows(f"SELECT count(*) FROM {T}.files WHERE region IS NULL AND day(ds) = 2") == [(1,)]
     named = f"SELECT rows FROM {T}.files WHERE partition = 'ds=2025-01-03/region=eu'"
     assert lake.rows(named) == [(2,)]
-    assert asked(lake, named)["op"] == "and"
+    assert "[(ds = '2025-01-03'), (region = 'eu')]" in asked(lake, named)
     assert lake.rows(f"SELECT * FROM {T}.files WHERE partition = 'nothing'") == []
 
 

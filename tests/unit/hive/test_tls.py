@@ -20,6 +20,7 @@ from catalog_ext.metastore.hive.thrift.tls import TlsSocket
 from catalog_ext.metastore.hive.thrift.truststore import tls_context
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.runtime.java import find_java
+from tests.integration.waiting import until
 from tests.servers.certificates import PASSWORD, Authority
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def test_a_connection_that_the_server_closed_is_seen(authority: Authority) -> No
         one.open()
         assert one.isOpen()
         assert one.isOpen()
+        # The server ends its side of the handshake after the client.
+        until(lambda: connections, "the server has its connection")
         connections[0].shutdown(socket.SHUT_RDWR)
         assert not one.isOpen()
         assert one.handle is None
