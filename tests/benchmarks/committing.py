@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from tests.benchmarks.stand import Stand
 
-SIZES = (100, 100_000)
+SIZES = (100, 1_000_000)
+MOST_MS = {"SQLite": 10, "PostgreSQL": 15}
+LEAST_A_SECOND = 150
 ROUNDS = 40
 FILES = 10
 PROCESSES = 16
@@ -58,7 +60,10 @@ def commits(stand: Stand) -> Outcome:
             rows.append(
                 [f"{database}, the whole", *(shown(whole[s]) for s in SIZES), ratio(whole[large], whole[small])]
             )
-            aims.append((f"commits under 50 ms of the index, {database}", index[large] < 0.05, shown(index[large])))
+            limit = MOST_MS[database]
+            aims.append((
+                f"commits under {limit} ms of the index, {database}", index[large] * 1000 < limit, shown(index[large]),
+            ))  # fmt: skip
             aims.append((
                 f"commits flat from {small:,} to {large:,} partitions within 20 %, {database}",
                 index[large] <= 1.2 * index[small], ratio(index[large], index[small]),
@@ -95,8 +100,11 @@ def appenders(stand: Stand) -> Outcome:
             rows.append([
                 database, f"{committed}", f"{failures}", f"{committed / elapsed:.0f}", shown(typical), shown(slowest),
             ])  # fmt: skip
-            aims.append((f"{PROCESSES} processes append to one table, {database}", failures == 0,
-                         f"{failures} failures, {committed / elapsed:.0f} commits a second"))  # fmt: skip
+            aims.append((
+                f"{PROCESSES} processes append to one table {LEAST_A_SECOND} times a second, {database}",
+                not failures and committed >= LEAST_A_SECOND * elapsed,
+                f"{failures} failures, {committed / elapsed:.0f} commits a second",
+            ))  # fmt: skip
     return Outcome(
         f"{PROCESSES} processes that append to one table",
         f"{COMMITS} appends each, of one file to one of {PROCESSES} partitions, from `begin` to the end of `commit`, "
