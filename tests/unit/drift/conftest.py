@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import write
 
 if TYPE_CHECKING:
@@ -13,13 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
+    from tests.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from catalog_ext.metastore.index.database.schema import partitions
 from catalog_ext.metastore.index.write import applier
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore_sync import publishing
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.unit.partitions.test_partition_commands import equals
 from tests.writes import insert
@@ -23,13 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
+    from tests.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

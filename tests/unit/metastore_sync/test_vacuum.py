@@ -11,7 +11,6 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.transactions.reports import VacuumAction
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import local_catalog
 from tests.unit.partitions.test_partition_commands import managed
 from tests.writes import insert
@@ -20,13 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
+    from tests.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.repair import repair, table_repair
 from catalog_ext.repair.in_flight_writes import InFlightWrites
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 from tests.writes import insert
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.changes import Change, Commit
     from catalog_ext.metastore.storage.listed import Listed
     from catalog_ext.scan.observe import RepairProgress
+    from tests.fakes_metastore import FakeMetastore
 
 CHANGED = "version {} of the table changed it meanwhile: repair again"
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
@@ -331,13 +331,6 @@ def test_a_listing_is_closed_when_the_repair_fails(catalog: Catalog, monkeypatch
 
 
 # The metastore
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, PartitionMode, TableDefinition, TableType
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.writes.writes import Batch
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, write
 
 if TYPE_CHECKING:
@@ -33,13 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
+    from tests.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture

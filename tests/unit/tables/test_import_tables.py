@@ -20,7 +20,6 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_datab
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, write
 
 if TYPE_CHECKING:
@@ -28,15 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from tests.fakes_metastore import FakeMetastore
 
 ORC = "org.apache.hadoop.hive.ql.io.orc"
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
 
 
 @pytest.fixture

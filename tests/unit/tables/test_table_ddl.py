@@ -25,7 +25,6 @@ from catalog_ext.metastore.model.alterations import AddColumn, DropColumn, Renam
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, register, write
 
 if TYPE_CHECKING:
@@ -33,13 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
-    fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
-    return fake
+    from tests.fakes_metastore import FakeMetastore
 
 
 @pytest.fixture
