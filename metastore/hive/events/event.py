@@ -5,7 +5,7 @@ An event is a hint: it says where to look. What is there now is asked of the met
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -46,8 +46,11 @@ class HiveEvent:
         definition: Whether the table itself came, changed or went.
         dropped: Whether the table went: it was dropped, or got another name.
         columns: Whether it has changed the table's columns.
+        storage: Whether it has changed how the table's files are read: format, SerDe, or the SerDe's settings.
+        moved_from: Where the table lay before, if the event has given it another location under its name.
         parameters: Names of the table's parameters that it has changed; None where it does not say.
         renamed_to: The table's other name, as database and table; None where it has kept its own.
+        message_size: Characters of the message that the server has sent for it.
     """
 
     event_id: int
@@ -59,8 +62,11 @@ class HiveEvent:
     definition: bool = False
     dropped: bool = False
     columns: bool = False
+    storage: bool = False
+    moved_from: str | None = None
     parameters: frozenset[str] | None = frozenset()
     renamed_to: tuple[str, str] | None = None
+    message_size: int = field(default=0, compare=False)
 
     @property
     def says_nothing(self) -> bool:

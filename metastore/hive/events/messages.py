@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import metastore_name
-from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 logger = logging.getLogger(__name__)
 
-_DDL_TIME = "transient_lastDdlTime"
 _COMPRESSED = "gzip"
 _OF_PARTITIONS = frozenset({
     "ADD_PARTITION", "DROP_PARTITION", "ALTER_PARTITION", "ALTER_PARTITIONS", "INSERT", "RELOAD",
@@ -33,7 +32,8 @@ _OF_TABLES = frozenset({"CREATE_TABLE", "ALTER_TABLE", "DROP_TABLE"})
 _TABLE_NAME, _TABLE_DATABASE, _TABLE_KEYS, _TABLE_PARAMETERS = "1", "2", "8", "9"
 _PARTITION_VALUES, _PARTITION_PARAMETERS = "1", "7"
 _FIELD_NAME = "1"
-_TABLE_STORAGE, _STORAGE_COLUMNS = "7", "1"
+_TABLE_STORAGE, _STORAGE_COLUMNS, _STORAGE_LOCATION, _STORAGE_INPUT, _STORAGE_SERDE = "7", "1", "2", "3", "7"
+_SERDE_CLASS, _SERDE_SETTINGS = "2", "3"
 
 
 def event_of(event_id: int, at_s: int, kind: str, database: str, table: str, message: str, form: str) -> HiveEvent:
@@ -83,6 +83,7 @@ def _of_table(event: HiveEvent, body: Mapping[str, Any]) -> HiveEvent:
     before, after = _thrift(body["tableObjBeforeJson"]), _thrift(body["tableObjAfterJson"])
     then, now = _map(before, _TABLE_PARAMETERS), _map(after, _TABLE_PARAMETERS)
     names = [(_text(t, _TABLE_DATABASE), _text(t, _TABLE_NAME)) for t in (before, after)]
+    then_at, now_at = (_storage(table).get(_STORAGE_LOCATION, {}).get("str") for table in (before, after))
     whole = () if _list(after, _TABLE_KEYS) else (PartitionHint("", written=_written(then, now)),)
     return HiveEvent(
         event.event_id,
@@ -93,13 +94,27 @@ def _of_table(event: HiveEvent, body: Mapping[str, Any]) -> HiveEvent:
         definition=True,
         dropped=names[0] != names[1],
         columns=_columns(before) != _columns(after),
+        storage=_reading(before) != _reading(after),
+        moved_from=then_at if names[0] == names[1] and then_at != now_at else None,
         parameters=frozenset(k for k in then.keys() | now.keys() if then.get(k) != now.get(k)),
         renamed_to=names[1] if names[0] != names[1] else None,
     )
 
 
+def _storage(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = table.get(_TABLE_STORAGE, {}).get("rec", {})
+    return found
+
+
 def _columns(table: Mapping[str, Any]) -> object:
-    return table.get(_TABLE_STORAGE, {}).get("rec", {}).get(_STORAGE_COLUMNS)
+    return _storage(table).get(_STORAGE_COLUMNS)
+
+
+def _reading(table: Mapping[str, Any]) -> object:
+    """Return by what the table's files are read."""
+    storage = _storage(table)
+    serde = storage.get(_STORAGE_SERDE, {}).get("rec", {})
+    return storage.get(_STORAGE_INPUT), serde.get(_SERDE_CLASS), _map(serde, _SERDE_SETTINGS)
 
 
 def _partitions(kind: str, body: Mapping[str, Any]) -> Iterator[PartitionHint]:
@@ -148,10 +163,10 @@ def _inserted(body: Mapping[str, Any]) -> str:
 
 def _written(then: Mapping[str, str], now: Mapping[str, str]) -> Statistics | None:
     """Return the statistics that a change has set, all of them; None where it has left them as they were."""
-    found = [now.get(name) for name in (FILES, BYTES, _DDL_TIME)]
+    found = [now.get(name) for name in (FILES, BYTES, DDL_TIME)]
     if None in found or then == now:
         return None
-    before = [then.get(name) for name in (FILES, BYTES, _DDL_TIME)]
+    before = [then.get(name) for name in (FILES, BYTES, DDL_TIME)]
     return None if before == found else Statistics(*(value or "" for value in found))
 
 

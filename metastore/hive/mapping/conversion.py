@@ -31,7 +31,9 @@ from catalog_ext.metastore.hive.mapping.spark_schema import (
     PROVIDER,
     SPARK_BUCKET_COLUMN,
     SPARK_BUCKETS,
+    describes_columns,
     is_schema_parameter,
+    keeps_columns_from_hive,
     read_schema,
     schema_parameters,
 )
@@ -58,6 +60,7 @@ _MAX_COLUMN_COMMENT = 256
 _KEPT_BY_METASTORE = frozenset({
     "EXTERNAL", "comment", "transient_lastDdlTime", "last_modified_by", "last_modified_time", "numFiles", "totalSize",
     "numRows", "rawDataSize", "numFilesErasureCoded", "COLUMN_STATS_ACCURATE", "bucketing_version", HEADER_PARAMETER,
+    BUCKETED_BY_PROPERTY,
 })  # fmt: skip
 """Parameters that the metastore, or the conversion, sets by itself: no settings of the user's."""
 
@@ -111,7 +114,8 @@ def to_hive(definition: TableDefinition) -> HiveTable:
     columns = tuple(c for c in definition.columns if c.name.lower() not in keys)
     external = definition.table_type is TableType.EXTERNAL
     parameters = (
-        dict(definition.properties)
+        # What is bucketed is told by the descriptor there, and is none that is made here.
+        {k: v for k, v in definition.properties.items() if k != BUCKETED_BY_PROPERTY}
         | ({"EXTERNAL": "TRUE"} if external else {})
         | ({} if definition.comment is None else {"comment": definition.comment})
         | table_parameters(definition.format, definition.options)
@@ -140,20 +144,54 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
     """
     wanted = to_hive(definition)
     parameters = dict(found.parameters)
-    if any(is_schema_parameter(name) for name in parameters):
+    if any(map(is_schema_parameter, parameters)) and _schema_differs(found, wanted):
+        # Buckets, their order and the release of Spark that has made it are in none of our definitions, and stay.
         provider = {PROVIDER: parameters[PROVIDER]} if PROVIDER in parameters else {}
         of_spark = {k: v for k, v in wanted.parameters.items() if is_schema_parameter(k) and k != PROVIDER}
-        parameters = {k: v for k, v in parameters.items() if not is_schema_parameter(k)} | of_spark | provider
+        parameters = {k: v for k, v in parameters.items() if not describes_columns(k)} | of_spark | provider
     settings = dict(found.storage.serde_parameters)
-    if "path" in settings:
+    moved = not same_location(found.location, wanted.location)
+    if moved and "path" in settings:
         settings["path"] = wanted.location
     return replace(
         found,
-        location=found.location if same_location(found.location, wanted.location) else wanted.location,
-        columns=wanted.columns,
+        location=wanted.location if moved else found.location,
+        columns=_kept_columns(found, wanted.columns),
         storage=replace(found.storage, serde_parameters=settings),
         parameters=parameters,
     )
+
+
+def _schema_differs(found: HiveTable, wanted: HiveTable) -> bool:
+    try:
+        return read_schema(found.parameters, str(found)) != read_schema(wanted.parameters, str(wanted))
+    except UnsupportedFormatError:
+        return True
+
+
+def _kept_columns(found: HiveTable, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns wanted; those that are the metastore's already, however it spells them, as it has them."""
+    if keeps_columns_from_hive(found.parameters.get(PROVIDER, "hive").lower(), found.columns):
+        return found.columns
+    known = {column_key(column): column for column in found.columns}
+    return tuple(known.get(column_key(column), column) for column in wanted)
+
+
+def column_key(column: Column) -> tuple[str, str, str]:
+    """Return by what a column of the metastore is the same as another: Spark writes the fields of structs as named."""
+    return column.name, column.type.lower(), (column.comment or "")[:_MAX_COLUMN_COMMENT]
+
+
+def columns_of(table: HiveTable) -> tuple[Column, ...]:
+    """Return the columns of the metastore's table in Hive's types, also those that Spark keeps from Hive engines.
+
+    Raises:
+        UnsupportedFormatError: Spark's schema cannot be read.
+    """
+    spark = read_schema(table.parameters, str(table))
+    if spark is None or not keeps_columns_from_hive(table.parameters.get(PROVIDER, "hive").lower(), table.columns):
+        return table.columns
+    return tuple(hive_column(c, hive_type(c.data_type) or c.type) for c in spark[0])
 
 
 def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:

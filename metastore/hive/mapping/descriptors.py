@@ -1,19 +1,67 @@
-"""Whether a partition's own storage descriptor says what its table's does: partitions are read by their table's."""
+"""How a partition of the metastore is read: as its table, by its own storage descriptor, or not at all."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.errors import UnsupportedFormatError
-from catalog_ext.metastore.hive.mapping.formats import FormatFinding, hive_format
+from catalog_ext.metastore.errors import MetastoreRefusedError, UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.conversion import to_hive
+from catalog_ext.metastore.hive.mapping.formats import (
+    HEADER_PARAMETER,
+    FormatFinding,
+    hive_format,
+    unreadable_setting,
+)
 from catalog_ext.metastore.hive.mapping.hive_types import spark_type
+from catalog_ext.metastore.hive.mapping.spark_schema import PROVIDER
+from catalog_ext.metastore.model.conversions import conversion_problem
+from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+from catalog_ext.metastore.model.secrets import drop_secrets
+from catalog_ext.metastore.model.tables import FORMATS, Column
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
-    from catalog_ext.metastore.model.tables import Column
+    from catalog_ext.metastore.model.tables import TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a partition is read.
+
+    Attributes:
+        descriptor: Its own descriptor; None where it is read as its table.
+        difference: In what it differs from its table, in words; None where it is read as its table.
+        problem: Why it cannot be read; None where it can.
+    """
+
+    descriptor: PartitionDescriptor | None = None
+    difference: str | None = None
+    problem: str | None = None
+
+    def differs_from(self, known: PartitionDescriptor | None, *, is_known: bool = True) -> bool:
+        """Return whether the index is to read a partition otherwise than it does.
+
+        Args:
+            known: The descriptor that it has there; None where it is read as its table.
+            is_known: Whether the index has the partition.
+        """
+        if is_known and known is None and self.difference == FEWER_COLUMNS:
+            # Its table has got a column since: until its files have one more than the partition, both show the same.
+            return False
+        return self.descriptor != known
+
+
+AS_ITS_TABLE = Reading()
+
+FEWER_COLUMNS = "it has fewer columns than its table"
+"""The difference of a partition of delimited text that is read as its table, but for what its lines have beyond."""
+
+
+_TYPED = ("parquet", "orc")
+"""Formats whose files say what type a value has. Text is read by the partition's own: ``007`` of an INT is 7."""
 
 
 class Descriptors:
@@ -21,33 +69,53 @@ class Descriptors:
 
     Args:
         table: The metastore's table.
-        data_format: Its format here.
+        definition: The index's, which says how its files are read: Hive engines may have altered theirs since.
     """
 
-    def __init__(self, table: HiveTable, data_format: str) -> None:
+    def __init__(self, table: HiveTable, definition: TableDefinition) -> None:
+        self._own = _own_finding(table, definition)
+        storage, table = table.storage, replace(table, columns=_own_columns(table, definition))
         self._table = table
-        self._format = data_format
-        self._own = _finding(table, table.storage)
-        self._storages: list[tuple[Storage, str | None]] = [(table.storage, _skew(table.storage))]
-        self._columns: dict[tuple[Column, ...], str | None] = {(): None, table.columns: None}
+        self._format = definition.format
+        self._known: list[tuple[Storage | None, tuple[Column, ...], Reading]] = [
+            (storage, table.columns, AS_ITS_TABLE)
+        ] if self._own == _finding(table, storage) else []  # fmt: skip
 
-    def problem(self, partition: HivePartition) -> str | None:
-        """Return why the partition would not be read rightly by its table's descriptor; None where it would."""
-        if partition.columns not in self._columns:
-            self._columns[partition.columns] = self._columns_problem(partition.columns)
-        of_storage = None if partition.storage is None else self._storage_problem(partition.storage)
-        return of_storage or self._columns[partition.columns]
-
-    def _storage_problem(self, storage: Storage) -> str | None:
-        for known, problem in self._storages:
-            if known == storage:
-                return problem
-        found = _skew(storage) or self._format_problem(storage)
+    def reading(self, partition: HivePartition) -> Reading:
+        """Return how the partition is read."""
+        columns = partition.columns or self._table.columns
+        for storage, known, found in self._known:
+            if known == columns and storage == partition.storage:
+                return found
+        found = self._reading(partition.storage, columns)
         # Most differ from the table's in nothing that matters; a table whose partitions all differ is not remembered.
-        self._storages = [*self._storages[:20], (storage, found)]
+        self._known = [*self._known[:20], (partition.storage, columns, found)]
         return found
 
-    def _format_problem(self, storage: Storage) -> str | None:
+    def _reading(self, storage: Storage | None, columns: tuple[Column, ...]) -> Reading:
+        problem = None if storage is None else self._unreadable(storage)
+        if problem:
+            return Reading(difference=problem, problem=problem)
+        difference = None if storage is None else self._storage_difference(storage)
+        difference = difference or self._columns_difference(columns)
+        if difference is None:
+            return AS_ITS_TABLE
+        try:
+            return Reading(self._own_descriptor(storage or self._table.storage, columns), difference)
+        except UnsupportedFormatError as error:
+            return Reading(difference=difference, problem=error.message)
+
+    def _unreadable(self, storage: Storage) -> str | None:
+        if storage.skewed_directories:
+            names = ", ".join(storage.skewed_columns)
+            return f"rows lie in directories of their own by values of {names} (SKEWED BY … STORED AS DIRECTORIES)"
+        own = self._table.storage
+        if (storage.bucket_columns, max(storage.bucket_count, 0)) != (own.bucket_columns, max(own.bucket_count, 0)):
+            names = ", ".join(storage.bucket_columns) or "nothing"
+            return f"it is bucketed by {names}, which its table is not"
+        return None
+
+    def _storage_difference(self, storage: Storage) -> str | None:
         own, found = self._own, _finding(self._table, storage)
         classes = (storage.serde, storage.input_format)
         if found is None:
@@ -61,10 +129,11 @@ class Descriptors:
                 return f"its option {name} is {here!r}, and the table's is {there!r}"
         return None
 
-    def _columns_problem(self, columns: tuple[Column, ...]) -> str | None:
+    def _columns_difference(self, columns: tuple[Column, ...]) -> str | None:
         """Return where columns differ at their positions: that is how Hive brings a partition's and a table's together.
 
-        A partition that lacks the last columns has NULL there for both.
+        A partition that lacks the last columns has NULL there for both, but in delimited text: there a line may have
+        more values than the partition has columns, which Hive does not show.
         """
         for position, (ours, tables) in enumerate(zip(columns, self._table.columns, strict=False), 1):
             if ours.name.lower() != tables.name.lower():
@@ -72,6 +141,8 @@ class Descriptors:
             if ours.type.lower() != tables.type.lower() and (problem := self._type_problem(ours, tables)):
                 types = f"{ours.type.upper()}, and {tables.type.upper()} in the table"
                 return f"its column {ours.name!r} is {types}: {problem}"
+        if self._format == "csv" and len(columns) < len(self._table.columns):
+            return FEWER_COLUMNS
         return None
 
     def _type_problem(self, ours: Column, tables: Column) -> str | None:
@@ -80,18 +151,96 @@ class Descriptors:
             old, new = (parse_type(spark_type(c.type, c.name, name)) for c in (ours, tables))
         except UnsupportedFormatError as error:
             return error.message
+        if old == new:
+            return None
+        if self._format not in _TYPED:
+            return conversion_problem(old, new) or "Hive reads its text by the former"
+        if old.name == "char":
+            return conversion_problem(old, new) or "Hive shows its values without the blanks at their end"
         return widening_problem(self._format, old, new)
 
+    def _own_descriptor(self, storage: Storage, columns: tuple[Column, ...]) -> PartitionDescriptor:
+        """Return the descriptor by which the partition can be read.
 
-def _finding(table: HiveTable, storage: Storage) -> FormatFinding | None:
+        Raises:
+            UnsupportedFormatError: There is none; the message is why, to stand after "of its partition X".
+        """
+        found = _finding(self._table, storage, columns)
+        if found is None:
+            raise UnsupportedFormatError(
+                f"its storage is {storage.serde or 'none'} over {storage.input_format or 'none'}"
+            )
+        setting = unreadable_setting(found.format, storage.serde_parameters)
+        if setting:
+            raise UnsupportedFormatError(f"its SerDe has {setting}, which is not followed")
+        if found.format != "csv" and self._table.parameters.get(HEADER_PARAMETER, "0") != "0":
+            raise UnsupportedFormatError(
+                f"its format is {found.format}, and Hive leaves out rows of it too ({HEADER_PARAMETER} of the table)"
+            )
+        if not columns:
+            raise UnsupportedFormatError("it has no columns")
+        read = tuple(self._read_as(i, column) for i, column in enumerate(columns))
+        # Secrets stay where they are: an index has none.
+        options = drop_secrets(found.options)
+        hive: dict[str, Any] = {
+            "serde": storage.serde,
+            "input_format": storage.input_format,
+            "output_format": storage.output_format,
+            "serde_parameters": storage.settings,
+            "columns": [[c.name, c.type, c.comment] for c in columns],
+        }
+        return PartitionDescriptor(found.format, options, read, hive)
+
+    def _read_as(self, position: int, column: Column) -> Column:
+        """Return a column of the partition in Spark's type.
+
+        Raises:
+            UnsupportedFormatError: As ``_own_descriptor``.
+        """
+        name = str(self._table)
+        own = spark_type(column.type, column.name, name)
+        if position < len(self._table.columns):
+            tables = self._table.columns[position]
+            if column.name.lower() != tables.name.lower():
+                raise UnsupportedFormatError(
+                    f"its column {position + 1} is {column.name!r}, and the table's is {tables.name!r}"
+                )
+            problem = conversion_problem(parse_type(own), parse_type(spark_type(tables.type, tables.name, name)))
+            if problem:
+                types = f"{column.type.upper()}, and {tables.type.upper()} in the table"
+                raise UnsupportedFormatError(f"its column {column.name!r} is {types}: {problem}")
+        return Column(column.name, own)
+
+
+def _own_finding(table: HiveTable, definition: TableDefinition) -> FormatFinding | None:
+    """Return how files of the table are read that say nothing of their own."""
+    found = _finding(table, table.storage)
+    if (provider := table.parameters.get(PROVIDER, "hive").lower()) == "hive":
+        of_index = FormatFinding(definition.format, dict(definition.options))
+        return found if found is None or definition.format != "csv" else of_index
+    # Spark's options are in other words than Hive's settings: these are compared, as we would write them.
+    written = _written(definition)
+    return found if written is None or found is None or provider not in FORMATS else _finding(written, written.storage)
+
+
+def _own_columns(table: HiveTable, definition: TableDefinition) -> tuple[Column, ...]:
+    """Return the columns in Hive's types; Spark's tables may have none there that say anything."""
+    written = _written(definition)
+    if written is None or table.parameters.get(PROVIDER, "hive").lower() != "hive":
+        return table.columns
+    same = [(c.name, c.type) for c in written.columns] == [(c.name.lower(), c.type.lower()) for c in table.columns]
+    return table.columns if same else written.columns
+
+
+def _written(definition: TableDefinition) -> HiveTable | None:
     try:
-        return hive_format(replace(table, storage=storage))
+        return to_hive(definition)
+    except MetastoreRefusedError:
+        return None
+
+
+def _finding(table: HiveTable, storage: Storage, columns: tuple[Column, ...] | None = None) -> FormatFinding | None:
+    try:
+        return hive_format(replace(table, storage=storage, columns=table.columns if columns is None else columns))
     except UnsupportedFormatError:
         return None
-
-
-def _skew(storage: Storage) -> str | None:
-    if not storage.skewed_directories:
-        return None
-    columns = ", ".join(storage.skewed_columns)
-    return f"rows lie in directories of their own by values of {columns} (SKEWED BY … STORED AS DIRECTORIES)"

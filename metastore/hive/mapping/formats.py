@@ -106,6 +106,18 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
     return "the option lineSep" if lower.get("linesep", "\n") not in ("\n", "\r\n") else None
 
 
+def unreadable_setting(data_format: str, settings: Mapping[str, str]) -> str | None:
+    """Return the setting of a SerDe by which Hive engines read other values than Spark does; None where none is."""
+    if data_format != "csv":
+        return None
+    for name in ("escape.delim", "serialization.encoding", "timestamp.formats"):
+        value = settings.get(name)
+        if value is not None and value.lower().replace("-", "") != "utf8":
+            return f"the setting {name}={value!r}"
+    line = settings.get("line.delim", "\n")
+    return None if line in ("\n", "10") else f"the setting line.delim={line!r}"
+
+
 def unreadable_type(data_format: str, data_type: DataType) -> str | None:
     """Return why Hive engines could not read a column of the type as Spark writes it in the format.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.partition_names import escape_path_name
+from catalog_ext.metastore.model.secrets import drop_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,6 +51,11 @@ class Storage:
     skewed_columns: tuple[str, ...] = ()
     skewed_directories: bool = False
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that say how files are read: no secrets, and not the path, which Spark repeats among them."""
+        return {name: value for name, value in drop_secrets(self.serde_parameters).items() if name != "path"}
+
 
 @dataclass(frozen=True, slots=True)
 class HiveTable:
@@ -90,7 +96,8 @@ class HivePartition:
     Attributes:
         values: Unescaped values in the order of the keys; NULL is the default partition's name.
         location: Absolute URI; ``''`` for a view's, which has no storage descriptor.
-        columns: The columns of its own descriptor as they are found; nothing writes them.
+        columns: The columns of its own descriptor, without comments as they are found; written where it brings its
+            own storage.
     """
 
     values: tuple[str, ...]

@@ -24,6 +24,9 @@ _PART_COLUMNS = f"{_SCHEMA}.numPartCols"
 _PART_COLUMN = f"{_SCHEMA}.partCol."
 SPARK_BUCKETS = f"{_SCHEMA}.numBuckets"
 SPARK_BUCKET_COLUMN = f"{_SCHEMA}.bucketCol."
+_FOR_NOBODY = (Column("col", "array<string>", comment="from deserializer"),)
+"""What Spark's Hive catalog writes for the columns of a table that Hive engines cannot read."""
+
 _MAX_PARAMETER = 4000
 """Characters that every metastore database keeps in a parameter's value."""
 
@@ -41,6 +44,18 @@ def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[C
 def is_schema_parameter(name: str) -> bool:
     """Return whether the parameter is one that Spark keeps for itself."""
     return name.startswith(("spark.sql.sources.", "spark.sql.create.")) or name == PARTITION_PROVIDER
+
+
+def describes_columns(name: str) -> bool:
+    """Return whether the parameter is a part of the schema itself: buckets, their order and Spark's release are not."""
+    return name in (_SCHEMA, PARTITION_PROVIDER) or name.startswith(
+        (f"{_SCHEMA}.numPart", f"{_SCHEMA}.part.", _PART_COLUMN)
+    )
+
+
+def keeps_columns_from_hive(provider: str, columns: Sequence[Column]) -> bool:
+    """Return whether Spark has written no columns for Hive engines, which cannot read the table: its schema alone."""
+    return provider != "hive" and tuple(columns) == _FOR_NOBODY
 
 
 def read_schema(parameters: Mapping[str, str], table: str) -> tuple[tuple[Column, ...], tuple[Column, ...]] | None:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 FILES = "numFiles"
 BYTES = "totalSize"
 ROWS = "numRows"
+DDL_TIME = "transient_lastDdlTime"
+"""When somebody last changed a table or partition, in seconds since the epoch, by the metastore's or engine's clock."""
 ERASURE_CODED = "numFilesErasureCoded"
 
 _OF_THE_FILES = frozenset(

@@ -14,11 +14,25 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import rebuilt, retyped, user_parameters
+from catalog_ext.metastore.hive.mapping.described import (
+    columns_of_descriptor,
+    has_descriptor,
+    storage_of_descriptor,
+)
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
-from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
+from catalog_ext.metastore.hive.mapping.model import (
+    EXTERNAL_TABLE,
+    MANAGED_TABLE,
+    HiveDatabase,
+    HivePartition,
+    HiveTable,
+)
 from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
 from catalog_ext.metastore.hive.outbox.ownership import check_location
-from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, TableType
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -51,7 +65,9 @@ def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
         ours = message.definition.location
         check_location(found, [ours, message.previous_location or ours])
     wanted = altered(found, message)
-    if wanted.columns != found.columns:
+    if message.kept:
+        _replace_columns_but(metastore, found, wanted, message)
+    elif wanted.columns != found.columns:
         _replace_columns(metastore, found, wanted)
     elif wanted != found:
         metastore.alter_table(wanted)
@@ -63,7 +79,12 @@ def altered(found: HiveTable, message: AlterTable) -> HiveTable:
     wanted = rebuilt(found, definition) if message.rebuild else found
     if message.retype:
         wanted = retyped(found, definition)
-    parameters = {k: v for k, v in wanted.parameters.items() if k not in message.removed}
+    if message.settings:
+        settings = {**wanted.storage.serde_parameters, **message.settings}
+        wanted = replace(wanted, storage=replace(wanted.storage, serde_parameters=settings))
+    # An earlier release has written how a table is bucketed among its parameters.
+    gone = {*message.removed, BUCKETED_BY_PROPERTY}
+    parameters = {k: v for k, v in wanted.parameters.items() if k not in gone}
     # Spark's statistics in the index may be older than what the metastore's readers find.
     parameters |= without_sparks_statistics(user_parameters(definition.properties))
     return replace(wanted, parameters=parameters)
@@ -82,6 +103,29 @@ def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTab
         _log.info("The columns of %s change in two steps: %s", wanted, error.message)
         metastore.alter_table(replace(wanted, columns=tuple(same)), cascade=True)
         metastore.alter_table(wanted, cascade=True)
+
+
+def _replace_columns_but(metastore: HiveMetastore, found: HiveTable, wanted: HiveTable, message: AlterTable) -> None:
+    """Replace the columns of the table, and of its partitions but those that have a descriptor of their own."""
+    if wanted != found:
+        metastore.alter_table(wanted)
+    own = [
+        HivePartition((), "", {}, storage_of_descriptor(kept["hive"]), columns_of_descriptor(kept["hive"]))
+        for kept in message.kept
+    ]
+    descriptors = Descriptors(wanted, message.definition)
+    types = [(c.name, c.type) for c in wanted.columns]
+    for names in batched(metastore.partition_names(wanted.database, wanted.name), DEFAULT_BATCH):
+        partitions = metastore.partitions_by_names(wanted.database, wanted.name, names)
+        behind = [
+            replace(partition, columns=wanted.columns)
+            for partition in partitions
+            if [(c.name, c.type) for c in partition.columns] != types
+            and not any(has_descriptor(partition, each) for each in own)
+            and descriptors.reading(partition).problem is None
+        ]
+        for some in batched(behind, SMALL_BATCH):
+            metastore.alter_partitions(wanted.database, wanted.name, some)
 
 
 def rename_table(metastore: HiveMetastore, message: RenameTable) -> None:

@@ -18,8 +18,8 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     hive_partition_name,
     to_hive,
     to_hive_database,
-    to_hive_partition,
 )
+from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor, with_secrets_of
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import (
     VIRTUAL_VIEW,
@@ -174,7 +174,8 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
 
 
 def _partition(table: HiveTable, wanted: PublishedPartition) -> HivePartition:
-    return replace(to_hive_partition(table, wanted.name, wanted.location), parameters=wanted.parameters)
+    described = described_partition(table, wanted.name, wanted.location, wanted.descriptor)
+    return replace(described, parameters=wanted.parameters)
 
 
 def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence[HivePartition]) -> None:
@@ -190,7 +191,7 @@ def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence
     if missing:
         metastore.add_partitions(table.database, table.name, missing)
     there = [(found[p.values], with_parameters_of(found[p.values].parameters, p)) for p in wanted if p.values in found]
-    changed = [now for before, now in there if not _is_the_same(before, now)]
+    changed = [with_secrets_of(before, now) for before, now in there if not _is_the_same(before, now)]
     if changed:
         _alter_partitions(metastore, table, changed)
 
@@ -208,8 +209,9 @@ def _alter_partitions(metastore: HiveMetastore, table: HiveTable, changed: Seque
             metastore.alter_partitions(table.database, table.name, batch)
 
 
-def _is_the_same(left: HivePartition, right: HivePartition) -> bool:
-    return same_location(left.location, right.location) and left.parameters == right.parameters
+def _is_the_same(found: HivePartition, wanted: HivePartition) -> bool:
+    same = same_location(found.location, wanted.location) and found.parameters == wanted.parameters
+    return same and has_descriptor(found, wanted)
 
 
 def _alter_table_statistics(metastore: HiveMetastore, message: AlterTableStatistics) -> None:

@@ -9,12 +9,12 @@ from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRef
 from catalog_ext.metastore.hive.mapping.conversion import (
     partition_values_of,
     to_hive,
-    to_hive_partition,
     user_parameters,
 )
+from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
-from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS, with_statistics
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES, ROWS, with_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import altered
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.messages import AlterTable
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.messages import PublishedPartition
     from catalog_ext.metastore.model.tables import TableDefinition
-
-_DDL_TIME = "transient_lastDdlTime"
 
 
 def check_ours(found: HiveTable, definition: TableDefinition) -> None:
@@ -75,7 +73,12 @@ class ComparedPartition:
     @property
     def in_step(self) -> bool:
         """Whether nothing is to be sent."""
-        return self.found is not None and not self.moved and not statistics_differ(self.found, self.wanted.parameters)
+        return (
+            self.found is not None
+            and not self.moved
+            and has_descriptor(self.found, self.wanted)
+            and not statistics_differ(self.found, self.wanted.parameters)
+        )
 
     @property
     def moved(self) -> bool:
@@ -90,7 +93,7 @@ def compared(
     converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
     for partition in wanted:
         try:
-            hive = to_hive_partition(table, partition.name, partition.location)
+            hive = described_partition(table, partition.name, partition.location, partition.descriptor)
         except InvalidPartitionNameError:
             continue  # the metastore can never hold it
         converted.setdefault(hive.values, (partition.name, replace(hive, parameters=partition.parameters)))
@@ -109,7 +112,7 @@ def differing(
 
 
 def _but_time(parameters: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in parameters.items() if name != _DDL_TIME}
+    return {name: value for name, value in parameters.items() if name != DDL_TIME}
 
 
 def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:

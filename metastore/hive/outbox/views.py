@@ -5,10 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
@@ -43,6 +39,9 @@ def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
             f"The view {definition.identifier} cannot be kept in the Hive Metastore: {reason}.",
             {"view": str(definition.identifier)},
         )
+    # Not at the top: a parser of SQL is loaded, which only views need.
+    from catalog_ext.metastore.hive.outbox.view_text import hive_text
+
     keys = definition.partition_columns
     return HiveTable(
         database=definition.identifier.namespace,
@@ -57,40 +56,6 @@ def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
         view_original_text=query.text,
         view_expanded_text=hive_text(definition, query),
     )
-
-
-def hive_text(definition: TableDefinition, query: ViewQuery) -> str:
-    """Return the query as Hive engines can run it: in Hive's SQL, tables with their databases and without our catalog.
-
-    A query that is not understood here, or that reads other catalogs, stays as it is: engines then say what they miss.
-    """
-    columns = [c.name for c in (*definition.columns, *definition.partition_columns)]
-    sources = list(query.query_columns) or columns
-    try:
-        tree = sqlglot.parse_one(query.text, dialect="spark")
-    except SqlglotError as error:
-        _log.warning("The text of the view %s goes to the metastore as it is: %s", definition.identifier, error)
-        return query.text
-    known = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-    for table in tree.find_all(exp.Table):
-        _qualify(table, query, known)
-    selected = ", ".join(f"{_quoted(s)} AS {_quoted(c)}" for s, c in zip(sources, columns, strict=True))
-    return f"SELECT {selected} FROM ({tree.sql(dialect='hive')}) {_quoted(definition.identifier.name)}"
-
-
-def _qualify(table: exp.Table, query: ViewQuery, known: set[str]) -> None:
-    if not isinstance(table.this, exp.Identifier):
-        return
-    if not table.db and table.name.lower() in known:
-        return
-    if not table.db and query.namespace:
-        table.set("db", exp.to_identifier(query.namespace[0]))
-    if table.catalog.lower() in (query.catalog.lower(), "spark_catalog"):
-        table.set("catalog", None)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.lower().replace("`", "``") + "`"
 
 
 def put_view(metastore: HiveMetastore, message: PutView) -> None:

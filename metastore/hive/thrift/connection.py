@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from hmsclient.hmsclient import HMSClient
@@ -12,9 +13,10 @@ from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TTransport import TTransportException
 
-from catalog_ext.metastore.errors import CatalogExtError, MetastoreAccessError, MetastoreRefusedError
+from catalog_ext.metastore.errors import CatalogExtError, MetastoreAccessError, MetastoreError, MetastoreRefusedError
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
+from catalog_ext.metastore.runtime.measures import MetastoreCalled, Subject, failed, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +90,16 @@ class ConnectionPool:
             MetastoreAccessError: It was reached, and wants or shows other credentials.
             MetastoreRefusedError: The server answered with an error.
         """
+        started = time.monotonic()
+        try:
+            return self._call(function, what, table)
+        except MetastoreError as error:
+            failed(Subject.METASTORE, error)
+            raise
+        finally:
+            tell(MetastoreCalled(time.monotonic() - started))
+
+    def _call(self, function: Callable[[HMSClient], Result], what: str, table: str) -> Result:
         connection = self._take()
         keep = False
         try:
@@ -99,7 +111,8 @@ class ConnectionPool:
         except (TTransportException, OSError, EOFError) as error:
             self._lost()
             hint = "" if connection.answered else self._access.hint
-            problem = f"{what} broke off ({_reason(error)}){hint}"
+            named = f"{what} {table}" if table else what
+            problem = f"{named} broke off ({_reason(error)}){hint}"
             raise unavailable([self._address], problem, request_sent=True) from error
         except TApplicationException as error:
             problem = "it does not know the call" if is_unknown_method(error) else "it failed"

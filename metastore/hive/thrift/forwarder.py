@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.hive.events.event import HiveEvent
+    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 Result = TypeVar("Result")
@@ -101,8 +102,28 @@ class CallForwarder(ABC):
     def newest_event_id(self) -> int:
         return self._call("newest_event_id", lambda m: m.newest_event_id())
 
-    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
-        return self._call("events_after", lambda m: m.events_after(event_id, most))
+    def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
+        return self._call(
+            "events_after", lambda m: m.events_after(event_id, most, once=once), repeatable=not once
+        )  # fmt: skip
+
+    def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
+        return self._call("lock", lambda m: m.lock(components, user, host, agent), repeatable=False)
+
+    def check_lock(self, number: int) -> int:
+        return self._call("check_lock", lambda m: m.check_lock(number))
+
+    def heartbeat_lock(self, number: int) -> None:
+        self._call("heartbeat_lock", lambda m: m.heartbeat_lock(number))
+
+    def unlock(self, number: int) -> None:
+        self._call("unlock", lambda m: m.unlock(number))
+
+    def show_locks(self, database: str, table: str) -> list[ShownLock]:
+        return self._call("show_locks", lambda m: m.show_locks(database, table))
+
+    def config_value(self, name: str, default: str) -> str:
+        return self._call("config_value", lambda m: m.config_value(name, default))
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         # Put together here, not passed on: each batch is a call of its own, tried again and counted by itself.

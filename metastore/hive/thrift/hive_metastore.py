@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.hive.events.event import HiveEvent
+    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 DEFAULT_BATCH = 1000
@@ -165,8 +166,50 @@ class HiveMetastore(Protocol):
         """Return the number of the newest event of the notification log; 0 where it has none, as of no log."""
         ...
 
-    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
-        """Return the next events of the notification log, at most so many, in order."""
+    def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
+        """Return the next events of the notification log, at most so many, in order.
+
+        Args:
+            event_id: The event that they come after.
+            most: How many at most.
+            once: Whether one server is asked, once: of many events that are there it may die, and so may the next.
+        """
+        ...
+
+    def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
+        """Ask for one of Hive's locks, all of its components or none; return its number and its ``LockState``."""
+        ...
+
+    def check_lock(self, number: int) -> int:
+        """Return the ``LockState`` of a lock that was asked for; this is a sign of life, too.
+
+        Raises:
+            HiveLockLostError: The server has it no more.
+        """
+        ...
+
+    def heartbeat_lock(self, number: int) -> None:
+        """Give a sign of life for a lock.
+
+        Raises:
+            HiveLockLostError: The server has it no more.
+        """
+        ...
+
+    def unlock(self, number: int) -> None:
+        """Give up a lock, or the request for it.
+
+        Raises:
+            HiveLockLostError: The server has it no more.
+        """
+        ...
+
+    def show_locks(self, database: str, table: str) -> list[ShownLock]:
+        """Return the locks of a table and of its partitions that somebody has, or waits for."""
+        ...
+
+    def config_value(self, name: str, default: str) -> str:
+        """Return what a setting is in the server's own configuration."""
         ...
 
     def close(self) -> None:

@@ -106,6 +106,10 @@ class RetryingMetastore(CallForwarder):
             self._sleep(self._first_delay * 2 ** (attempt - 1))
             attempt += 1
 
+    def unlock(self, number: int) -> None:
+        """Try it once: a lock that is not given up ends by itself, and a write that is done waits for this."""
+        self._metastore.unlock(number)
+
     def close(self) -> None:
         """Give up the connections."""
         self._metastore.close()

@@ -188,7 +188,7 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
         if layer is None:
             raise denied(self._address, "it offers no protection of messages that is known", _REFUSED)
         most = 0 if layer is _Layer.NONE else _RECEIVED_AT_ONCE
-        self._send(_Status.OK, context.wrap(bytes([layer]) + most.to_bytes(3), confidential=False))
+        self._send(_Status.OK, context.wrap(bytes([layer]) + most.to_bytes(3, "big"), confidential=False))
         return layer
 
     def _exchange(self, token: bytes) -> bytes:

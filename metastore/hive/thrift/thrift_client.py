@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hmsclient.genthrift.hive_metastore import ttypes as wire
@@ -25,6 +26,7 @@ from catalog_ext.metastore.hive.mapping.model import (
     HiveTable,
     metastore_name,
 )
+from catalog_ext.metastore.hive.thrift import wire_locks
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from hmsclient.hmsclient import HMSClient
 
     from catalog_ext.metastore.hive.events.event import HiveEvent
+    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
     from catalog_ext.metastore.hive.thrift.uris import Address
 
 CONNECT_TIMEOUT_SECONDS = 5.0
@@ -277,17 +280,30 @@ class ThriftMetastore:
         found = self._pool.call(lambda c: c.get_current_notificationEventId(), "asking for the newest event")
         return int(found.eventId)
 
-    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+    def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         request = wire.NotificationEventRequest(event_id, most)
         answer = self._pool.call(lambda c: c.get_next_notification(request), "reading the notification log")
         # At once: what a message says of a thousand partitions is a megabyte, of which little is kept.
-        return [
-            event_of(
-                e.eventId, e.eventTime, e.eventType or "", e.dbName or "", e.tableName or "", e.message or "",
-                e.messageFormat or "",
-            )
-            for e in answer.events or ()
-        ]  # fmt: skip
+        return [_event_of(event) for event in answer.events or ()]
+
+    def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
+        what = f"Hive's locks of {', '.join(map(str, components[:3]))}"
+        return self._pool.call(lambda c: wire_locks.lock(c, components, user, host, agent), what)
+
+    def check_lock(self, number: int) -> int:
+        return self._pool.call(lambda c: wire_locks.check_lock(c, number), f"to say whether lock {number} is held")
+
+    def heartbeat_lock(self, number: int) -> None:
+        self._pool.call(lambda c: wire_locks.heartbeat(c, number), f"a sign of life of lock {number}")
+
+    def unlock(self, number: int) -> None:
+        self._pool.call(lambda c: wire_locks.unlock(c, number), f"to give up lock {number}")
+
+    def show_locks(self, database: str, table: str) -> list[ShownLock]:
+        return self._pool.call(lambda c: wire_locks.show_locks(c, database, table), "to show locks")
+
+    def config_value(self, name: str, default: str) -> str:
+        return str(self._pool.call(lambda c: c.get_config_value(name, default), f"to say what {name} is"))
 
     def _get_table(self, client: HMSClient, database: str, name: str) -> wire.Table:
         """Return the table in thrift's words.
@@ -305,6 +321,14 @@ class ThriftMetastore:
             return client.get_table(database, name)
         except wire.NoSuchObjectException as error:
             raise _no_table(database, name) from error
+
+
+def _event_of(e: wire.NotificationEvent) -> HiveEvent:
+    message = e.message or ""
+    found = event_of(
+        e.eventId, e.eventTime, e.eventType or "", e.dbName or "", e.tableName or "", message, e.messageFormat or ""
+    )
+    return replace(found, message_size=len(message))
 
 
 def _named(client: HMSClient, database: str, table: str, names: Sequence[str]) -> list[wire.Partition]:

@@ -59,9 +59,15 @@ def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: boo
     ``request_sent`` says whether one may have carried the call out.
     """
     uris = ", ".join(map(str, addresses))
+    remedy = (
+        "It may have done what it was asked for all the same. Look whether it runs; where it is only slow, give it "
+        "longer (metastore.call-timeout)"
+        if request_sent
+        else "Check that it runs and that hive.metastore.uris names it"
+    )
     return MetastoreUnavailableError(
-        f"The Hive Metastore at {uris} cannot be used: {problem}. Check that it runs and that hive.metastore.uris "
-        "names it; metastore=None (on the command line --metastore none) works on the index alone.",
+        f"The Hive Metastore at {uris} cannot be used: {problem}. {remedy}; metastore=None (on the command line "
+        "--metastore none) works on the index alone.",
         {"uris": uris, _SENT: "maybe" if request_sent else "no"},
     )
 

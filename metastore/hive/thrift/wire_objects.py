@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 from hmsclient.genthrift.hive_metastore import ttypes as wire
 
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.thrift.newer_fields import keep_newer_fields
 from catalog_ext.metastore.model.tables import Column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+# Before the first of them is read: what is read without these fields is written back without them.
+keep_newer_fields()
 
 
 def database_of(found: wire.Database) -> HiveDatabase:
@@ -82,8 +86,12 @@ def partition_of(found: wire.Partition) -> HivePartition:
         location=found.sd.location or "",
         parameters=_present(found.parameters),
         storage=_storage(found.sd),
-        columns=_shared_columns(tuple((f.name, f.type) for f in found.sd.cols or ())),
+        columns=_shared_columns(_names_and_types(found.sd.cols)),
     )
+
+
+def _names_and_types(fields: Sequence[wire.FieldSchema] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((f.name, f.type) for f in fields or ())
 
 
 @lru_cache(maxsize=64)
@@ -124,6 +132,8 @@ def overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.
     target.sd.location = partition.location
     if partition.storage is not None:
         target.sd = _overlay_storage(target.sd, partition.storage)
+        if partition.columns and partition.columns != _shared_columns(_names_and_types(target.sd.cols)):
+            target.sd.cols = _fields(partition.columns)
     return target
 
 
@@ -134,8 +144,16 @@ def without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
 
 
 def wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
-    """Return what Hive itself has: there is no data, and so no storage descriptor."""
-    return _wire_partition(database, view, partition, None)
+    """Return a partition without data.
+
+    Hive itself leaves its storage descriptor out, and then cannot add it where the metastore keeps a log of events: the
+    listener asks the descriptor where files are. An empty one says nowhere; no engine looks at it.
+    """
+    empty = wire.StorageDescriptor(
+        cols=[], compressed=False, numBuckets=-1, serdeInfo=wire.SerDeInfo(parameters={}), bucketCols=[], sortCols=[],
+        parameters={},
+    )  # fmt: skip
+    return _wire_partition(database, view, partition, empty)
 
 
 def wire_partition(
@@ -153,15 +171,23 @@ def wire_partition(
         bucketCols=descriptor.bucketCols,
         sortCols=descriptor.sortCols,
         parameters=descriptor.parameters,
+        skewedInfo=_skewed(descriptor.skewedInfo),
+        storedAsSubDirectories=descriptor.storedAsSubDirectories,
     )
     if partition.storage is not None:
         own.serdeInfo = wire.SerDeInfo(name=serde.name)
         own = _overlay_storage(own, partition.storage)
+        own.cols = _fields(partition.columns) if partition.columns else own.cols
     return _wire_partition(database, table, partition, own)
 
 
+def _skewed(table: wire.SkewedInfo | None) -> wire.SkewedInfo | None:
+    """Return how the table's rows are skewed; where those with frequent values lie is each partition's own."""
+    return None if table is None else wire.SkewedInfo(table.skewedColNames, table.skewedColValues, {})
+
+
 def _wire_partition(
-    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor | None
+    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor
 ) -> wire.Partition:
     return wire.Partition(
         values=list(partition.values),

@@ -1,0 +1,268 @@
+"""One lock of Hive's, from the request to its end: waited for, kept alive by a thread, given up."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    HiveLockLostError,
+    HiveLocksRefusedError,
+    HiveLockTimeoutError,
+    MetastoreError,
+    MetastoreRefusedError,
+    MetastoreUnavailableError,
+)
+from catalog_ext.metastore.hive.locks.model import LockState
+from catalog_ext.metastore.hive.thrift.uris import was_request_sent
+from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.runtime.users import current_user
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_SETTING = "hive.txn.timeout"
+_DEFAULT_TIMEOUT_S = 300.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+_LONGEST_AWAY_S = 60.0
+LONGEST_JOIN_S = 1.0
+"""How long who gives a lock up waits for a sign of life that is on its way, in seconds."""
+
+_SHOWN = 5
+_LONGEST = 128
+"""Characters that the tables of locks hold of a name."""
+
+
+class HiveLock:
+    """A lock on some components, all of them or none.
+
+    Args:
+        metastore: Gives the lock.
+        components: What is locked.
+        agent: What it is for, as ``SHOW LOCKS`` says it, with a mark that no other request has.
+        wait_s: How long it is waited for, in seconds.
+        pause: Waits so many seconds.
+        clock: Tells seconds.
+    """
+
+    def __init__(
+        self,
+        metastore: HiveMetastore,
+        components: Sequence[LockComponent],
+        agent: str,
+        wait_s: float,
+        *,
+        pause: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._metastore = metastore
+        # In one order, whoever asks: the server takes the components of a request one after the other.
+        self._components = sorted(components)
+        # Others ask for the same: who recovers a transaction, or commits it again. Only ours is given up unseen.
+        mark = f" {secrets.token_hex(4)}"
+        self._agent = agent[: _LONGEST - len(mark)] + mark
+        self._wait_s = wait_s
+        self._pause = pause
+        self._clock = clock
+        self._number: int | None = None
+        self._timeout_s = _DEFAULT_TIMEOUT_S
+        self._seen = 0.0
+        self._lost = False
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep_alive, name="catalog-ext-hive-lock", daemon=True)
+
+    def acquire(self) -> None:
+        """Return when it is held; from then on a thread keeps it alive.
+
+        Raises:
+            HiveLockTimeoutError: Others have not given up theirs in time.
+            HiveLockLostError: The server has ended the request.
+            HiveLocksRefusedError: The server gives no locks.
+            MetastoreError: It does not answer.
+        """
+        give_up = self._clock() + self._wait_s
+        self._seen = self._clock()
+        self._number, state = self._requested()
+        try:
+            self._wait(state, give_up)
+            self._timeout_s = self._server_timeout_s()
+        except BaseException:
+            self.release()
+            raise
+        self._thread.start()
+
+    def _requested(self) -> tuple[int, int]:
+        try:
+            return self._metastore.lock(self._components, current_user(), socket.gethostname()[:_LONGEST], self._agent)
+        except MetastoreRefusedError as error:
+            raise HiveLocksRefusedError(
+                f"{error.message} What is to be written are {self._what}, and 'hive-locks' is on. The metastore needs "
+                "Hive's tables of transactions (schematool makes them); 'hive-locks' = 'none' writes without locks.",
+                error.parameters,
+            ) from error
+        except MetastoreUnavailableError as error:
+            if was_request_sent(error):
+                self._give_up_unanswered()
+            raise
+
+    def _give_up_unanswered(self) -> None:
+        """Give up what a request whose answer was lost may have got: nobody else knows its number."""
+        try:
+            # A component each is shown.
+            for number in {found.number for found in self._shown() if found.agent == self._agent}:
+                self._metastore.unlock(number)
+        except MetastoreError as error:
+            logger.warning(
+                "A lock of Hive's on %s may be held by nobody until its time is over: %s", self._what, error.message
+            )
+
+    def _wait(self, state: int, give_up: float) -> None:
+        assert self._number is not None, "it was asked for"
+        pause = _FIRST_PAUSE_S
+        while state == LockState.WAITING:
+            left = give_up - self._clock()
+            if left <= 0:
+                raise self._timed_out()
+            self._pause(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            state = self._looked(self._number)
+        if state != LockState.ACQUIRED:
+            raise self._gone("has ended the request")
+
+    def _looked(self, number: int) -> int:
+        """Return what has become of the request; it still waits while a server is away that may be starting again.
+
+        The server has it in its database. Given up now, it would be left there, and everybody wait behind it.
+        """
+        began = self._clock()
+        try:
+            state = self._metastore.check_lock(number)
+        except MetastoreUnavailableError as error:
+            if began - self._seen > _LONGEST_AWAY_S:
+                raise
+            logger.info(
+                "The metastore is away while lock %d of %s is waited for: %s", number, self._what, error.message
+            )
+            return LockState.WAITING
+        self._seen = began
+        return state
+
+    def _timed_out(self) -> HiveLockTimeoutError:
+        try:
+            shown = self._shown()
+        except MetastoreError as error:
+            return self._timeout(f"somebody who cannot be told ({error.message})")
+        blocking = {one.blocked_by for one in shown if one.number == self._number}
+        holders = [one for one in shown if one.number in blocking]
+        # A server that does not say whom a request waits for, or for somebody who has a lock on the database.
+        holders = holders or [one for one in shown if one.is_held and one.number != self._number]
+        words = "; ".join(map(str, holders[:_SHOWN]))
+        return self._timeout(words or "somebody who is gone by now")
+
+    def _timeout(self, who: str) -> HiveLockTimeoutError:
+        first = self._components[0]
+        return HiveLockTimeoutError(
+            f"Hive's locks of {self._what} were not to be had within {self._wait_s:g} s: they are held by {who}. "
+            "Nothing was changed. Run the statement again when that one is done, raise 'hive-locks.wait', or, if it is "
+            "dead, end it in Hive (ABORT TRANSACTIONS, or wait for hive.txn.timeout).",
+            {"table": f"{first.database}.{first.table}", "partition": first.partition, "holder": who[:500]},
+        )
+
+    def _shown(self) -> list[ShownLock]:
+        tables = sorted({(one.database, one.table) for one in self._components})
+        return [one for database, table in tables for one in self._metastore.show_locks(database, table)]
+
+    def _server_timeout_s(self) -> float:
+        """Return after how long without a sign of life the server ends a lock, in seconds."""
+        try:
+            said = duration_s(self._metastore.config_value(TIMEOUT_SETTING, f"{_DEFAULT_TIMEOUT_S:g}s"))
+        except MetastoreError as error:
+            # A server may keep its settings to itself; the default is Hive's own.
+            logger.info("The metastore does not say what %s is: %s", TIMEOUT_SETTING, error.message)
+            return _DEFAULT_TIMEOUT_S
+        return said or _DEFAULT_TIMEOUT_S
+
+    def _keep_alive(self) -> None:
+        while not self._lost and not self._ended.wait(self._timeout_s / 4):
+            self._give_sign()
+
+    def _give_sign(self) -> None:
+        number = self._number
+        if number is None:
+            # Given up a moment ago.
+            return
+        # The server counts from when it gets it, which is no earlier.
+        began = self._clock()
+        try:
+            self._metastore.heartbeat_lock(number)
+            self._seen = began
+        except HiveLockLostError:
+            self._lost = True
+            self._warn("The metastore has ended the lock %d of %s.", number)
+        except CatalogExtError as error:
+            self._warn("The lock %d of %s could not be kept alive: %s", number, error.message)
+        except Exception:
+            # Whatever it was, the next time may be better, and nobody else gives a sign.
+            logger.warning("The lock %d of %s could not be kept alive.", number, self._what, exc_info=True)
+
+    def _warn(self, what: str, number: int, *more: str) -> None:
+        # Of what is given up nobody has to hear.
+        if not self._ended.is_set():
+            logger.warning(what, number, self._what, *more)
+
+    def confirm(self) -> None:
+        """Return if it is still held.
+
+        A server that does not answer keeps it until its time is over.
+
+        Raises:
+            HiveLockLostError: It is not, or nobody can tell.
+        """
+        if not self._lost:
+            self._give_sign()
+        if self._lost or self._clock() - self._seen > 0.8 * self._timeout_s:
+            raise self._gone("has ended it" if self._lost else "has not answered for as long as it keeps one")
+
+    def _gone(self, how: str) -> HiveLockLostError:
+        return HiveLockLostError(
+            f"Hive's locks of {self._what} (lock {self._number}) were lost before the commit: the metastore {how}. "
+            "What was not committed is undone; run the statement again.",
+            {"lock": str(self._number), "table": f"{self._components[0].database}.{self._components[0].table}"},
+        )
+
+    def release(self) -> None:
+        """Give it up; a server that cannot be told ends it when its time is over."""
+        self._ended.set()
+        if self._thread.ident is not None:
+            # It may be at a server that does not answer, and the write is done.
+            self._thread.join(LONGEST_JOIN_S)
+        number, self._number = self._number, None
+        if number is None or self._lost:
+            return
+        try:
+            self._metastore.unlock(number)
+        except HiveLockLostError:
+            logger.info("The metastore has ended the lock %d of %s before it was given up.", number, self._what)
+        except Exception as error:  # noqa: BLE001 -- what it was for is done, or has failed with an error of its own
+            logger.warning(
+                "The lock %d of %s could not be given up, and is held until its time is over: %s",
+                number,
+                self._what,
+                error,
+            )
+
+    @property
+    def _what(self) -> str:
+        shown = ", ".join(f"{one} ({one.lock_type.name})" for one in self._components[:_SHOWN])
+        more = len(self._components) - _SHOWN
+        return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,150 @@
+"""The text of a view as Hive engines can run it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.views import ViewQuery
+
+_log = logging.getLogger(__name__)
+
+_SESSION_CATALOG = "spark_catalog"
+"""Spark's own, whose tables a metastore has under their databases' names, as it has ours."""
+
+
+def hive_text(definition: TableDefinition, query: ViewQuery) -> str:
+    """Return the query as Hive engines can run it: in Hive's SQL, tables with their databases and without our catalog.
+
+    A query that is not understood here, or that reads other catalogs, stays as it is: engines then say what they miss.
+    """
+    columns = [c.name for c in (*definition.columns, *definition.partition_columns)]
+    sources = list(query.query_columns) or columns
+    try:
+        # A parent, so that the query can be replaced like any other.
+        tree = exp.Subquery(this=sqlglot.parse_one(query.text, dialect="spark"))
+        _inline_ctes(tree)
+    except SqlglotError as error:
+        _log.warning("The text of the view %s goes to the metastore as it is: %s", definition.identifier, error)
+        return query.text
+    for subquery in tree.find_all(exp.Subquery):
+        _name_columns(subquery)
+    _Names(tree, query).translate()
+    selected = ", ".join(f"{_quoted(s)} AS {_quoted(c)}" for s, c in zip(sources, columns, strict=True))
+    return f"SELECT {selected} FROM {tree.sql(dialect='hive')} {_quoted(definition.identifier.name)}"
+
+
+def _inline_ctes(tree: exp.Expr) -> None:
+    """Put the queries of all WITH clauses in place of their names: Hive has no WITH in a subquery, which views become.
+
+    Raises:
+        UnsupportedError: One is recursive.
+    """
+    # The innermost first: no name that is found then is that of a CTE further in.
+    for clause in reversed(list(tree.find_all(exp.With))):
+        query = clause.parent
+        if query is None or clause.recursive:
+            raise UnsupportedError("Hive has no WITH RECURSIVE.")
+        query.set("with_", None)
+        # The last first: a CTE sees those before it, and of its own name or a later one's it means a table.
+        for cte in reversed(clause.expressions):
+            for table in list(query.find_all(exp.Table)):
+                if _is_plain(table) and not table.db and table.name.lower() == cte.alias.lower():
+                    table.replace(_inlined(table, cte))
+
+
+def _inlined(table: exp.Table, cte: exp.CTE) -> exp.Subquery:
+    others = {k: v for k, v in table.args.items() if v and k not in ("this", "db", "catalog", "alias")}
+    alias = table.args.get("alias") or exp.TableAlias(this=cte.args["alias"].this.copy())
+    if not alias.columns and cte.alias_column_names:
+        alias.set("columns", [column.copy() for column in cte.args["alias"].columns])
+    return exp.Subquery(this=cte.this.copy(), alias=alias, **others)
+
+
+def _name_columns(subquery: exp.Subquery) -> None:
+    """Put the names that a subquery's alias gives to its columns into its query: Hive has them only there."""
+    alias, query = subquery.args.get("alias"), subquery.this
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    if not isinstance(alias, exp.TableAlias) or not alias.columns or not isinstance(query, exp.Select):
+        return
+    if query.is_star or len(query.selects) != len(alias.columns):
+        return
+    named = zip(query.selects, alias.columns, strict=True)
+    query.set("expressions", [exp.alias_(select.unalias(), column.copy()) for select, column in named])
+    alias.set("columns", None)
+
+
+class _Names:
+    """Names of tables, and of columns with their tables', as Hive knows them: with databases and without catalogs."""
+
+    def __init__(self, tree: exp.Expr, query: ViewQuery) -> None:
+        self._tree = tree
+        self._query = query
+        self._current = query.catalog.lower()
+        self._ours = {(query.own_catalog or query.catalog).lower(), _SESSION_CATALOG}
+        self._full: dict[int, tuple[str, str, str]] = {}
+
+    def translate(self) -> None:
+        """Change them."""
+        for table in self._tree.find_all(exp.Table):
+            if _is_plain(table):
+                self._qualify(table)
+        for column in list(self._tree.find_all(exp.Column)):
+            if column.args.get("db"):
+                self._shorten(column)
+
+    def _qualify(self, table: exp.Table) -> None:
+        if not table.db and self._query.namespace:
+            table.set("db", exp.to_identifier(self._query.namespace[0]))
+        catalog = table.catalog.lower() or self._current
+        if not table.alias:
+            self._full[id(table)] = (catalog, table.db.lower(), table.name.lower())
+        if catalog in self._ours:
+            table.set("catalog", None)
+        elif not table.catalog and catalog:
+            table.set("catalog", exp.to_identifier(self._query.catalog))
+
+    def _shorten(self, column: exp.Column) -> None:
+        """Leave of a column's ``catalog.database.table.column`` the last two, which is what Hive reads."""
+        parts = column.parts
+        named = tuple(part.name.lower() for part in parts)
+        select = column.parent_select
+        while select is not None:
+            sources = [t for t in select.find_all(exp.Table) if id(t) in self._full and t.parent_select is select]
+            # As Spark looks for it: with the catalog first.
+            for first in (0, 1):
+                for table in sources:
+                    full = self._full[id(table)][first:]
+                    if len(parts) > len(full) and named[: len(full)] == full:
+                        self._replace(column, table, sources, parts[len(full) :])
+                        return
+            select = select.parent_select
+
+    def _replace(
+        self, column: exp.Column, table: exp.Table, sources: list[exp.Table], rest: Sequence[exp.Expr]
+    ) -> None:
+        if not table.alias and sum(t.name.lower() == table.name.lower() for t in sources) > 1:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(f"{table.db}_{table.name}", quoted=True)))
+        called = table.args["alias"].this if table.alias else table.this
+        short: exp.Expr = exp.Column(this=rest[0].copy(), table=called.copy())
+        for part in rest[1:]:
+            short = exp.Dot(this=short, expression=part.copy())
+        column.replace(short)
+
+
+def _is_plain(table: exp.Table) -> bool:
+    """Return whether it is a name and not a function or a list of values."""
+    return isinstance(table.this, exp.Identifier)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.lower().replace("`", "``") + "`"
