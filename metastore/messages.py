@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from catalog_ext.metastore.errors import MetastoreRefusedError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict, namespace_to_dict
+from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict, namespace_to_dict, to_json
 from catalog_ext.metastore.model.tables import Namespace, TableDefinition
 from catalog_ext.metastore.model.views import ViewQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.model.json import JsonObject
 
@@ -62,6 +62,8 @@ class AlterTable:
         rebuild: Whether the columns or the location changed.
         retype: Whether the types of partition columns changed.
         previous_location: Where the table lay before, with ``rebuild``; None in messages of earlier releases.
+        kept: The descriptors of its partitions (``PartitionDescriptor``) that stay where columns change.
+        settings: Settings of the table's SerDe that are set.
     """
 
     operation: ClassVar[str] = "alter_table"
@@ -70,6 +72,8 @@ class AlterTable:
     rebuild: bool = False
     retype: bool = False
     previous_location: str | None = None
+    kept: tuple[JsonObject, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,14 @@ class PublishedPartition:
         name: The directory name.
         location: Absolute URI; None: below the table's location; empty: that of a view.
         parameters: Statistics; empty in messages of release 0.1.0, which carry none.
+        descriptor: How it is read, as ``PartitionDescriptor`` writes it, empty where that is as its table; None where
+            nothing is said of it: what is there stays, what comes is as its table.
     """
 
     name: str
     location: str | None
     parameters: Mapping[str, str] = field(default_factory=dict)
+    descriptor: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,18 +244,26 @@ def payload_of(message: Message) -> JsonObject:
             return definition_to_dict(definition)
         case AlterTable(definition):
             flags: JsonObject = {"rebuild": message.rebuild, **({"retype": True} if message.retype else {})}
-            before = {} if message.previous_location is None else {"previous_location": message.previous_location}
-            return {**definition_to_dict(definition), "removed": list(message.removed), **flags, **before}
+            given: dict[str, object] = {"removed": list(message.removed), **flags}
+            if message.previous_location is not None:
+                given["previous_location"] = message.previous_location
+            if message.kept:
+                given["kept"] = list(message.kept)
+            if message.settings:
+                given["settings"] = dict(message.settings)
+            return {**definition_to_dict(definition), **given}
         case RenameTable(definition, previous):
             return {**definition_to_dict(definition), "from": {"namespace": previous.namespace, "name": previous.name}}
         case DropTable(definition, purge):
             return {**definition_to_dict(definition), "purge": purge}
         case SyncPartitions():
+            descriptors = _Numbers()
             return {
-                "add": [_write_partition(partition) for partition in message.added],
-                "alter": [_write_partition(partition) for partition in message.altered],
+                "add": [_write_partition(partition, descriptors) for partition in message.added],
+                "alter": [_write_partition(partition, descriptors) for partition in message.altered],
                 "drop": list(message.dropped),
                 **_write_location(message.location),
+                **({"descriptors": descriptors.found} if descriptors.found else {}),
             }
         case AlterTableStatistics(parameters=parameters):
             return {"parameters": dict(parameters), **_write_location(message.location)}
@@ -293,8 +308,9 @@ def _read(delivery: Delivery) -> Message:
         case DropTable.operation:
             return DropTable(definition_from_dict(payload), bool(payload.get("purge")))
         case SyncPartitions.operation:
-            added = tuple(_read_partition(item) for item in payload["add"])
-            altered = tuple(_read_partition(item) for item in payload.get("alter", ()))
+            descriptors = payload.get("descriptors", ())
+            added = tuple(_read_partition(item, descriptors) for item in payload["add"])
+            altered = tuple(_read_partition(item, descriptors) for item in payload.get("alter", ()))
             return SyncPartitions(named, added, altered, tuple(payload["drop"]), payload.get("location"))
         case AlterTableStatistics.operation:
             return AlterTableStatistics(named, dict(payload["parameters"]), payload.get("location"))
@@ -319,6 +335,8 @@ def _read_alteration(payload: JsonObject) -> AlterTable:
         rebuild=bool(payload.get("rebuild")),
         retype=bool(payload.get("retype")),
         previous_location=payload.get("previous_location"),
+        kept=tuple(payload.get("kept", ())),
+        settings=dict(payload.get("settings") or {}),
     )
 
 
@@ -326,12 +344,35 @@ def _write_location(location: str | None) -> JsonObject:
     return {} if location is None else {"location": location}
 
 
-def _write_partition(partition: PublishedPartition) -> JsonObject:
-    return {"name": partition.name, "location": partition.location, "parameters": dict(partition.parameters)}
+class _Numbers:
+    """Numbers descriptors, each of which a message holds once: a thousand wide ones are more than a row takes."""
+
+    def __init__(self) -> None:
+        self.found: list[JsonObject] = []
+        self._by_text: dict[str, int] = {}
+        # Most of a message are one object, which need not be written a thousand times to be known.
+        self._by_id: dict[int, int] = {}
+
+    def of(self, descriptor: JsonObject) -> int:
+        number = self._by_id.get(id(descriptor))
+        if number is None:
+            number = self._by_text.setdefault(to_json(descriptor), len(self.found))
+            self._by_id[id(descriptor)] = number
+        if number == len(self.found):
+            self.found.append(descriptor)
+        return number
 
 
-def _read_partition(item: JsonObject) -> PublishedPartition:
-    return PublishedPartition(item["name"], item.get("location"), dict(item.get("parameters") or {}))
+def _write_partition(partition: PublishedPartition, descriptors: _Numbers) -> JsonObject:
+    own = {} if partition.descriptor is None else {"descriptor": descriptors.of(partition.descriptor)}
+    return {"name": partition.name, "location": partition.location, "parameters": dict(partition.parameters), **own}
+
+
+def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> PublishedPartition:
+    descriptor = item.get("descriptor")
+    # Messages of earlier days have the descriptor itself.
+    own = descriptors[descriptor] if isinstance(descriptor, int) else descriptor
+    return PublishedPartition(item["name"], item.get("location"), dict(item.get("parameters") or {}), own)
 
 
 def _write_query(query: ViewQuery) -> JsonObject:
@@ -340,10 +381,12 @@ def _write_query(query: ViewQuery) -> JsonObject:
         "catalog": query.catalog,
         "namespace": list(query.namespace),
         "query_columns": list(query.query_columns),
+        **({"own_catalog": query.own_catalog} if query.own_catalog else {}),
     }
 
 
 def _read_query(item: JsonObject) -> ViewQuery:
     return ViewQuery(
-        item["text"], item["catalog"], tuple(item["namespace"]), query_columns=tuple(item["query_columns"])
-    )
+        item["text"], item["catalog"], tuple(item["namespace"]), query_columns=tuple(item["query_columns"]),
+        own_catalog=item.get("own_catalog", ""),
+    )  # fmt: skip

@@ -132,3 +132,10 @@ def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] |
     keys = table.definition.keys
     evaluator = Evaluator(predicate, keys)
     return lambda name: evaluator.matches(typed_values(name, keys))
+
+
+def replaced_by(plan: WritePlan, table: Table) -> Callable[[str], bool]:
+    """Return what says whether a write replaces what the partition of a name holds; otherwise it only adds to it."""
+    if isinstance(plan.asked, Append):
+        return lambda _: False
+    return covers(bound_predicate(plan, table), table) or (lambda _: True)

@@ -54,6 +54,10 @@ def _kill(point: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _stop(point: str) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def _error(point: str) -> None:
     raise InjectedFault(point)
 
@@ -67,7 +71,7 @@ def _storage(point: str) -> None:
 
 
 ACTIONS: dict[str, Callable[[str], None]] = {
-    "kill": _kill, "error": _error, "unavailable": _unavailable, "storage": _storage,
+    "kill": _kill, "stop": _stop, "error": _error, "unavailable": _unavailable, "storage": _storage,
 }  # fmt: skip
 
 
@@ -111,7 +115,8 @@ def armed(point: str, action: str | Callable[[str], None], nth: int = 1, *, last
 
     Args:
         point: One of ``POINTS``.
-        action: ``kill``, ``error``, ``unavailable``, ``storage``, or a function that takes the point's name.
+        action: ``kill``, ``stop`` (the process hangs until it gets SIGCONT), ``error``, ``unavailable``, ``storage``,
+            or a function that takes the point's name.
         nth: The action is taken when the point is reached for this time (from 1).
         lasting: Whether it is taken every time after that too.
     """

@@ -18,11 +18,11 @@ import importlib
 import logging
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from enum import StrEnum
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError, PartitionPolicyError
 from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.model.partition_names import is_hidden, parse_partition_name
@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 _VARIABLE = re.compile(r"\$(?:\{([^}]+)\}|(\w+))")
 _CALLABLE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)[.:]([A-Za-z_]\w*)")
-_UTC: tzinfo = UTC
+_UTC: tzinfo = timezone.utc
 _LOCAL_TIME = DataType("timestamp_ntz")
 
 

@@ -71,7 +71,9 @@ class Expiry:
         if zone is not None:
             options[TIME_ZONE] = zone
         commit = PartitionCommit.of(options, names)
-        return cls(commit, _referenced(commit, names), seconds, words.strip())
+        # Whose property it is has to be said where nobody has just asked for it.
+        source = "" if retention is not None else f" ({RETENTION})"
+        return cls(commit, _referenced(commit, names), seconds, f"{words.strip()}{source}")
 
     def expired(self, partition: str, now_ms: int) -> bool:
         """Return whether the partition's time is longer ago than the retention; one without a time never is."""
@@ -83,7 +85,7 @@ class Expiry:
     @property
     def reason(self) -> str:
         """Why a partition is dropped, or not registered, for people."""
-        return f"expired: its time ({self.commit.pattern}) is longer ago than {self.words} ({RETENTION})"
+        return f"expired: its time, by {' and '.join(self.keys)}, is longer ago than {self.words}"
 
 
 def _referenced(commit: PartitionCommit, names: Sequence[str]) -> tuple[str, ...]:

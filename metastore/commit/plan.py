@@ -7,9 +7,10 @@ found beside it (``Checked``); from ``reserve`` on the plan holds all that a rec
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS, LockSettings
 from catalog_ext.metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -301,6 +302,8 @@ class WritePlan:
             ``locations`` are then those that its tasks have asked for.
         beside_located: Whether any partition of the table has a location of its own: it may be another one's directory.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
+        hive_locks: Whether Hive's locks are taken for it.
+        takes: Whether the files of a write are somebody's, which it moves from where they are (LOAD DATA).
     """
 
     change: Asked | Checked
@@ -316,6 +319,8 @@ class WritePlan:
     asks_locations: bool = False
     beside_located: bool = False
     partition_commit: Mapping[str, str] = field(default_factory=dict)
+    hive_locks: LockSettings = WITHOUT_LOCKS
+    takes: bool = False
 
     @property
     def asked(self) -> Asked:
@@ -344,8 +349,8 @@ class WritePlan:
 
     @property
     def moves(self) -> bool:
-        """Whether the staged files of a checked command are moved from their sources."""
-        return isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves
+        """Whether the staged files are moved from their sources: those of a checked command, or of LOAD DATA."""
+        return self.takes or (isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves)
 
     def directory(self, partition: str) -> str:
         """Return the URI of the directory that gets the write's files of a partition."""

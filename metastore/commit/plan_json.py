@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS, LockMode, LockSettings
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     Append,
@@ -71,8 +72,10 @@ def plan_to_dict(plan: WritePlan) -> JsonObject:
         **({"aside": True} if plan.aside else {}),
         **({"asks_locations": True} if plan.asks_locations else {}),
         **({"beside_located": True} if plan.beside_located else {}),
+        **({} if plan.hive_locks == WITHOUT_LOCKS else {"hive_locks": _locks_to_dict(plan.hive_locks)}),
         "partition_commit": plan.partition_commit,
         **_change_to_dict(plan.change),
+        **({"moves": True} if plan.takes else {}),
     }
 
 
@@ -186,7 +189,18 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         asks_locations=value.get("asks_locations", False),
         beside_located=value.get("beside_located", False),
         partition_commit=value["partition_commit"],
+        hive_locks=_locks_from_dict(value["hive_locks"]) if "hive_locks" in value else WITHOUT_LOCKS,
+        # What else moves files is a command.
+        takes=value["moves"] and not value["command"],
     )
+
+
+def _locks_to_dict(locks: LockSettings) -> JsonObject:
+    return {"mode": locks.mode, "wait_s": locks.wait_s}
+
+
+def _locks_from_dict(value: JsonObject) -> LockSettings:
+    return LockSettings(LockMode(value["mode"]), value["wait_s"])
 
 
 def _asked(value: JsonObject) -> Asked:

@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
     PartitionAlreadyExistsError,
+    PartitionDescriptorError,
     PartitionNotFoundError,
 )
 from catalog_ext.metastore.model.partition_names import escape_path_name, split_component
@@ -56,6 +57,7 @@ def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partitio
     living = list(living)
     partitions = partitions_of(table, asked.name, living)
     require_free(table, [asked.to], living)
+    _require_one_descriptor(table, partitions)
     managed = table.definition.table_type is TableType.MANAGED
     moves = managed and all(partition.location is None for partition in partitions)
     if len(partitions) > 1 and not moves:
@@ -78,9 +80,20 @@ def exchanged_names(table: Table, source: Table, found: Iterable[Partition]) -> 
     for partition, name in pairs:
         alike.setdefault(name, []).append(partition)
     for name, partitions in alike.items():
+        _require_one_descriptor(source, partitions)
         if len(partitions) > 1 and not all(moves_files(source, partition) for partition in partitions):
             raise _in_several_places(source, name, partitions, "an exchange")
     return pairs
+
+
+def _require_one_descriptor(table: Table, partitions: Sequence[Partition]) -> None:
+    if len({partition.descriptor for partition in partitions}) > 1:
+        name = partitions[0].name[:200]
+        raise PartitionDescriptorError(
+            f"The directories of the partition {name!r} of table {table.identifier} are of different formats, and "
+            "would become one partition. INSERT OVERWRITE the partition before, which brings them together.",
+            {"table": str(table.identifier), "partition": name},
+        )
 
 
 def staying(living: Iterable[Partition], name: str) -> list[Partition]:

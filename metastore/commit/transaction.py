@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.backports import StrEnum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +69,26 @@ def new_transaction_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedFormat:
+    """How the files of a write are made, or were found to be: as its table was read when the statement was planned.
+
+    Attributes:
+        format: The table's format.
+        options: The table's options of the reader.
+    """
+
+    format: str
+    options: Mapping[str, str]
+
+    def changes(self, now: PlannedFormat) -> str:
+        """Return what is otherwise by now, for people; empty where nothing is. Values of options may be secrets."""
+        found = [] if self.format == now.format else [f"the format, {self.format}, is {now.format}"]
+        keys = sorted({*self.options, *now.options})
+        names = [repr(key) for key in keys if self.options.get(key) != now.options.get(key)]
+        return " and ".join(found + ([f"the options {', '.join(names)} are others"] if names else []))
+
+
+@dataclass(frozen=True, slots=True)
 class BeginWrite:
     """The request for a transaction.
 
@@ -80,6 +101,9 @@ class BeginWrite:
         touches: A bound predicate that is true for every partition that the write can touch; None where any may be.
         reads_replaced: Whether the rows of a creation come from the table that it replaces, at ``table``'s version.
         transaction_id: Chosen by who asks: asking twice begins one transaction.
+        takes: Whether its files are somebody's, which it moves from where they are (LOAD DATA).
+        planned: What its files are like: it does not begin where the table is read otherwise by now. None where it
+            brings no files, or makes its table.
     """
 
     asked: Asked
@@ -92,6 +116,8 @@ class BeginWrite:
     touches: Predicate | None = None
     reads_replaced: bool = False
     transaction_id: str = field(default_factory=new_transaction_id)
+    takes: bool = False
+    planned: PlannedFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ reference in ``docs/errors.md`` is made of them.
     │   ├── InvalidTypeError
     │   ├── InvalidValueError             a value that does not fit its type
     │   ├── InvalidConfigurationError
+    │   ├── PartitionDescriptorError          a partition is not read as its table, and both would be mixed
     │   ├── OperationNotSupportedError    a statement of Spark that its table does not have
     │   ├── InvalidPatternError           a path with wildcards that cannot be read
     │   ├── InvalidAlterationError        a change of a table that its format or its kind does not allow
@@ -72,7 +73,10 @@ reference in ``docs/errors.md`` is made of them.
     │   ├── MetastoreUnavailableError                                            (retryable)
     │   │   ├── MetastoreAccessError      a certificate or a Kerberos ticket does not do
     │   │   └── MetastoreReplacedError    another one answers; nothing is changed there
-    │   └── MetastoreRefusedError         it answered, and said no
+    │   ├── MetastoreRefusedError         it answered, and said no
+    │   │   └── HiveLocksRefusedError     it gives no locks
+    │   ├── HiveLockTimeoutError          somebody holds a lock of Hive's        (retryable)
+    │   └── HiveLockLostError             a lock of ours was given up            (retryable)
     ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
     ├── RepairRefusedError                ``strict`` and something would be skipped
     │   └── MassDropError                 it would drop so much that the store is more likely to be away
@@ -119,6 +123,7 @@ from catalog_ext.metastore.errors.input import (
     InvalidValueError,
     OperationNotSupportedError,
     PartitionColumnAlterationError,
+    PartitionDescriptorError,
     UnsupportedFormatError,
     UnsupportedTypeChangeError,
 )
@@ -131,6 +136,9 @@ from catalog_ext.metastore.errors.layout import (
     TableLayoutError,
 )
 from catalog_ext.metastore.errors.metastore import (
+    HiveLockLostError,
+    HiveLocksRefusedError,
+    HiveLockTimeoutError,
     MetastoreAccessError,
     MetastoreError,
     MetastoreRefusedError,
@@ -188,6 +196,9 @@ __all__ = [
     "ConflictError",
     "EnvironmentSetupError",
     "ErrorKind",
+    "HiveLockLostError",
+    "HiveLockTimeoutError",
+    "HiveLocksRefusedError",
     "IncompleteListingError",
     "IndexDatabaseError",
     "IndexNotAtHeadError",
@@ -216,6 +227,7 @@ __all__ = [
     "OperationNotSupportedError",
     "PartitionAlreadyExistsError",
     "PartitionColumnAlterationError",
+    "PartitionDescriptorError",
     "PartitionNotFoundError",
     "PartitionPolicyError",
     "PathLayoutError",

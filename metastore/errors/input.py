@@ -90,6 +90,16 @@ class OperationNotSupportedError(InvalidInputError):
     sqlstate = "0A000"
 
 
+class PartitionDescriptorError(InvalidInputError):
+    """A partition is not read as its table, and the statement would mix the two.
+
+    Remedy: `INSERT OVERWRITE` the partition, which gives it the table's format.
+    """
+
+    code = "CATALOG_EXT_PARTITION_DESCRIPTOR"
+    sqlstate = "0A000"
+
+
 class InvalidPatternError(InvalidInputError):
     r"""An ad-hoc path is no pattern: a brace is not closed, or a range is none.
 

@@ -55,3 +55,34 @@ class MetastoreRefusedError(MetastoreError):
     """
 
     code = "CATALOG_EXT_METASTORE_REFUSED"
+
+
+class HiveLockTimeoutError(MetastoreError):
+    """Somebody else holds a lock of Hive's on what is to be written, and did not give it up in time.
+
+    Remedy: The message has who holds it. Run the statement again when that one is done, or raise `hive-locks.wait`.
+    """
+
+    code = "CATALOG_EXT_HIVE_LOCK_TIMEOUT"
+    sqlstate = "40001"
+    retryable = True
+
+
+class HiveLockLostError(MetastoreError):
+    """The metastore gave up a lock of ours before the write was committed; the write was undone.
+
+    Remedy: Run the statement again. Raise Hive's `hive.txn.timeout` if signs of life come too late.
+    """
+
+    code = "CATALOG_EXT_HIVE_LOCK_LOST"
+    sqlstate = "40001"
+    retryable = True
+
+
+class HiveLocksRefusedError(MetastoreRefusedError):
+    """The metastore gives no locks, as one without the tables of locks does; the statement did nothing.
+
+    Remedy: Make Hive's tables of transactions (its schematool does), or set `hive-locks` to `none`.
+    """
+
+    code = "CATALOG_EXT_HIVE_LOCKS_REFUSED"

@@ -1,15 +1,27 @@
 """The index: every partition and file of every table, in a SQL database."""
 
-from catalog_ext.metastore.index.index import Index
-from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
-from catalog_ext.metastore.index.read.ended_files import EndedFile
-from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
-from catalog_ext.metastore.index.read.partition_groups import Wanted
-from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
-from catalog_ext.metastore.index.tables.tables import TableVersion
-from catalog_ext.metastore.index.write.transactions import ApplicationVersion
-from catalog_ext.metastore.index.write.verifications import Verifications, Verified
-from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.runtime.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index.index import Index
+    from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
+    from catalog_ext.metastore.index.read.ended_files import EndedFile
+    from catalog_ext.metastore.index.read.file_sizes import SizeClass, SmallFiles
+    from catalog_ext.metastore.index.read.growth import CommitCount, HistoryEvent, Size
+    from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+    from catalog_ext.metastore.index.read.overviews import Overviews
+    from catalog_ext.metastore.index.read.partition_groups import Wanted
+    from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, Unit, has_column
+    from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
+    from catalog_ext.metastore.index.read.table_list import Pending, TableListing, TableOrder, TableSummary
+    from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.verifications import Verifications, Verified
+    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
 
 __all__ = [
     "CHANGES_SCHEMA",
@@ -18,11 +30,59 @@ __all__ = [
     "PLAN_SCHEMA",
     "TRANSACTIONS_SCHEMA",
     "ApplicationVersion",
+    "Axis",
+    "Bounds",
+    "Cell",
+    "CommitCount",
     "EndedFile",
+    "HistoryEvent",
     "Index",
+    "Overviews",
+    "Pending",
+    "Size",
+    "SizeClass",
+    "SmallFiles",
+    "TableListing",
+    "TableOrder",
+    "TableSummary",
     "TableVersion",
+    "Unit",
     "Verifications",
     "Verified",
     "WaitingFiles",
     "Wanted",
+    "has_column",
 ]
+
+# Names are resolved at their first use: who wants one module of this package does not load all, and pyarrow with them.
+_HOMES = {
+    "CHANGES_SCHEMA": "read.changes",
+    "HISTORY_SCHEMA": "read.history",
+    "PARTITION_SCHEMA": "read.reader",
+    "PLAN_SCHEMA": "read.reader",
+    "TRANSACTIONS_SCHEMA": "read.history",
+    "ApplicationVersion": "write.transactions",
+    "Axis": "read.partition_map",
+    "Bounds": "read.partition_map",
+    "Cell": "read.partition_map",
+    "CommitCount": "read.growth",
+    "EndedFile": "read.ended_files",
+    "HistoryEvent": "read.growth",
+    "Index": "index",
+    "Overviews": "read.overviews",
+    "Pending": "read.table_list",
+    "Size": "read.growth",
+    "SizeClass": "read.file_sizes",
+    "SmallFiles": "read.file_sizes",
+    "TableListing": "read.table_list",
+    "TableOrder": "read.table_list",
+    "TableSummary": "read.table_list",
+    "TableVersion": "tables.tables",
+    "Unit": "read.partition_map",
+    "Verifications": "write.verifications",
+    "Verified": "write.verifications",
+    "WaitingFiles": "write.waiting_files",
+    "Wanted": "read.partition_groups",
+    "has_column": "read.partition_map",
+}
+__getattr__ = lazily(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -24,8 +24,10 @@ from catalog_ext.metastore.index.read import (
     partition_states,
     planner_statistics,
     reader,
+    state,
 )
 from catalog_ext.metastore.index.read.enough_files import enough_files
+from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, properties, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
@@ -37,6 +39,7 @@ from catalog_ext.metastore.index.write import (
     file_statistics,
     forgotten_transactions,
     outbox,
+    partition_descriptors,
     partition_rows,
     publishing,
     repairs,
@@ -54,13 +57,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
+    from typing_extensions import Self
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.commit.transaction import PlannedFormat, Transaction
+    from catalog_ext.metastore.index.database.database import PoolState
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+    from catalog_ext.metastore.index.read.state import IndexState
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery, PublishedPartition
     from catalog_ext.metastore.model.changes import Summary
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition
     from catalog_ext.metastore.model.values import Key
@@ -87,6 +94,7 @@ class Index:
         self._statistics = planner_statistics.StatisticsRenewal(database)
         self.views = IndexedViews(database)
         self.followed = FollowedMetastore(database)
+        self.overviews = Overviews(database)
 
     @classmethod
     def open(cls, url: str, *, migrate: bool | None = None) -> Index:
@@ -143,6 +151,24 @@ class Index:
     def public_url(self) -> str:
         """The URL for everybody who can read the store: without user, password and options."""
         return public_url(self._database.url)
+
+    def state(self) -> IndexState:
+        """Return what is open and pending in the index, and how much it holds, by one cheap query.
+
+        Raises:
+            IndexNotAtHeadError: The database's schema is not that of this release.
+        """
+        try:
+            return state.load(self._database)
+        except IndexDatabaseError:
+            # An older schema lacks what the query asks for, which is no reason that anybody understands.
+            migration.require_head(self._database)
+            raise
+
+    @property
+    def pool(self) -> PoolState:
+        """The state of the connection pool."""
+        return self._database.pool
 
     @property
     def query_count(self) -> int:
@@ -223,14 +249,18 @@ class Index:
         identifier: TableIdentifier,
         change: Callable[[TableDefinition], TableDefinition],
         *,
+        check: Callable[[Table], None] | None = None,
         removed: Sequence[str] = (),
+        settings: Callable[[TableDefinition], Mapping[str, str]] | None = None,
         deliver: bool,
     ) -> Table:
         """Return the table with what ``change`` makes of its definition, or ``TableNotFoundError``.
 
         No file is touched.
         """
-        return alter_table.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
+        return alter_table.alter_table(
+            self._database, identifier, change, check=check, removed=removed, settings=settings, deliver=deliver
+        )
 
     def rename_table(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
         """Return the table under its new name.
@@ -309,6 +339,7 @@ class Index:
         ids: Sequence[int] | None = None,
         rows: int | None = None,
         bounds: Sequence[str] = (),
+        descriptor: int | None = None,
     ) -> pa.RecordBatchReader:
         """Return the files that a bound predicate leaves at the table's version (``reader.with_bounds``): one query.
 
@@ -318,9 +349,18 @@ class Index:
             ids: The numbers of the partitions among which alone to look; None for all.
             rows: How many rows are enough; None for all.
             bounds: Data columns of which to say what is known in each file.
+            descriptor: The number of the descriptor that partitions are to have, 0 for their table's; None: any.
         """
-        plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds)
+        plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds, descriptor)
         return plan if rows is None else enough_files(plan, rows)
+
+    def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:
+        """Return how partitions are read that are not read as their table, by number: no query where none is."""
+        return partition_descriptors.described(self._database, table)
+
+    def formats(self, table: Table) -> dict[str, str]:
+        """Return the formats of partitions that are not read as their table, by name: no query where none is."""
+        return partition_descriptors.formats(self._database, table)
 
     def partition_groups(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: partition_groups.Wanted
@@ -510,9 +550,9 @@ class Index:
         """Return the partitions that are there now with the typed values of one of the names."""
         return partition_rows.partitions_of_values(self._database, table, names)
 
-    def partitions_matching(self, table: Table, predicate: Predicate) -> list[Partition]:
-        """Return the partitions that are there now and that a bound predicate is true for."""
-        return partition_rows.partitions_matching(self._database, table, predicate)
+    def partitions_matching(self, table: Table, predicate: Predicate, limit: int | None = None) -> list[Partition]:
+        """Return the partitions that are there now and that a bound predicate is true for, or so many."""
+        return partition_rows.partitions_matching(self._database, table, predicate, limit)
 
     def files_of_partitions(self, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
         """Return the files that some partitions have now, by partition, without their statistics."""
@@ -533,14 +573,16 @@ class Index:
         """
         return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
-    def begin_transaction(self, transaction: Transaction, replaced: int | None = None) -> Transaction:
+    def begin_transaction(
+        self, transaction: Transaction, replaced: int | None = None, planned: PlannedFormat | None = None
+    ) -> Transaction:
         """Write the row of a new transaction and return it, or the one that has its id (``transactions.begin``)."""
-        return transactions.begin(self._database, transaction, replaced)
+        return transactions.begin(self._database, transaction, replaced, planned)
 
-    def begin_among_living(self, transaction: Transaction) -> Transaction | None:
+    def begin_among_living(self, transaction: Transaction, planned: PlannedFormat | None = None) -> Transaction | None:
         """Return the same for one that makes no table; None, and do nothing, where somebody's lease is over."""
         try:
-            return transactions.begin(self._database, transaction, looks=True)
+            return transactions.begin(self._database, transaction, planned=planned, looks=True)
         except transactions.DeadWritersError:
             return None
 
@@ -830,9 +872,11 @@ class Index:
             self._database, table_id, before_version, max_rows=max_rows, aborted=aborted
         )
 
-    def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
-        """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
-        return outbox.pending_deliveries(self._database, limit, after)
+    def pending_deliveries(
+        self, limit: int = 100, *, after: int = 0, named: TableIdentifier | None = None
+    ) -> list[Delivery]:
+        """Return the next messages for the metastore, due or not, in the order of delivery; of one table, or of all."""
+        return outbox.pending_deliveries(self._database, limit, after, named)
 
     def deliveries_of(self, table_id: int, limit: int = 10, *, after: int = 0) -> list[Delivery]:
         """Return the next messages about a table with an ``outbox_id`` above ``after`` in order, due or not."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import DataFile
 
 Summary: TypeAlias = "Mapping[str, str | int | Mapping[str, str] | None]"
@@ -22,12 +23,14 @@ class AddPartition:
         name: The partition's name, ``''`` in an unpartitioned table.
         location: Absolute URI where it is not at ``<table location>/<name>``, else None.
         in_metastore: False when the metastore cannot represent it (``k=``, or the twin of an equal value).
+        descriptor: How its files are read, where that is not as its table's; None where it is.
     """
 
     name: str
     files: tuple[DataFile, ...]
     location: str | None = None
     in_metastore: bool = True
+    descriptor: PartitionDescriptor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,16 @@ class ReplaceFiles:
     Attributes:
         removed: Paths relative to the partition's directory.
         location: Absolute URI that the partition moves to; None when it stays where it is.
+        redescribed: Whether it is read otherwise from now on: by ``descriptor``, or without one as its table. What is
+            known of its files' rows and columns is forgotten.
     """
 
     name: str
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
     location: str | None = None
+    redescribed: bool = False
+    descriptor: PartitionDescriptor | None = None
 
 
 Change: TypeAlias = AddPartition | DropPartition | ReplaceFiles

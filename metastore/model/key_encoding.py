@@ -7,8 +7,9 @@ first. The layouts are described in ``docs/spec/index.md``.
 from __future__ import annotations
 
 import math
+import re
 import struct
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,39 @@ def truncate_key(encoded: str) -> str:
         return encoded
     raw = encoded.encode("utf-8")
     return encoded if len(raw) <= MAX_KEY_BYTES else raw[:MAX_KEY_BYTES].decode("utf-8", "ignore")
+
+
+def decoded_text(encoded: str, data_type: DataType) -> str | None:
+    """Return the value of a key for people, as text; None for NULL, and of a truncated text what is left of it."""
+    if encoded == NULL_KEY:
+        return None
+    match data_type.name:
+        case "tinyint" | "smallint" | "int" | "bigint":
+            return str(_decode_integer(encoded))
+        case "decimal":
+            with localcontext() as context:
+                context.prec = 120
+                return f"{Decimal(_decode_integer(encoded)).scaleb(-data_type.parameters[1]):f}"
+        case "timestamp" | "timestamp_ntz":
+            return str(datetime(1970, 1, 1) + timedelta(microseconds=_decode_integer(encoded)))
+        case "boolean":
+            return "true" if encoded == "1" else "false"
+        case "float" | "double":
+            bits = int(encoded, 16)
+            bits = bits ^ 1 << 63 if bits >> 63 else ~bits & 0xFFFFFFFFFFFFFFFF
+            return str(struct.unpack(">d", bits.to_bytes(8, "big"))[0])
+        case "date" | "time":
+            return encoded
+    return _STUFFED.sub(lambda found: {"\x01": "\x00", "\x02": "\x01", "": ""}[found[1]], encoded)
+
+
+_STUFFED = re.compile("\x01([\x01\x02]|$)")
+
+
+def _decode_integer(encoded: str) -> int:
+    if encoded[0] == "p":
+        return int(encoded[3:])
+    return -int("".join(str(9 - int(d)) for d in encoded[3:]))
 
 
 def is_truncated(encoded: str) -> bool:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
 
 HIDDEN = "***"
 
@@ -22,3 +28,8 @@ def is_secret(name: str) -> bool:
     [False, False, False, False]
     """
     return _SECRET.search(name.lower()) is not None
+
+
+def drop_secrets(settings: Mapping[str, T]) -> dict[str, T]:
+    """Return the settings that are no secrets by their names."""
+    return {name: value for name, value in settings.items() if not is_secret(name)}

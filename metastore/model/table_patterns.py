@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +44,22 @@ class TablePattern:
     def has_table(self, name: str) -> bool:
         """Return whether a table matches, in a database that does."""
         return fnmatchcase(name.lower(), self.tables)
+
+    def matches(self, namespace: str, name: str) -> bool:
+        """Return whether a table of a database matches."""
+        return self.has_namespace(namespace) and self.has_table(name)
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether the text is meant for more than one table: a database, or a name with ``*`` or ``?``."""
+    return "." not in text or any(c in text for c in "*?")
+
+
+def no_table_matches(text: str, who: str) -> TableNotFoundError:
+    """Return the error of a pattern to which there is nothing, which may be misspelled.
+
+    Args:
+        text: The pattern.
+        who: Begins the sentence: ``The index has no table``.
+    """
+    return TableNotFoundError(f"{who} that matches {text[:120]!r}.", {"pattern": text[:120]})

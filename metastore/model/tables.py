@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.types import DataType, parse_type
 from catalog_ext.metastore.model.values import Key
@@ -149,6 +149,7 @@ class Table:
     Attributes:
         floor: The version with which everything ended that had begun before it, whatever its rows in the index say of
             their end; 0 where they say it all. It is of the table, and not of ``version`` alone.
+        has_descriptors: Whether it has, or had, partitions that are read otherwise than the table says.
     """
 
     table_id: int
@@ -157,6 +158,7 @@ class Table:
     totals: Totals
     created_at_ms: int
     floor: int = 0
+    has_descriptors: bool = False
 
     @property
     def identifier(self) -> TableIdentifier:
@@ -214,6 +216,7 @@ class Partition:
         files: How many it has.
         bytes: Their sum.
         rows: Their sum; None unless every file's row count is known.
+        descriptor: The number of its descriptor among its table's, where it is not read as its table; else None.
     """
 
     partition_id: int
@@ -224,3 +227,4 @@ class Partition:
     files: int
     bytes: int
     rows: int | None
+    descriptor: int | None = None

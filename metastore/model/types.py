@@ -78,12 +78,17 @@ def quote_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
 
 
+def quote_text(text: str) -> str:
+    """Return the text as a literal of SQL and DDL, as Spark reads it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def _field_text(f: Field) -> str:
     text = f"{quote_name(f.name)}:{f.type}"
     if not f.nullable:
         text += " not null"
     if f.comment is not None:
-        text += " comment '" + f.comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        text += f" comment {quote_text(f.comment)}"
     return text
 
 

@@ -32,6 +32,7 @@ class ViewQuery:
         schema_mode: What happens when the query's columns change: ``BINDING``, ``COMPENSATION``, ...
         query_columns: The names of the query's columns; empty where they are the view's.
         tables: The tables of this catalog that it reads, also by way of other views (``namespace.table``).
+        own_catalog: The name that this catalog had in the session; empty where nobody has said, and it was the current.
     """
 
     text: str
@@ -41,6 +42,7 @@ class ViewQuery:
     schema_mode: str = "BINDING"
     query_columns: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+    own_catalog: str = ""
 
 
 @dataclass(frozen=True, slots=True)

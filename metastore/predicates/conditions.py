@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
 from catalog_ext.metastore.predicates.tree import Predicate, bind
 
 if TYPE_CHECKING:
@@ -24,6 +23,9 @@ def bound_where(table: Table, where: Where) -> Predicate | None:
     """
     if where is None:
         return None
+    # Not at the top: a command without a condition needs no parser of SQL.
+    from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
+
     unbound = parse_predicate(where) if isinstance(where, str) else spec_predicate(where)
     return bind(unbound, table.definition.keys, str(table.identifier))
 

@@ -6,7 +6,7 @@ Every statement and every client gets these errors alone for a wrong clause; the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, InvalidValueError
@@ -28,15 +28,17 @@ MAX_COMPONENT_BYTES = 255
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the session that a statement runs in decides about its PARTITION clauses.
+    """What the session that a statement runs in decides about its PARTITION clauses, and its transaction.
 
     Attributes:
         zone: Whose local time an instant becomes as the value of a TIMESTAMP; None where instants do not fit.
         case_sensitive: Whether names differ by their case.
+        settings: What it gives of the settings that a transaction takes over, by key.
     """
 
     zone: str | None = None
     case_sensitive: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 ANY_SESSION = Session()

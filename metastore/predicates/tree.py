@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPredicateError, InvalidValueError
 from catalog_ext.metastore.model.values import Scalar, Value, value_text
 from catalog_ext.metastore.predicates.literals import Literal, least_value, literal_of

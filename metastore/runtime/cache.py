@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CACHE_VARIABLE = "CATALOG_EXT_CACHE"
 """The environment variable that names another folder for what is fetched and compiled."""
@@ -15,3 +20,35 @@ def cache_folder() -> Path:
     """Return the folder in the user's cache, or the one that ``CATALOG_EXT_CACHE`` names; it may not exist yet."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catalog-ext"))
+
+
+def kept(target: Path, make: Callable[[Path], Path], timeout_s: float) -> Path:
+    """Return a file or folder that is made now unless it is there.
+
+    Of processes that ask at once one makes it, and nobody sees a part of it.
+
+    Args:
+        target: Where it is.
+        make: Gets an empty folder, and returns what in it becomes the target.
+        timeout_s: How long, in seconds, one waits for another process that makes it.
+
+    Raises:
+        filelock.Timeout: Another process has made it for longer than that.
+        OSError: It cannot be written there.
+    """
+    # Not at the top: who only asks where things are makes none.
+    import filelock
+
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(lock_of(target), timeout=timeout_s):
+            if not target.exists():
+                # Beside the target, so that the last step is a rename.
+                with tempfile.TemporaryDirectory(dir=target.parent, prefix=".making-") as folder:
+                    make(Path(folder)).replace(target)
+    return target
+
+
+def lock_of(target: Path) -> Path:
+    """Return the lock of those who make a file or folder."""
+    return target.with_name(f"{target.name}.lock")

@@ -15,7 +15,7 @@ _RARELY = (200_000, 50, 50)
 
 _lock = threading.Lock()
 _blocks = 0
-_before = gc.get_threshold()
+_before = _ours = gc.get_threshold()
 
 
 @contextmanager
@@ -25,12 +25,14 @@ def collecting_rarely() -> Iterator[None]:
     What has no cycles goes when nobody has it, as always: rows and names have none. Each look walks over what the
     process has imported, too, which took a third of a repair's time.
     """
-    global _blocks, _before
+    global _blocks, _before, _ours
     with _lock:
         if not _blocks:
             _before = gc.get_threshold()
             if gc.isenabled() and _before[0] < _RARELY[0]:
                 gc.set_threshold(*_RARELY)
+            # Python 3.14 has no oldest ones that are looked through apart, and keeps no number for them.
+            _ours = gc.get_threshold()
         _blocks += 1
     try:
         yield
@@ -38,5 +40,5 @@ def collecting_rarely() -> Iterator[None]:
         with _lock:
             _blocks -= 1
             # Somebody else may have set others meanwhile.
-            if not _blocks and gc.get_threshold() == _RARELY:
+            if not _blocks and gc.get_threshold() == _ours:
                 gc.set_threshold(*_before)

@@ -44,17 +44,17 @@ def find_java() -> Path:
 
 
 def jar_folder() -> Path:
-    """Return the folder of the installed PySpark's jars, found without importing PySpark.
+    """Return the folder of the jars that PySpark starts, SPARK_HOME's or its own, found without importing it.
 
     Raises:
         EnvironmentSetupError: PySpark is not installed, or has no jars.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise EnvironmentSetupError("PySpark is not installed. Install it: pip install 'pyspark>=4.3,<4.4'.")
+        raise EnvironmentSetupError("PySpark is not installed. Install it: pip install 'pyspark>=4.0,<4.4'.")
     candidates = [Path(location) / "jars" for location in spec.submodule_search_locations]
     if spark_home := os.environ.get("SPARK_HOME"):
-        candidates.append(Path(spark_home) / "jars")
+        candidates.insert(0, Path(spark_home) / "jars")
     for folder in candidates:
         if any(folder.glob("spark-core_*.jar")):
             return folder
@@ -77,8 +77,8 @@ def jar_version(name: str) -> str:
         if match := pattern.fullmatch(jar.name):
             return match.group(1)
     raise EnvironmentSetupError(
-        f"PySpark's jar folder {jar_folder()} has no {name} jar. Reinstall PySpark 4.3: pip install --force-reinstall "
-        "'pyspark>=4.3,<4.4'.",
+        f"PySpark's jar folder {jar_folder()} has no {name} jar. Reinstall PySpark: pip install --force-reinstall "
+        "'pyspark>=4.0,<4.4'.",
         {"jar": name},
     )
 

@@ -14,6 +14,11 @@ def real_location(location: str) -> str:
     return f"{_LOCAL}{os.path.realpath(location.removeprefix(_LOCAL))}"
 
 
+def is_link(location: str) -> bool:
+    """Return whether a canonical location is a symbolic link; none on another store is one."""
+    return location.startswith(_LOCAL) and os.path.islink(location.removeprefix(_LOCAL))
+
+
 def both_spellings(location: str) -> tuple[str, ...]:
     """Return a canonical location, and where it really is if that is elsewhere."""
     real = real_location(location)

@@ -18,6 +18,7 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
+from catalog_ext.metastore.runtime.measures import Subject, failed
 from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def translate(error: OSError, location: Location, action: str, *, endpoint: str 
         endpoint: The S3 endpoint that was asked; named in the message.
     """
     if location.scheme != "s3a":
-        return _translate_files(error, location, action)
-    return _translate_s3(_arrow_answer(error), location, action, endpoint or "Amazon S3")
+        return _told(_translate_files(error, location, action))
+    return _told(_translate_s3(_arrow_answer(error), location, action, endpoint or "Amazon S3"))
 
 
 def location_not_found(location: Location) -> LocationNotFoundError:
@@ -112,7 +113,12 @@ def translate_boto(
     error: Exception, location: Location, action: str, *, endpoint: str | None = None
 ) -> CatalogExtError:
     """Return the error to raise for ``error``, which boto3 raised at ``location``; see `translate`."""
-    return _translate_s3(_boto_answer(error), location, action, endpoint or "Amazon S3")
+    return _told(_translate_s3(_boto_answer(error), location, action, endpoint or "Amazon S3"))
+
+
+def _told(error: CatalogExtError) -> CatalogExtError:
+    """Return the error; that nothing lies at a place is no trouble with the store."""
+    return failed(Subject.STORAGE, error) if isinstance(error, StorageError) else error
 
 
 class _Answer(NamedTuple):

@@ -34,6 +34,13 @@ _FLAGS = frozenset({"path_style", "ssl", "anonymous"})
 _PREFIX = "fs.s3a."
 _BUCKET_PREFIX = "fs.s3a.bucket."
 _HDFS_PREFIX = "dfs."
+_SPARK_PREFIX = "spark.hadoop."
+_FAMILIES = ("fs.", "dfs.", "hadoop.", "io.", "ipc.")
+"""How the keys begin by which Hadoop reaches stores, whether they are read here or not."""
+
+_NEARLY = 0.9
+"""How alike two keys are, by difflib's measure, of which one is taken for the other misspelt: a letter or so."""
+
 _ANONYMOUS_PROVIDER = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 SHORT_NAMES = tuple(sorted(_HADOOP_NAMES.values()))
 
@@ -138,7 +145,7 @@ class StorageOptions:
             if "." not in key:
                 short[_short_name(key)] = _typed(_short_name(key), key, value)
                 continue
-            hadoop = key.removeprefix("spark.hadoop.")
+            hadoop = key.removeprefix(_SPARK_PREFIX)
             if hadoop.startswith(_HDFS_PREFIX):
                 hdfs[hadoop] = str(value).lower() if isinstance(value, bool) else str(value)
             elif hadoop.startswith(_BUCKET_PREFIX):
@@ -171,27 +178,59 @@ class StorageOptions:
         return keys
 
 
-def check_names(settings: Iterable[str]) -> None:
-    """Return if no short name among the keys is unknown; whether they fit together is known where they are used.
+def check_names(settings: Iterable[str], *, whole: bool = True) -> None:
+    """Return if no key is unknown or misspelt; whether they fit together is known where they are used.
+
+    Args:
+        settings: The keys.
+        whole: Whether they may be a whole configuration, of which others read what is not known here.
 
     Raises:
-        InvalidConfigurationError: One is.
+        InvalidConfigurationError: A short name is unknown, one of Hadoop's is nearly called as one that is read, or,
+            unless they may be a whole configuration, it is neither.
     """
     for key in settings:
         if "." not in key:
             _short_name(key)
+        elif not whole and not key.removeprefix(_SPARK_PREFIX).startswith(_FAMILIES):
+            raise _unknown(key, None)
+        elif (meant := _misspelt(key)) is not None:
+            raise _unknown(key, meant)
+
+
+def _misspelt(key: str) -> str | None:
+    """Return the key of Hadoop that is nearly called so; None where it is one, or nothing like one."""
+    before, prefix, name = key.partition(_PREFIX)
+    if name in _HADOOP_NAMES or not prefix:
+        return None
+    if name.startswith("bucket."):
+        # A bucket's name may hold dots: the end of the key is the name of the setting.
+        parts = name.split(".")
+        ends = [".".join(parts[n:]) for n in range(2, len(parts))]
+        if any(end in _HADOOP_NAMES for end in ends):
+            return None
+    else:
+        ends = [name]
+    for end in ends:
+        if close := difflib.get_close_matches(end, _HADOOP_NAMES, 1, _NEARLY):
+            return f"{before}{prefix}{name.removesuffix(end)}{close[0]}"
+    return None
+
+
+def _unknown(key: str, meant: str | None) -> InvalidConfigurationError:
+    hint = "" if meant is None else f" Did you mean {meant!r}?"
+    return InvalidConfigurationError(
+        f"The storage option {shown(key)} is unknown.{hint} The options are {', '.join(SHORT_NAMES)}, and Hadoop's "
+        "fs.s3a.* and dfs.* keys.",
+        {"option": key},
+    )
 
 
 def _short_name(key: str) -> str:
     if key in SHORT_NAMES:
         return key
     close = difflib.get_close_matches(key, SHORT_NAMES, 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise InvalidConfigurationError(
-        f"The storage option {shown(key)} is unknown.{hint} The options are {', '.join(SHORT_NAMES)}, and Hadoop's "
-        "fs.s3a.* keys.",
-        {"option": key},
-    )
+    raise _unknown(key, close[0] if close else None)
 
 
 def _take_bucket_key(key: str, value: object, buckets: dict[str, dict[str, Any]]) -> None:

@@ -112,10 +112,11 @@ class Checker:
         """
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
         files = self._index.staged_files(transaction.transaction_id) if brought is None else brought
-        names = self._staged_partitions(files, staging)
+        places: set[Location] = set()
+        names = self._staged_partitions(files, staging, places if transaction.plan.takes else None)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final)
         visible = (names - {*decision.waiting}) | {*decision.due}
-        self._check_targets(transaction, staging, names)
+        self._check_targets(transaction, staging, names, places)
         locations = self._locations(transaction, {*decision.due, *([static_partition] if static_partition else [])})
         # A task that was lost may have left a file wherever it had asked for.
         kept = locations if transaction.plan.asks_locations else {*names, *decision.due, static_partition}
@@ -178,16 +179,31 @@ class Checker:
         table = self._index.load_table_by_id(transaction.table_id or 0)
         return {**self._index.locations_of(table, others), **known}
 
-    def _staged_partitions(self, files: Iterable[StagedFile], locations: StagingLocations) -> set[str]:
-        """Return the partitions of the staged files, each of which is there with its size."""
+    def _staged_partitions(
+        self, files: Iterable[StagedFile], locations: StagingLocations, places: set[Location] | None
+    ) -> set[str]:
+        """Return the partitions of the staged files, each of which is there with its size.
+
+        Where they are is added to ``places``.
+        """
         names: set[str] = set()
         for batch in batched(files, _AT_ONCE):
             names.update(file.partition for file in batch)
-            check_staged(self._storage, [locations.locate(file) for file in batch])
+            located = [locations.locate(file) for file in batch]
+            check_staged(self._storage, located)
+            if places is not None:
+                places.update(file.source.parent for file in located if file.source is not None)
         return names
 
-    def _check_targets(self, transaction: Transaction, locations: StagingLocations, names: set[str]) -> None:
+    def _check_targets(
+        self, transaction: Transaction, locations: StagingLocations, names: set[str], places: Collection[Location]
+    ) -> None:
+        """Return if files can be moved to their partitions, from the staging directory or (``places``) elsewhere."""
         own = transaction.plan.locations
+        if transaction.plan.takes:
+            for place in places:
+                check_targets(self._storage, {locations.directory(name) for name in names}, place)
+            return
         if any(name not in own for name in names):
             (staging, *_) = locations.staging_directories() or [locations.location]
             check_targets(self._storage, {locations.directory(name) for name in names if name not in own}, staging)

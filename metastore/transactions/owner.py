@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.checking import Checker
+    from catalog_ext.metastore.transactions.commit_locks import CommitLock
     from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 
 logger = logging.getLogger(__name__)
@@ -148,6 +149,7 @@ class Owner:
         watermark_ms: int | None,
         final: bool,
         again: bool,
+        lock: CommitLock,
     ) -> Decided | WriteOutcome:
         """Stage, check and reserve; return what is decided, or the outcome of a batch that was committed before.
 
@@ -192,6 +194,8 @@ class Owner:
             if again:
                 self._index.suspect_reservation(transaction.transaction_id)
             self.stage(transaction, files, staged, recorded=not whole)
+            # Before anything is looked at that others may change, and while nobody waits for what is reserved.
+            lock.take(brought, static_partition)
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error, known)
@@ -222,6 +226,9 @@ class Owner:
             # Not always what was sent: where the call was repeated, the plan and the files of the first one hold, and
             # where nobody has counted, more files may have been recorded since they were looked for.
             waits = plan.write is not None and plan.write.waiting
+            if plan.takes and not staged:
+                # Of files that are somebody's the owner keeps the list, whatever the index forgets of it.
+                return Decided(found, files)
             return Decided(found, brought if found.plan is plan and not waits else None)
         self._give_up(transaction, TransactionStateError("its batch is committed already"), known)
         return WriteOutcome(
@@ -245,8 +252,8 @@ class Owner:
         assert failure is not None, "there is one attempt at least"
         raise failure
 
-    def forward(self, decided: Decided) -> Transaction:
-        """Return the transaction, committed.
+    def forward(self, decided: Decided, lock: CommitLock) -> Transaction:
+        """Return the transaction, committed, with its locks held.
 
         Raises:
             CommitStateUnknownError: It may be committed, or not.
@@ -256,11 +263,15 @@ class Owner:
         promoted: set[str] = set()
 
         def committed(attempt: int) -> Transaction:
+            if transaction.state is State.RESERVED:
+                # Of one that was reserved by an earlier call; otherwise they are held.
+                lock.take()
             if attempt and transaction.state is State.RESERVED:
-                return self._steps.again(transaction, promoted)
+                return self._steps.again(transaction, promoted, decided.staged, lock.confirm)
             if attempt:
-                return self._steps.forward(self._index.load_transaction(transaction.transaction_id), promoted=promoted)
-            return self._steps.forward(transaction, promoted=promoted, staged=decided.staged)
+                current = self._index.load_transaction(transaction.transaction_id)
+                return self._steps.forward(current, promoted=promoted, confirm=lock.confirm)
+            return self._steps.forward(transaction, promoted=promoted, staged=decided.staged, confirm=lock.confirm)
 
         try:
             return self._attempts.until_answered(transaction.transaction_id, transaction.table, committed)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
+
+from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.plan import (

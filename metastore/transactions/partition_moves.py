@@ -1,27 +1,29 @@
-"""Moves the files of RENAME and EXCHANGE, and brings them back; the index follows where they cannot be as they were."""
+"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and brings them back, if need be to where they can be."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, RenamePartition
+from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, Promotion, RenamePartition
 from catalog_ext.metastore.commit.rules import moves_files
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, TableNotFoundError
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError, LocationNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import ReplaceFiles
 from catalog_ext.metastore.predicates.tree import TRUE
-from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.moving import Mover
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.moving import Mover, name_beside
 from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table, TableDefinition
@@ -63,6 +65,41 @@ class PartitionMoves:
         mover.promote(files)
         mover.tidy()
 
+    def require_unshared(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> None:
+        """Return if nobody else is loading a file of a reserved load: a store that copies would give both its rows.
+
+        Whoever reserves last sees the other. Both give way where each was reserved before the other looked.
+
+        Args:
+            transaction: It is reserved.
+            staged: All its files; None where the index has them.
+
+        Raises:
+            ConflictError: Somebody is.
+            IndexDatabaseError: The index does not answer.
+        """
+        plan = transaction.plan
+        if not plan.takes or plan.promotion is not Promotion.UPLOAD:
+            # A rename takes a file once.
+            return
+        others = [
+            other
+            for other in self._index.moving_commands((State.RESERVED, State.COMMITTED))
+            if other.plan.takes and other.transaction_id != transaction.transaction_id
+        ]
+        if not others:
+            return
+        own = {f.source for f in (self._index.staged_files(transaction.transaction_id) if staged is None else staged)}
+        for other in others:
+            shared = next((f.source for f in self._index.staged_files(other.transaction_id) if f.source in own), None)
+            if shared is not None:
+                raise ConflictError(
+                    f"The file {shown(shared)} is being loaded into table {other.table} by the write "
+                    f"{other.transaction_id}. Nothing was loaded into table {transaction.table}; run the statement "
+                    "again if the file is still there.",
+                    {"table": transaction.table, "location": shared, "transaction": other.transaction_id},
+                )
+
     def make_directories(self, transaction: Transaction) -> None:
         """Make the directories of partitions that move and have no files: without one, a repair would drop them.
 
@@ -71,7 +108,8 @@ class PartitionMoves:
         """
         plan = transaction.plan
         locations = StagingLocations(transaction.transaction_id, plan)
-        assert isinstance(plan.change, CheckedRename | CheckedExchange)
+        if not isinstance(plan.change, CheckedRename | CheckedExchange):
+            return
         if not self._storage.store_has_directories(locations.location):
             return
         names = {partition.partition_id: partition.name for partition in plan.change.partitions}
@@ -90,11 +128,15 @@ class PartitionMoves:
                     place = place.parent
         self._storage.sync_directories({*made, locations.location} if made else ())
 
-    def restore(self, transaction: Transaction) -> list[StagedLocation]:
+    def restore(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> list[StagedLocation]:
         """Bring the files of a command that is being undone back to where they were; return all of them.
 
         Where somebody else's file has the name of one, it gets another one beside it; where its directory can take
         none, the partition gets a directory of the transaction's. The index then has them there.
+
+        Args:
+            transaction: The transaction.
+            brought: Files of it that the index may not know.
 
         Raises:
             CatalogExtError: Something is not back; the same call may be made again.
@@ -110,13 +152,15 @@ class PartitionMoves:
         everything: list[StagedLocation] = []
         displaced: list[Displaced] = []
         try:
-            for batch in batched(self._files(transaction), _AT_ONCE):
+            for batch in batched(self._files(transaction, brought), _AT_ONCE):
                 displaced += mover.restore(batch)
                 everything += batch
         except OvertakenError:
             # Somebody else has brought all of them back.
             return []
-        if displaced:
+        if displaced and transaction.plan.takes:
+            _settle_others(displaced)
+        elif displaced:
             self._settle(transaction, mover, everything, displaced)
         mover.tidy()
         return everything
@@ -167,9 +211,13 @@ class PartitionMoves:
         """
         self._mover(transaction, ()).tidy()
 
-    def _files(self, transaction: Transaction) -> Iterator[StagedLocation]:
+    def _files(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
-        return (locations.locate(file) for file in self._index.staged_files(transaction.transaction_id))
+        seen: set[str | None] = set()
+        for file in chain(self._index.staged_files(transaction.transaction_id), brought):
+            if not brought or file.source not in seen:
+                seen.add(file.source)
+                yield locations.locate(file)
 
     def _mover(self, transaction: Transaction, states: Collection[State]) -> Mover:
         number, plan = transaction.transaction_id, transaction.plan
@@ -178,6 +226,9 @@ class PartitionMoves:
 
         def exile(file: StagedLocation) -> Location:
             assert file.source is not None, "commands move files"
+            if plan.takes:
+                # Nobody's files but their owner's: they are put back beside their names, or not at all.
+                return name_beside(file.source, file)
             return below(origin, f"{DATA}/{number}/{file.source.relative_to(origin)}")
 
         return Mover(
@@ -270,6 +321,18 @@ class PartitionMoves:
 
     def _known(self, partition: Partition) -> list[DataFile]:
         return self._index.files_of_partitions([partition.partition_id]).get(partition.partition_id, [])
+
+
+def _settle_others(displaced: Sequence[Displaced]) -> None:
+    """Say where files of others are that could not be put back under their names.
+
+    Raises:
+        CatalogExtError: A directory takes none any more: whoever can, makes it writable, and undoing ends.
+    """
+    for one in displaced:
+        if one.refusal is not None:
+            raise one.refusal
+        logger.warning("%s was written by somebody else: what had that name is %s.", one.file.source, one.place)
 
 
 def _directory(file: StagedLocation) -> Location:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.lock_settings import (
+    DEFAULT_WAIT_S,
+    HIVE_LOCKS,
+    HIVE_LOCKS_WAIT,
+    WITHOUT_LOCKS,
+    LockMode,
+    LockSettings,
+)
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
 from catalog_ext.metastore.commit.plan import (
     COMMANDS,
@@ -93,6 +101,8 @@ class Planner:
             lease_ms=_lease_ms(options.get(LEASE)),
             created_location=fresh,
             partition_commit=partition_commit,
+            hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
+            takes=request.takes,
         )
 
     def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
@@ -107,6 +117,14 @@ def definition_of(request: BeginWrite) -> TableDefinition:
     if request.table is None:
         raise TableNotFoundError("A write needs a table or the definition of one.")
     return request.table.definition
+
+
+def _locks(mode: str | None, wait: str | None) -> LockSettings:
+    """Return the settings of Hive's locks; whoever asks for the write has checked them."""
+    if mode is None or LockMode(mode.strip().lower()) is LockMode.NONE:
+        return WITHOUT_LOCKS
+    wait_s = None if wait is None else duration_s(wait.strip())
+    return LockSettings(LockMode(mode.strip().lower()), DEFAULT_WAIT_S if wait_s is None else wait_s)
 
 
 def _lease_ms(text: str | None) -> int:

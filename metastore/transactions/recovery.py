@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.transactions.commit_locks import CommitLocks
     from catalog_ext.metastore.transactions.steps import Steps
     from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
@@ -39,12 +40,14 @@ class Recovery:
         index: The index.
         steps: The protocol's steps.
         cleanup: Removes what is left on the stores.
+        locks: Takes Hive's locks for those that are finished.
     """
 
-    def __init__(self, index: Index, steps: Steps, cleanup: StoreCleanup) -> None:
+    def __init__(self, index: Index, steps: Steps, cleanup: StoreCleanup, locks: CommitLocks) -> None:
         self._index = index
         self._steps = steps
         self._cleanup = cleanup
+        self._locks = locks
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
         """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it.
@@ -209,12 +212,15 @@ class Recovery:
         if transaction.state in (State.ABORTING, State.ABORTED):
             self._steps.undo(transaction)
             return RecoveryAction.UNDONE, transaction.error
-        try:
-            committed = self._steps.forward(transaction, owner=False)
-        except WriteUndoneError as undone:
-            return RecoveryAction.UNDONE, undone.reason.message
-        if committed.state is State.COMMITTED:
-            self._steps.clean_up(committed, failures)
+        with self._locks.of_commit(transaction) as lock:
+            if transaction.state is State.RESERVED:
+                lock.take()
+            try:
+                committed = self._steps.forward(transaction, owner=False, confirm=lock.confirm)
+            except WriteUndoneError as undone:
+                return RecoveryAction.UNDONE, undone.reason.message
+            if committed.state is State.COMMITTED:
+                self._steps.clean_up(committed, failures)
         return RecoveryAction.FINISHED, None
 
     def _entry(

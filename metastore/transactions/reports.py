@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+
+from catalog_ext.metastore.backports import StrEnum
 
 
 class RecoveryAction(StrEnum):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BegunWrite
 
 DEFAULT_STAGING = "_catalog_ext_staging"
+COPIES = "load-"
+"""What directories in ``DEFAULT_STAGING`` begin with to which LOAD DATA LOCAL copies files before they are loaded."""
 DATA = "_catalog_ext_data"
 """The directory in a table's that holds what relocating overwrites write."""
 
@@ -30,6 +32,18 @@ def transaction_id_in(name: str) -> str | None:
     """Return the transaction's id that a file's name carries, if it carries one."""
     found = _TRANSACTION_ID.search(name)
     return found[0] if found else None
+
+
+def copies_directory(directory: str) -> str | None:
+    """Return the directory of copies (``COPIES``) that a path below a table's directory is or lies in, if any."""
+    components = directory.split("/")
+    copied = len(components) > 1 and components[0] == DEFAULT_STAGING and components[1].startswith(COPIES)
+    return "/".join(components[:2]) if copied else None
+
+
+def without_transaction_ids(name: str) -> str:
+    """Return a name that carries no transaction's id: that of a file which gets another one's."""
+    return _TRANSACTION_ID.sub("id", name)
 
 
 def relocation_base(location: str, transaction_id: str) -> str:
@@ -132,7 +146,11 @@ class StagingLocations:
                 "carry the transaction's id, and begin with neither '_' nor '.'.",
                 {"transaction": self._id, "file": name[:200]},
             )
-        if (file.upload is not None) is not (self._plan.promotion is Promotion.UPLOAD):
+        if self._plan.takes:
+            staged_as_planned = file.source is not None
+        else:
+            staged_as_planned = (file.upload is not None) is (self._plan.promotion is Promotion.UPLOAD)
+        if not staged_as_planned:
             raise InvalidInputError(
                 f"The staged file {shown(name)} of transaction {self._id} was not written by {self._plan.promotion}, "
                 "as its table's store wants it.",

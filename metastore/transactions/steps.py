@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create
+from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Promotion
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    ConflictError,
     IndexDatabaseError,
     StorageAccessDeniedError,
     StorageError,
@@ -28,6 +29,7 @@ from catalog_ext.metastore.index.database.failures import is_refused_for_good
 from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo, vanished
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
@@ -58,6 +60,10 @@ _AT_ONCE = 5000
 
 _WHILE_HELD = 100
 """Files that are renamed while the transaction's row is held, so that they get and lose their names in its states."""
+
+
+def _nothing() -> None:
+    return None
 
 
 class WriteUndoneError(Exception):
@@ -102,6 +108,7 @@ class Steps:
         owner: bool = True,
         promoted: set[str] | None = None,
         staged: Sequence[StagedFile] | None = None,
+        confirm: Callable[[], None] = _nothing,
     ) -> Transaction:
         """Return the transaction, committed now or before: promote, commit.
 
@@ -111,6 +118,7 @@ class Steps:
             promoted: The partitions whose files may have their final names by this owner's attempts; added to.
             staged: All its files, of which none waits, by an owner that has reserved it right before, when its table
                 was there; None where the index is to be asked for both.
+            confirm: Is called right before the commit; what it raises undoes the transaction.
 
         Raises:
             WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
@@ -122,44 +130,59 @@ class Steps:
                 if staged is None:
                     # Of a table that is gone nothing is promoted.
                     self._definition(transaction)
-                modified, left = self._promote(transaction, touched, staged)
+                self._moves.require_unshared(transaction, staged)
+                with span("promote"):
+                    modified, left = self._promote(transaction, touched, staged)
             except OvertakenError:
-                return self.again(transaction, touched)
+                return self.again(transaction, touched, staged, confirm)
+            except ConflictError as error:
+                return self._take_back(transaction, error, touched, staged, confirm)
             except CatalogExtError as error:
                 if _may_pass(error) or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
-                return self._take_back(transaction, self._reason(transaction, error), touched)
+                return self._take_back(transaction, self._reason(transaction, error), touched, staged, confirm)
             tidied = self._tidied(transaction)
             try:
-                return self._commit(transaction, modified, left, tidied=tidied, staged=staged)
+                fault_point("commit.before")
+                confirm()
+                with span("commit_rows"):
+                    return self._commit(transaction, modified, left, tidied=tidied, staged=staged)
             except StorageError:
                 raise
             except CatalogExtError as error:
                 if isinstance(error, IndexDatabaseError) and _may_pass(error):
                     raise
                 # What the index says no to, or its database, is as it is: nobody could ever commit it.
-                return self._take_back(transaction, error, touched)
+                return self._take_back(transaction, error, touched, staged, confirm)
         if transaction.state in (State.ABORTING, State.ABORTED):
             # Its tasks may have written after somebody else had removed everything.
             self.undo_quietly(transaction)
             raise WriteUndoneError(was_undone(transaction))
         return transaction
 
-    def again(self, transaction: Transaction, promoted: set[str] | None) -> Transaction:
+    def again(
+        self,
+        transaction: Transaction,
+        promoted: set[str] | None,
+        staged: Sequence[StagedFile] | None = None,
+        confirm: Callable[[], None] = _nothing,
+    ) -> Transaction:
         """Return a transaction that was reserved, committed: as ``forward``, of what the index has of it by now.
 
         Args:
             transaction: As it was.
             promoted: As ``forward`` takes them, of its owner; None of anybody else.
+            staged: All its files, as far as its owner knows them.
+            confirm: As ``forward`` takes it.
 
         Raises:
             WriteUndoneError, CatalogExtError: As ``forward``.
         """
         current = self._remembered(transaction)
         if current is None:
-            return self._take_back_forgotten(transaction, promoted)
-        return self.forward(current, owner=promoted is not None, promoted=promoted)
+            return self._take_back_forgotten(transaction, promoted, staged, confirm)
+        return self.forward(current, owner=promoted is not None, promoted=promoted, confirm=confirm)
 
     def _promote(
         self, transaction: Transaction, promoted: set[str] | None, staged: Sequence[StagedFile] | None
@@ -203,6 +226,8 @@ class Steps:
                 # The source forgets them with the commit.
                 self._storage.sync([place.hidden or place.target for place in some], locations.location)
         left: list[Removal] = [] if plan.definition is None else self._left_of_replaced(transaction)
+        if plan.takes:
+            left.extend(self._left_of_taken(transaction, staged))
         if plan.write is not None and plan.write.due:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
@@ -216,7 +241,7 @@ class Steps:
         write = transaction.plan.write
         if write is None or not isinstance(write.asked, Append | Create):
             return False
-        if write.waiting or write.due or write.published:
+        if write.waiting or write.due or write.published or transaction.plan.takes:
             return False
         try:
             self._cleanup.remove_staging(
@@ -227,6 +252,17 @@ class Steps:
             logger.info("What write %s has staged stays for now: %s", transaction.transaction_id, error.message)
             return False
         return True
+
+    def _left_of_taken(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> Iterator[Removal]:
+        """Yield what is left where a write has moved its files from: the copied objects, elsewhere their checksums."""
+        copies = transaction.plan.promotion is Promotion.UPLOAD
+        for file in self._index.staged_files(transaction.transaction_id) if staged is None else staged:
+            assert file.source is not None, "what is taken was somewhere"
+            if copies:
+                yield Removal(file.source, file.size, file.modified_ms)
+            else:
+                directory, _, name = file.source.rpartition("/")
+                yield Removal(f"{directory}/.{name}.crc")
 
     def _left_of_replaced(self, transaction: Transaction) -> list[Removal]:
         """Return what relocations have left of a table that is replaced in its place: nobody would know it any more."""
@@ -381,7 +417,6 @@ class Steps:
         tidied: bool,
         staged: Sequence[StagedFile] | None,
     ) -> Transaction:
-        fault_point("commit.before")
         source_id = transaction.plan.source_id
         committed = self._index.commit_transaction(
             transaction.transaction_id,
@@ -411,7 +446,14 @@ class Steps:
             return gone
         return error
 
-    def _take_back(self, transaction: Transaction, error: CatalogExtError, promoted: set[str] | None) -> Transaction:
+    def _take_back(
+        self,
+        transaction: Transaction,
+        error: CatalogExtError,
+        promoted: set[str] | None,
+        staged: Sequence[StagedFile] | None,
+        confirm: Callable[[], None],
+    ) -> Transaction:
         """Undo a reserved transaction that can never be committed; one that somebody has moved stays as it is.
 
         Raises:
@@ -422,7 +464,7 @@ class Steps:
         )
         current = self._remembered(transaction)
         if current is None:
-            return self._take_back_forgotten(transaction, promoted)
+            return self._take_back_forgotten(transaction, promoted, staged, confirm)
         if not moved and current.state in (State.COMMITTED, State.FINISHED):
             # A file that was promoted, committed and then overwritten looks as if it had vanished.
             return current
@@ -438,7 +480,13 @@ class Steps:
         # One whose reservation was suspected counts as reserved and may be open again all the same.
         return current if current.reserved and current.state is not State.OPEN else None
 
-    def _take_back_forgotten(self, transaction: Transaction, promoted: set[str] | None) -> Transaction:
+    def _take_back_forgotten(
+        self,
+        transaction: Transaction,
+        promoted: set[str] | None,
+        staged: Sequence[StagedFile] | None,
+        confirm: Callable[[], None],
+    ) -> Transaction:
         """Undo what a database has forgotten that failed over, or was put back: its owner knows what was promoted.
 
         The index learns of it first, so that no repair takes for somebody's what a crash leaves of it.
@@ -454,8 +502,9 @@ class Steps:
         current = self._index.remember_undone(transaction, forgotten.message)
         if current.state not in (State.ABORTING, State.ABORTED):
             # Another call of the same commit has reserved it again since: its files are that one's, too.
-            return self.again(transaction, promoted)
-        self.undo(current, promoted=promoted)
+            return self.again(transaction, promoted, staged, confirm)
+        # What was written is deleted wherever it is; what was moved goes back.
+        self.undo(current, staged or () if current.plan.takes else (), promoted)
         raise WriteUndoneError(forgotten)
 
     def abandon(self, transaction: Transaction, reason: str) -> None:
@@ -501,8 +550,8 @@ class Steps:
         """
         fault_point("undo.before")
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
-        if transaction.plan.is_command:
-            return self._undo_command(transaction, locations)
+        if transaction.plan.is_command or transaction.plan.takes:
+            return self._undo_command(transaction, locations, brought)
         # A file under its final name is then one of a commit that an index restored to before it has forgotten.
         remove = undo if transaction.reserved else discard
         self._cleanup.remove_staging(transaction, locations, frozenset())
@@ -530,12 +579,15 @@ class Steps:
         fault_point("undo.after")
         return removed
 
-    def _undo_command(self, transaction: Transaction, locations: StagingLocations) -> int:
+    def _undo_command(
+        self, transaction: Transaction, locations: StagingLocations, brought: Sequence[StagedFile]
+    ) -> int:
         """Move files back where they came from; of partitions without files nothing but directories was made."""
-        plan = transaction.plan
+        plan, reserved = transaction.plan, transaction.reserved
         directories = made_directories(plan, locations)
         fault_point("undo.sources")
-        moved = self._moves.restore(transaction) if plan.moves else []
+        # What lies at the names of a load that was never reserved is one's that an index put back has forgotten.
+        moved = self._moves.restore(transaction, brought) if plan.moves and (reserved or not plan.takes) else []
         directories.update(place.target.parent for place in moved)
         fault_point("undo.due")
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
@@ -591,10 +643,10 @@ class Steps:
             # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
             self._storage.sync_directories(directories)
         fault_point("clean.removed")
-        if not transaction.plan.is_command:
-            self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
-        elif transaction.plan.moves:
+        if transaction.plan.moves:
             self._moves.tidy(transaction)
+        elif not transaction.plan.is_command:
+            self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
         fault_point("clean.staging")
         try:
             self._run_policies(transaction, locations, {} if failures is None else failures)

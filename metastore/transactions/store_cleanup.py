@@ -12,6 +12,7 @@ from catalog_ext.metastore.commit.plan import (
     CheckedExchange,
     CheckedRelocate,
     CheckedRename,
+    CheckedWrite,
     Promotion,
     RelocatePartition,
 )
@@ -260,7 +261,7 @@ def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:
 
 
 def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Location]:
-    """Return the directories inside the table's that a partition command may have made."""
+    """Return the directories inside the table's that a partition command, or LOAD DATA, may have made."""
     match plan.change:
         case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
             made = {
@@ -273,6 +274,8 @@ def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Locati
             made = {Location.parse(location)}
         case CheckedRename(partitions=partitions, moves=True) | CheckedExchange(partitions=partitions, moves=True):
             made = {locations.directory(partition.name) for partition in partitions}
+        case CheckedWrite(static_partition=str(name)):
+            made = {locations.directory(name)}
         case _:
             made = set()
     return {place for place in made if locations.location.contains(place)}

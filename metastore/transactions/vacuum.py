@@ -2,7 +2,8 @@
 
 Every file of a write carries the id of its transaction in its name, which is how files are told apart that nobody
 registered: those of a transaction that can still commit stay, and so does whatever carries no id. Other indexes may
-have tables at the same location: what carries the id of a transaction that this index does not know stays, too.
+have tables at the same location: what carries the id of a transaction that this index does not know stays, too. Files
+that LOAD DATA LOCAL has copied carry none: they lie in a directory of their own, and go by their age.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, li
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
-from catalog_ext.metastore.transactions.staging_locations import DATA, transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import DATA, copies_directory, transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ _AT_ONCE = 1000
 _REPLACED = "replaced by version {}, which is older than the retention"
 _ABORTED = "left by write {}, which was aborted"
 _LEFT = "left by write {}, which has ended"
+_COPIED = "copied by a LOAD DATA LOCAL that did not end"
 _NOT_OURS = "left by write {}, which this index does not know"
 _UNKNOWN = (
     "staged by write {}, which this index does not know: another index with a table here may have it under way. Where "
@@ -92,6 +94,7 @@ class Vacuum:
         self._unknown_writes = unknown_writes
         self._dry_run = dry_run
         self._too_young: set[str] = set()
+        self._copied: list[ListedFile] = []
         self._failed = False
         self._unseen = False
 
@@ -103,7 +106,7 @@ class Vacuum:
         """
         version = self._index.version_at(self._table.table_id, self._before_ms)
         entries: list[VacuumEntry] = []
-        for find in (lambda: self._ended(version), self._strays, self._uploads):
+        for find in (lambda: self._ended(version), self._strays, self._copies, self._uploads):
             self._remove(find(), entries)
         if not (self._failed or self._dry_run or self._unseen):
             # Everything that they had left was looked at.
@@ -203,6 +206,25 @@ class Vacuum:
                 if found is not None:
                     yield found, None
 
+    def _copies(self) -> Iterator[tuple[VacuumEntry, None]]:
+        """Yield what LOAD DATA LOCAL has copied to be loaded and did not load: its driver died.
+
+        A directory goes as a whole, when its newest file is old enough: some drivers copy for a long time.
+        """
+        copies: dict[str, list[ListedFile]] = {}
+        for event in self._copied:
+            copies.setdefault(str(copies_directory(event.directory)), []).append(event)
+        old = [files for files in copies.values() if max(f.modified_ms for f in files) <= self._before_ms]
+        if not old or self._takes_files():
+            return
+        for file in (file for files in old for file in files):
+            yield VacuumEntry(VacuumAction.DELETE, self._path(self._root, file), file.size, _COPIED), None
+
+    def _takes_files(self) -> bool:
+        """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
+        states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+        return any(one.plan.takes for one in self._index.list_transactions(states=states))
+
     def _files(self, root: Location) -> list[ListedFile]:
         return [event for event in self._listed(root) if isinstance(event, ListedFile)]
 
@@ -211,7 +233,9 @@ class Vacuum:
             for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
                 if isinstance(event, ListingFailure):
                     raise event.error
-                if not isinstance(event, ListedFile) or transaction_id_in(event.name) is not None:
+                if root == self._root and isinstance(event, ListedFile) and copies_directory(event.directory):
+                    self._copied.append(event)
+                elif not isinstance(event, ListedFile) or transaction_id_in(event.name) is not None:
                     yield event
         except LocationNotFoundError:
             return
@@ -230,8 +254,12 @@ class Vacuum:
         if verdict is None:
             return None
         goes, reason = verdict
-        path = f"{root}/{file.directory}/{file.name}" if file.directory else f"{root}/{file.name}"
-        return VacuumEntry(VacuumAction.DELETE if goes else VacuumAction.SKIPPED, path, file.size, reason)
+        action = VacuumAction.DELETE if goes else VacuumAction.SKIPPED
+        return VacuumEntry(action, self._path(root, file), file.size, reason)
+
+    @staticmethod
+    def _path(root: Location, file: ListedFile) -> str:
+        return f"{root}/{file.directory}/{file.name}" if file.directory else f"{root}/{file.name}"
 
     def _uploads(self) -> Iterator[tuple[VacuumEntry, str]]:
         if self._root.scheme != "s3a":

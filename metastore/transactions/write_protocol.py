@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.lock_settings import HIVE_LOCKS, HIVE_LOCKS_WAIT
 from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
 from catalog_ext.metastore.commit.transaction import (
     NOT_READ,
@@ -20,11 +21,15 @@ from catalog_ext.metastore.commit.transaction import (
     Transaction,
     WriteOutcome,
 )
-from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError, InvalidInputError
+from catalog_ext.metastore.runtime.log_fields import FIELDS
+from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, tell
 from catalog_ext.metastore.runtime.processes import this_process
-from catalog_ext.metastore.runtime.users import signed
+from catalog_ext.metastore.runtime.tracing import span
+from catalog_ext.metastore.runtime.users import current_user, signed
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
+from catalog_ext.metastore.transactions.commit_locks import CommitLocks
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.owner import Decided, Owner
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import AskedCommand
     from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -85,6 +91,10 @@ class Transactions:
         publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
             all: None); None where there is no metastore.
         pause: Waits so many seconds.
+        metastore: Returns the metastore, of whom writes take Hive's locks that ask for them; None where there is none.
+
+    Attributes:
+        locks: Takes Hive's locks.
     """
 
     def __init__(
@@ -97,6 +107,7 @@ class Transactions:
         deliver: Callable[[TableDefinition], bool] = _never,
         publish: Callable[[int | None], Delivered | None] = _nobody,
         pause: Callable[[float], object] | None = None,
+        metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:
         self._index = index
         self._storage = storage
@@ -106,7 +117,8 @@ class Transactions:
         self._planner = Planner(index, checker)
         self._cleanup = StoreCleanup(index, storage)
         self._steps = Steps(index, storage, self._cleanup, deliver, threads)
-        self._recovery = Recovery(index, self._steps, self._cleanup)
+        self.locks = CommitLocks(index, deliver, metastore)
+        self._recovery = Recovery(index, self._steps, self._cleanup, self.locks)
         attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
         self._owner = Owner(index, checker, CommandChecker(index, storage, new_files), self._steps, attempts)
 
@@ -157,9 +169,9 @@ class Transactions:
         )
         replaced = request.table.table_id if creates and request.table is not None else None
         begun = (
-            self._index.begin_among_living(transaction)
+            self._index.begin_among_living(transaction, request.planned)
             if looks
-            else self._index.begin_transaction(transaction, replaced)
+            else self._index.begin_transaction(transaction, replaced, request.planned)
         )
         if begun is None:
             return None
@@ -253,7 +265,12 @@ class Transactions:
         """
         started = time.monotonic()
         transaction, table = self._owner.load(transaction_id, again=again)
-        with LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms):
+        with (
+            LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms),
+            _failure_told(transaction),
+            span("commit", table=transaction.table, kind=str(transaction.plan.asked.kind)),
+            self.locks.of_commit(transaction) as lock,
+        ):
             decided = Decided(transaction)
             if transaction.state is State.OPEN:
                 found = self._owner.decide(
@@ -265,12 +282,13 @@ class Transactions:
                     watermark_ms=watermark_ms,
                     final=final,
                     again=again,
+                    lock=lock,
                 )
                 if isinstance(found, WriteOutcome):
                     return found
                 decided = found
             self._owner.check_same(decided.transaction, files, staged)
-            transaction = self._owner.forward(decided)
+            transaction = self._owner.forward(decided, lock)
             elapsed_ms = round((time.monotonic() - started) * 1000)
             if transaction.state is State.COMMITTED:
                 self._settle(transaction)
@@ -279,7 +297,7 @@ class Transactions:
                 self._clean_up(transaction)
         assert transaction.outcome is not None, "what is committed has an outcome"
         outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
-        _log(outcome)
+        _tell(outcome, str(transaction.plan.asked.kind))
         return outcome
 
     def _settle(self, transaction: Transaction) -> None:
@@ -297,7 +315,8 @@ class Transactions:
         """Publish what is due to the metastore; return how many messages it has not accepted."""
         try:
             fault_point("deliver.before")
-            report = self._publish(transaction.table_id)
+            with span("deliver"):
+                report = self._publish(transaction.table_id)
             fault_point("deliver.after")
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
             logger.warning(
@@ -422,11 +441,14 @@ class Transactions:
         )
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
-        """Return the partition-commit options of the query's newest epoch that has kept something back."""
+        """Return the options of the query's newest epoch that has kept something back."""
         origins = {waiting.transaction_id for waiting in self._index.waiting_files(table.table_id, app_id)}
         epochs = [self._index.load_transaction(origin) for origin in sorted(origins)]
         newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
-        return {} if newest is None else newest.plan.partition_commit
+        if newest is None:
+            return {}
+        locks = newest.plan.hive_locks
+        return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
 
     def discard_waiting(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
         """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.
@@ -457,19 +479,19 @@ class Transactions:
         return DiscardReport(str(table.identifier), lost, dry_run)
 
     def recover_before(self, table: Table) -> None:
-        """Finish or undo what dead writers left in a table that is about to be forgotten, with all its files kept."""
+        """Finish or undo what dead writers left in a table that is about to be forgotten: it would stand in the way.
+
+        They take Hive's locks that they had asked for: whoever has the table's own waits for himself.
+        """
         self._recovery.of_table(table.table_id, str(table.identifier))
 
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:
         """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
 
-        What dead writers left is recovered first: their moves would stand in the way.
-
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.
         """
-        self.recover_before(table)
         locations = self._steps.waiting_locations(table)
         yield
         self._steps.discard(table, locations)
@@ -551,11 +573,30 @@ def _base_version(request: BeginWrite) -> int:
     return request.table.version if is_read else NOT_READ
 
 
-def _log(outcome: WriteOutcome) -> None:
+@contextmanager
+def _failure_told(transaction: Transaction) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        tell(NotCommitted(str(transaction.plan.asked.kind), isinstance(error, ConflictError)))
+        raise
+
+
+def _tell(outcome: WriteOutcome, kind: str) -> None:
+    seconds = outcome.commit_ms / 1000
+    tell(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
+    fields = {
+        "table": outcome.table, "version": outcome.version, "operation": outcome.operation, "rows": outcome.rows,
+        "bytes": outcome.bytes, "partitions_added": outcome.partitions_added,
+        "partitions_removed": outcome.partitions_removed, "partitions_changed": outcome.partitions_changed,
+        "files_added": outcome.files_added, "files_removed": outcome.files_removed, "duration_ms": outcome.commit_ms,
+        "pending_deliveries": outcome.pending_deliveries, "transaction": outcome.transaction_id,
+        "user": current_user(),
+    }  # fmt: skip
     logger.info(
         "%s to %s: version %d, partitions +%d -%d ~%d, files +%d -%d, %d rows, %d bytes, %d ms, %d pending for the "
         "metastore (transaction %s)",
         outcome.operation, outcome.table, outcome.version, outcome.partitions_added, outcome.partitions_removed,
         outcome.partitions_changed, outcome.files_added, outcome.files_removed, outcome.rows, outcome.bytes,
-        outcome.commit_ms, outcome.pending_deliveries, outcome.transaction_id,
+        outcome.commit_ms, outcome.pending_deliveries, outcome.transaction_id, extra={FIELDS: fields},
     )  # fmt: skip

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,14 +118,16 @@ class ArrowConnections:
             text = next(iter(str(error).splitlines()), "")[:300]
             state = getattr(error, "sqlstate", None) or ""
             if not state or state.startswith(_UNREACHABLE_STATES):
-                raise IndexUnavailableError(
+                unreachable = IndexUnavailableError(
                     f"The index {self._shown} cannot be reached or used: {text}. Check that the database is running "
                     "and that the address and credentials are right.",
                     {"index": self._shown},
-                ) from error
-            raise IndexDatabaseError(
+                )
+                raise failed(Subject.INDEX, unreachable) from error
+            refused = IndexDatabaseError(
                 f"The index {self._shown} refused a statement: {text}.", {"index": self._shown}
-            ) from error
+            )
+            raise failed(Subject.INDEX, refused) from error
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:

@@ -8,6 +8,7 @@ import select
 import sqlite3
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +31,7 @@ _Result = TypeVar("_Result")
 BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
+_POOL_SIZE, _POOL_OVERFLOW = 5, 25
 _RESTS_SINCE = "catalog_ext_rests_since"
 _REST_S = 5.0
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
@@ -37,6 +39,15 @@ _LOCKED = Backoff(retries=60, first_s=0.1, longest_s=0.1)
 _WRITE_LOCK_ASKED_EVERY_S = 0.003
 """SQLite's own waiting gets longer up to 100 ms, many times what a commit holds the lock: the lock lies idle then."""
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """How many connections of a pool are in use, how many rest, and how many there may be."""
+
+    in_use: int
+    idle: int
+    limit: int
 
 
 class ComesAfter(Exception):
@@ -81,6 +92,15 @@ class Database:
     def query_count(self) -> int:
         """How many statements were sent since the database was opened; transaction control is not counted."""
         return self._counted
+
+    @property
+    def pool(self) -> PoolState:
+        """The state of the pool; what streams Arrow batches has connections beside it."""
+        pool = self.engine.pool
+        # An index in memory has one connection for each thread, and no pool that could run short.
+        if not isinstance(pool, sa.QueuePool):
+            return PoolState(0, 0, 0)
+        return PoolState(pool.checkedout(), pool.checkedin(), _POOL_SIZE + _POOL_OVERFLOW)
 
     def count_statement(self, *_: object) -> None:
         """Count one statement that was sent."""
@@ -167,8 +187,8 @@ def _make_engine(url: URL) -> sa.Engine:
     else:
         arguments["connect_args"]["charset"] = "utf8mb4"
     engine = sa.create_engine(
-        url, isolation_level="READ COMMITTED", pool_pre_ping=not postgresql, pool_size=5, max_overflow=25,
-        pool_timeout=30, pool_recycle=1800, **arguments,
+        url, isolation_level="READ COMMITTED", pool_pre_ping=not postgresql, pool_size=_POOL_SIZE,
+        max_overflow=_POOL_OVERFLOW, pool_timeout=30, pool_recycle=1800, **arguments,
     )  # fmt: skip
     if postgresql:
         sa.event.listen(engine, "connect", _prepare_postgresql)
@@ -221,8 +241,8 @@ def _sqlite_engine(url: URL) -> sa.Engine:
     timeout = url.query.get("timeout")
     engine = sa.create_engine(
         url,
-        pool_size=5,
-        max_overflow=25,
+        pool_size=_POOL_SIZE,
+        max_overflow=_POOL_OVERFLOW,
         pool_timeout=30,
         pool_recycle=900,  # new connections see the statistics that another process renewed
         connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError, IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,9 @@ _LOCKED_STATES = frozenset({"55P03"})
 # No room: disk_full. MySQL: disk full, table full, and what an engine says of ENOSPC.
 _FULL_STATES = frozenset({"53100"})
 _FULL_CODES = frozenset({1021, 1114})
+_DISK_WORDS = "disk I/O error"
+"""What SQLite says of any trouble with its file, that of a disk without room for its log among it."""
+
 _FULL_WORDS = ("database or disk is full", "No space left on device", "Got error 28")
 # Read only: a standby, or a server or session that was switched to it. MySQL: --read-only, a transaction, InnoDB's own.
 _READ_ONLY_STATES = frozenset({"25006"})
@@ -95,6 +99,12 @@ def translated(database: str) -> Iterator[None]:
 
 def as_ours(error: Exception, database: str) -> CatalogExtError:
     """Return the error of our tree that stands for the database's."""
+    ours = _as_ours(error, database)
+    # A row that is there already, or that another transaction has changed, is what callers look for.
+    return ours if isinstance(ours, ConflictError) or is_duplicate(error) else failed(Subject.INDEX, ours)
+
+
+def _as_ours(error: Exception, database: str) -> CatalogExtError:
     origin = _origin(error)
     text = _first_line(origin)
     parameters = {"index": database}
@@ -118,6 +128,12 @@ def as_ours(error: Exception, database: str) -> CatalogExtError:
             f"The index {database} can be read and not written: {text}. Let its user write the database (the file and "
             "its folder, of SQLite), or, after a failover, give the address of the server that takes writes; then run "
             "the statement again.",
+            parameters,
+        )
+    if _DISK_WORDS in text:
+        return IndexUnavailableError(
+            f"The index {database} cannot be read or written on its disk: {text}. Look whether the disk of the file is "
+            "full, or broken; what the index has taken down before is whole. Make room and run the statement again.",
             parameters,
         )
     if _is_unreachable(error):

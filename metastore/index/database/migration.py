@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
 from catalog_ext.metastore.errors import IndexNotAtHeadError, IndexUnavailableError
-from catalog_ext.metastore.index.database.repeatable_ddl import make_repeatable
+from catalog_ext.metastore.index.database.constants import VERSION_TABLE
 
 if TYPE_CHECKING:
+    from alembic.config import Config
+
     from catalog_ext.metastore.index.database.database import Database
 
-VERSION_TABLE = "catalog_ext_schema_version"
-"""Our own name, so that the index can share a database with another user of alembic."""
-
+_MIGRATIONS = Path(__file__).parents[3] / "migrations"
 _LOCK = 0x6361745F657874
 _LOCK_TIMEOUT_S = 60
 _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
@@ -27,9 +24,11 @@ _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.
 
 def configuration() -> Config:
     """Return Alembic's configuration of the shipped migrations."""
-    folder = Path(__file__).parents[3] / "migrations"
+    # Not at the top: who finds the index at head, as nearly everybody does, needs no Alembic.
+    from alembic.config import Config
+
     config = Config()
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["version_table"] = VERSION_TABLE
     return config
 
@@ -41,9 +40,11 @@ def head_revision() -> str:
 
 @cache
 def known_revisions() -> tuple[str, ...]:
-    """Return the revisions of this release, the oldest first; kept, since every index that is opened asks for them."""
-    scripts = ScriptDirectory.from_config(configuration())
-    order = tuple(script.revision for script in scripts.walk_revisions())[::-1]
+    """Return the revisions of this release, the oldest first; kept, since every index that is opened asks for them.
+
+    They are numbered in their order, and each file is named after its own: nothing of them has to be run to be listed.
+    """
+    order = tuple(sorted(file.name.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*_*.py")))
     if not order:
         raise IndexNotAtHeadError("This installation of catalog-ext has no migrations. Install it again.")
     return order
@@ -116,6 +117,10 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
 
 
 def _run(connection: sa.Connection, before: str | None, target: str | None, order: tuple[str, ...]) -> None:
+    from alembic import command
+
+    from catalog_ext.metastore.index.database.repeatable_ddl import make_repeatable
+
     config = configuration()
     config.attributes["connection"] = connection
     config.attributes["prepare"] = make_repeatable
@@ -146,8 +151,9 @@ def require_head(database: Database) -> None:
     _refuse_newer(current, order, database)
     if current != order[-1]:
         state = "holds no index yet" if current is None else f"is at revision {current}; this release wants {order[-1]}"
+        command = "init" if current is None else "migrate"
         raise IndexNotAtHeadError(
-            f"The index {database.shown} {state}. Run: catalog-ext --index '{database.shown}' migrate",
+            f"The index {database.shown} {state}. Run: catalog-ext --index '{database.shown}' {command}",
             {"index": database.shown, "revision": current or "", "head": order[-1]},
         )
 

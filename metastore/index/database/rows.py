@@ -55,7 +55,10 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
         bytes=row["total_bytes"],
         rows=None if row["uncounted_partitions"] else row["counted_rows"],
     )
-    return Table(row["table_id"], definition, row["version"], totals, row["created_at_ms"], row["floor_version"])
+    return Table(
+        row["table_id"], definition, row["version"], totals, row["created_at_ms"], row["floor_version"],
+        bool(row["has_descriptors"]),
+    )  # fmt: skip
 
 
 def namespace_to_row(namespace: Namespace) -> dict[str, Any]:

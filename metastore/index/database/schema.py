@@ -8,10 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.constants import ALIVE as ALIVE
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
-
-ALIVE = 2**63 - 1
-"""``end_version`` of a row that no version has ended."""
 
 KEY_COLUMNS = 8
 """How many partition columns have an encoded, indexed key; those after them are evaluated from the partition's name."""
@@ -93,6 +91,7 @@ tables = sa.Table(
     sa.Column("oldest_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("claims_from", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("floor_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("has_descriptors", sa.SmallInteger, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("namespace_id", "name"),
     # A table's number is part of its partitions' ids: it must not come again.
     sqlite_autoincrement=True,
@@ -124,6 +123,7 @@ partitions = sa.Table(
     _big("n_bytes"),
     _big("n_rows", nullable=True),
     _big("created_at_ms"),
+    _big("descriptor_id", nullable=True),
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
     sa.Index(None, "table_id", "begin_version"),
@@ -131,6 +131,11 @@ partitions = sa.Table(
     sa.Index(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
+    ),
+    # Asked of tables alone that have such partitions.
+    sa.Index(
+        "ix_partitions_described", "table_id", "descriptor_id",
+        sqlite_where=sa.text("descriptor_id IS NOT NULL"), postgresql_where=sa.text("descriptor_id IS NOT NULL"),
     ),
     # What has ended is few, unless nothing expires.
     sa.Index(
@@ -145,6 +150,15 @@ partitions = sa.Table(
         for i in range(2, KEY_COLUMNS + 1)
     ),
 )  # fmt: skip
+
+partition_descriptors = sa.Table(
+    "partition_descriptors", metadata,
+    _key("table_id"),
+    _key("descriptor_id"),
+    _id("descriptor_hash"),
+    _text("descriptor"),
+)  # fmt: skip
+"""How partitions are read that are not read as their tables: each way once a table, by its number."""
 
 partition_sums = sa.Table(
     "partition_sums", metadata,

@@ -17,8 +17,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import pyarrow as pa
-from adbc_driver_sqlite import dbapi
+
+class _WithoutPandas:
+    """Hides pandas from Arrow, which would load it where it is installed: most of the time that a start takes."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name, name=name)
+
+
+sys.meta_path.insert(0, _WithoutPandas())
+
+import pyarrow as pa  # noqa: E402
+from adbc_driver_sqlite import dbapi  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

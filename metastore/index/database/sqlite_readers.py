@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +64,9 @@ class SqliteReaders:
 
     def __init__(self, path: str, shown: str, timeout_s: float) -> None:
         self._timeout_s = max(timeout_s, SHORTEST_TIMEOUT_S)
-        self._command = [sys.executable, "-P", str(_SCRIPT), str(Path(path).resolve())]
+        # No module of the script's folder has a name that another module is imported by; 3.11 can make sure of it.
+        safe = ["-P"] if sys.version_info >= (3, 11) else []
+        self._command = [sys.executable, *safe, str(_SCRIPT), str(Path(path).resolve())]
         self._shown = shown
         self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
 
@@ -133,9 +136,10 @@ class SqliteReaders:
             process.end()
             if line:
                 text = line.decode().strip()[:300]
-                raise IndexDatabaseError(
+                refused = IndexDatabaseError(
                     f"The index {self._shown} refused a statement: {text}.", {"index": self._shown}
                 )
+                raise failed(Subject.INDEX, refused)
             # One that waited may have ended meanwhile; a fresh one tells the truth.
             if fresh:
                 raise self._ended(process)
@@ -149,19 +153,21 @@ class SqliteReaders:
             ) from error
 
     def _hung(self, process: _Process) -> IndexUnavailableError:
-        return IndexUnavailableError(
+        unavailable = IndexUnavailableError(
             f"The process {process.pid} that read the index {self._shown} gave no sign of life for "
             f"{self._timeout_s:.0f} seconds and was killed: it was stopped, or its disk does not answer. Run the "
             "statement again.",
             {"index": self._shown},
         )
+        return failed(Subject.INDEX, unavailable)
 
     def _ended(self, process: _Process) -> IndexUnavailableError:
-        return IndexUnavailableError(
+        unavailable = IndexUnavailableError(
             f"The process {process.pid} that read the index {self._shown} ended before it had given all rows. Run the "
             "statement again.",
             {"index": self._shown},
         )
+        return failed(Subject.INDEX, unavailable)
 
 
 class _Process:

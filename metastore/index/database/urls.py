@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.index.database.sqlite_file import absolute_path
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 
 _FORMS = "sqlite:///path/index.db, postgresql+psycopg://user@host/database or mysql+pymysql://user@host/database"
@@ -32,7 +32,7 @@ def parse_url(text: str) -> URL:
     if "://" not in text:
         if not text.strip():
             raise InvalidConfigurationError(f"The index URL is empty. Give a path or a URL such as {_FORMS}.")
-        return URL.create("sqlite+pysqlite", database=_path(text))
+        return URL.create("sqlite+pysqlite", database=absolute_path(text))
     try:
         url = make_url(text)
     except (sa.exc.ArgumentError, ValueError) as error:
@@ -67,12 +67,19 @@ def _with_path(url: URL) -> URL:
         )
     if url.database.startswith("file:"):
         return url
-    return url.set(database=_path(url.database))
+    return url.set(database=absolute_path(url.database))
 
 
-def _path(text: str) -> str:
-    # One file has one name: an index says of itself where it is.
-    return os.path.abspath(Path(text).expanduser())
+def index_file(text: str) -> Path | None:
+    """Return the file of the SQLite index that the text means, there or not; None for a database of a server.
+
+    Raises:
+        InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
+    """
+    url = parse_url(text)
+    if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
+        return None
+    return Path(url.database)
 
 
 def missing_file(text: str) -> Path | None:
@@ -81,11 +88,8 @@ def missing_file(text: str) -> Path | None:
     Raises:
         InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
     """
-    url = parse_url(text)
-    if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
-        return None
-    path = Path(url.database)
-    return None if path.exists() else path
+    path = index_file(text)
+    return None if path is None or path.exists() else path
 
 
 def shown_url(url: URL) -> str:

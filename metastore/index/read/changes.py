@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import StreamChangedError, TableNotFoundError
+from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.errors import PartitionDescriptorError, StreamChangedError, TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, namespaces, partitions, table_versions, tables
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
@@ -48,6 +48,7 @@ def changes(
     Raises:
         TableNotFoundError: The table is gone.
         VersionExpiredError: Vacuum has forgotten one of the versions.
+        PartitionDescriptorError: A partition of theirs is not read as its table.
         StreamChangedError: A version removed files, which ``removals`` refuses.
     """
     first_file = _require_whole(database, table_id, after, upto)
@@ -138,11 +139,31 @@ def _require_whole(database: Database, table_id: int, after: int, upto: int) -> 
     first = sa.select(v.first_file_id).where(v.table_id == table_id, v.version == after + 1).scalar_subquery()
     with database.reading() as connection:
         row = connection.execute(
-            sa.select(tables.c.oldest_version, first.label("first")).where(tables.c.table_id == table_id)
+            sa.select(tables.c.oldest_version, tables.c.has_descriptors, first.label("first")).where(
+                tables.c.table_id == table_id
+            )
         ).one_or_none()
+        described = row is not None and row.has_descriptors and _described(connection, table_id, after, upto)
     if row is None:
         raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
     if upto > after and after + 1 < row.oldest_version:
         raise version_expired(f"with the id {table_id}", after + 1, row.oldest_version)
+    if described:
+        raise PartitionDescriptorError(
+            f"Partition {described[:200]!r} of the table with the id {table_id}, which came or changed after version "
+            f"{after}, is not read as its table: a stream cannot read it. INSERT OVERWRITE the partition, which gives "
+            "it the table's format, and start the query with a new checkpoint.",
+            {"table_id": str(table_id), "partition": described[:200]},
+        )
     found: int | None = row.first
+    return found
+
+
+def _described(connection: sa.Connection, table_id: int, after: int, upto: int) -> str | None:
+    """Return the name of a partition that one of the versions began and that is not read as its table."""
+    p = partitions.c
+    statement = sa.select(p.name).where(
+        p.table_id == table_id, p.descriptor_id.is_not(None), p.begin_version > after, p.begin_version <= upto
+    )
+    found: str | None = connection.execute(statement.limit(1)).scalar()
     return found

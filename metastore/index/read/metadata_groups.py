@@ -7,13 +7,13 @@ partition, where the index cannot tell them apart: whoever asks puts them togeth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, partitions, tables
 from catalog_ext.metastore.index.read.partition_groups import has_long_keys, is_told

@@ -5,14 +5,15 @@ A group is given by the name of one of its partitions: whoever asks parses the v
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import sqlalchemy as sa
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions, tables
+from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.partition_sums import sums_by
 from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
 from catalog_ext.metastore.predicates.tree import TRUE
@@ -137,11 +138,6 @@ def _rows_of(rows: sa.FromClause) -> _Column:
     return sa.case((rows.c.n_files == 0, 0), else_=rows.c.n_rows)
 
 
-def _sum(column: _Column) -> _Column:
-    # Sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB.
-    return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
-
-
 def _each(table: Table, condition: Condition) -> sa.Select[Any]:
     p = partitions.c
     return (
@@ -155,7 +151,7 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     p, count, of_each = partitions.c, sa.func.count(), _rows_of(partitions)
     known = sa.func.count(of_each) == count
     rows = {
-        Wanted.ROWS: sa.case((known, _sum(of_each)), else_=sa.null()),
+        Wanted.ROWS: sa.case((known, total(of_each)), else_=sa.null()),
         Wanted.VALUES: sa.null(),
         # One partition with rows is enough, whatever nobody knows of the others.
         Wanted.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
@@ -165,7 +161,7 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
         sa.select(
             sa.func.coalesce(sa.func.min(p.partition_id), 0),
             sa.func.coalesce(raw(sa.func.min(p.name)), _text()),
-            count, _sum(p.n_files), _sum(p.n_bytes), rows,
+            count, total(p.n_files), total(p.n_bytes), rows,
         )
         .select_from(source_of(condition))
         .where(*at_version(partitions, table), condition.clause)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import partition_sums, partitions
+from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.read.reader import at_version, condition_of, raw
 from catalog_ext.metastore.predicates.tree import TRUE, columns_of
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
 
-_SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
+SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
+"""The columns that are summed."""
 
 
 def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> sa.Subquery | None:
@@ -48,7 +50,7 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
     if not condition.exact or condition.ids is not None:
         return None
     named = condition_of(dialect, table, predicate)
-    totals = [sa.cast(sa.func.coalesce(sa.func.sum(s[name]), 0), sa.BigInteger).label(name) for name in _SUMS]
+    totals = [total(s[name]).label(name) for name in SUMS]
     where = (s.table_id == table.table_id, s.depth == int(by_first), s.version <= table.version, condition.clause)
     if not keys:
         one = sa.select(partitions.c.name).where(*at_version(partitions, table), named.clause).limit(1)
@@ -56,4 +58,4 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
         return sa.select(raw(named_one).label("name"), *totals).where(*where).subquery()
     groups = sa.select(s.k1, *totals).where(*where).group_by(s.k1).having(sa.func.sum(s.n_partitions) > 0).subquery()
     name = sa.select(partitions.c.name).where(*at_version(partitions, table), partitions.c.k1 == groups.c.k1).limit(1)
-    return sa.select(raw(name.scalar_subquery()).label("name"), *(groups.c[name] for name in _SUMS)).subquery()
+    return sa.select(raw(name.scalar_subquery()).label("name"), *(groups.c[name] for name in SUMS)).subquery()

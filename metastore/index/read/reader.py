@@ -23,9 +23,9 @@ from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
-    PARTITION_NUMBER_BITS,
     file_statistics,
     files,
+    partition_ids,
     partitions,
     tables,
 )
@@ -84,6 +84,7 @@ def plan_files(
     ids: Sequence[int] | None = None,
     rows: int | None = None,
     bounds: Sequence[str] = (),
+    descriptor: int | None = None,
 ) -> pa.RecordBatchReader:
     """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
 
@@ -94,13 +95,16 @@ def plan_files(
         ids: The numbers of the partitions among which alone to look; None for all.
         rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
         bounds: Data columns; what the index knows of each in each file follows the other columns (``with_bounds``).
+        descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
 
     Raises:
         TableNotFoundError: The table has been dropped.
         VersionExpiredError: Vacuum has forgotten the version.
         IndexUnavailableError: The database is gone or locked.
     """
-    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids, bounds=bounds)
+    d = partitions.c.descriptor_id
+    only = None if descriptor is None else d == descriptor if descriptor else d.is_(None)
+    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids, bounds=bounds, only=only)
     check = Check(table, None if exact else predicate)
 
     def enough(batch: pa.RecordBatch) -> bool:
@@ -154,7 +158,7 @@ def plan_statement(
     for i, column in enumerate(bounds):
         more += (_member(dialect, s.statistics, column).label(f"bounds_{i}"),)
         unmarked[f"bounds_{i}"] = sa.null()
-    chosen = at_version if ids is None and is_bounded(predicate or TRUE) else _in_order
+    chosen = at_version if ids is None and is_bounded(predicate or TRUE) else in_order
     rows = (
         sa.select(
             partitions.c.partition_id, raw(partitions.c.name), raw(partitions.c.location),
@@ -214,7 +218,7 @@ def unordered_partitions(
     rows = (
         sa.select(*(column if name in needed else missing.get(name, _ZERO) for name, column in every.items()))
         .select_from(source_of(condition))
-        .where(*(at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
+        .where(*(at_version if is_bounded(predicate or TRUE) else in_order)(partitions, table), condition.clause)
         .where(sa.true() if only is None else only)
     )
     mark = marked(
@@ -426,12 +430,12 @@ def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool
     )
 
 
-def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return ``at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
-    first = table.table_id << PARTITION_NUMBER_BITS
+def in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return ``at_version``, for ``files`` too, of a query that reads most of the table: as the rows lie."""
+    low, high = partition_ids(table.table_id)
     return (
-        rows.c.partition_id >= first,
-        rows.c.partition_id < first + (1 << PARTITION_NUMBER_BITS),
+        rows.c.partition_id >= low,
+        rows.c.partition_id < high,
         rows.c.end_version > table.version,
         rows.c.begin_version <= table.version,
         *_above_floor(rows, table),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError
+from catalog_ext.metastore.errors import ConflictError, PartitionDescriptorError, TableAlreadyExistsError
 from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row
@@ -15,15 +15,18 @@ from catalog_ext.metastore.index.database.schema import namespaces, partitions, 
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
-from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.index.write.outbox import enqueue, readdress
+from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
+from catalog_ext.metastore.model.conversions import conversion_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
@@ -32,7 +35,9 @@ def alter_table(
     identifier: TableIdentifier,
     change: Callable[[TableDefinition], TableDefinition],
     *,
+    check: Callable[[Table], None] | None = None,
     removed: Sequence[str],
+    settings: Callable[[TableDefinition], Mapping[str, str]] | None,
     deliver: bool,
 ) -> Table:
     """Return the table with a changed definition. Its version stays, and so does what earlier loads of it read.
@@ -44,37 +49,89 @@ def alter_table(
         database: The index.
         identifier: The table.
         change: Gives the new definition, by the same identifier; may be called again when the database was busy.
+        check: Raises where the table must not be changed so. It gets the table as it is when nobody can commit to it
+            any more before the change.
         removed: The properties that ``change`` takes out, for the metastore.
+        settings: Gives the settings of its SerDe that change with the new definition, for the metastore.
         deliver: Whether to enqueue a message for the metastore.
 
     Raises:
         TableNotFoundError: There is none of this name.
-        ConflictError: The location is to change, and somebody is writing to the table, or a dropped table's files are
-            being deleted there.
+        ConflictError: The location, or how files are read, is to change, and somebody is writing to the table, or a
+            dropped table's files are being deleted there.
+        PartitionDescriptorError: Partitions that are not read as the table could not be shown with its new columns.
     """
 
     def work(connection: sa.Connection) -> Table:
         table = _locked(connection, identifier)
+        if check is not None:
+            check(table)
         before, after = table.definition, change(table.definition)
+        reading = (before.format, before.options) != (after.format, after.options)
+        if reading or after.location != before.location:
+            _check_not_written(connection, table, "format" if reading else "location")
+            # What was not at the old place may be at the new one, and what was not to be read so may be otherwise.
+            connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
         if after.location != before.location:
             check_location_free(connection, identifier, after.location)
             _pin_partitions(connection, table)
-            # What was not at the old place may be at the new one.
-            connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
+        kept = _kept_descriptors(connection, table, after) if before.columns != after.columns else ()
         connection.execute(
             sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
         )
         if deliver:
             rebuild = (before.columns, before.location) != (after.columns, after.location)
-            message = AlterTable(after, tuple(removed), rebuild, previous_location=before.location if rebuild else None)
+            place = before.location if rebuild else None
+            message = AlterTable(
+                after, tuple(removed), rebuild, previous_location=place, kept=kept,
+                settings=settings(after) if settings else {},
+            )  # fmt: skip
             enqueue(connection, message, table.table_id)
         return replace(table, definition=after)
 
     return database.write(work)
 
 
+def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefinition) -> tuple[JsonObject, ...]:
+    """Return the descriptors of living partitions, which stay as they are while the table's columns change.
+
+    Raises:
+        PartitionDescriptorError: A partition that one of them describes could not be shown with the new columns.
+    """
+    found = living_descriptors(connection, table)
+    new = {column.name.lower(): column for column in after.columns}
+    for descriptor in found:
+        for position, (before, own) in enumerate(zip(table.definition.columns, descriptor.columns, strict=False)):
+            there = new.get(before.name.lower())
+            same = position < len(after.columns) and after.columns[position].name.lower() == before.name.lower()
+            problem = (
+                f"its column {before.name!r} would have another place or name"
+                if there is None or not same
+                else conversion_problem(own.data_type, there.data_type)
+            )
+            if problem:
+                raise PartitionDescriptorError(
+                    f"The columns of table {table.identifier} cannot change so: it has partitions that are not read as "
+                    f"the table ({descriptor.format}), and of these {problem}. Nothing was changed. INSERT OVERWRITE "
+                    "these partitions before, which gives them the table's format.",
+                    {"table": str(table.identifier)},
+                )
+        if len(descriptor.columns) > len(table.definition.columns) and len(after.columns) > len(
+            table.definition.columns
+        ):
+            raise PartitionDescriptorError(
+                f"Columns cannot be added to table {table.identifier}: it has partitions that are not read as the "
+                f"table ({descriptor.format}), and have more columns already. Nothing was changed. INSERT OVERWRITE "
+                "these partitions before, which gives them the table's format.",
+                {"table": str(table.identifier)},
+            )
+    return tuple(descriptor.to_dict() for descriptor in found)
+
+
 def rename_table(database: Database, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
     """Return the table under its new name, which may be in another namespace.
+
+    What is not delivered was done in the metastore: what is pending there about partitions goes to the new name.
 
     Raises:
         TableNotFoundError: There is none of this name.
@@ -104,6 +161,8 @@ def rename_table(database: Database, identifier: TableIdentifier, to: TableIdent
         renamed = replace(table, definition=replace(table.definition, identifier=to))
         if deliver:
             enqueue(connection, RenameTable(renamed.definition, identifier), table.table_id)
+        else:
+            readdress(connection, table.table_id, to)
         return renamed
 
     return database.write(work)
@@ -117,18 +176,21 @@ def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     return load(connection, identifier)
 
 
-def _pin_partitions(connection: sa.Connection, table: Table) -> None:
-    """Give every partition below the table's location that place as its own, as the metastore's partitions have it."""
+def _check_not_written(connection: sa.Connection, table: Table, what: str) -> None:
     in_flight = sa.select(transactions.c.transaction_id).where(
         transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT])
     )
     if connection.execute(in_flight.limit(1)).scalar() is not None:
         raise ConflictError(
-            f"The location of table {table.identifier} cannot change while somebody is writing to it. Try again "
+            f"The {what} of table {table.identifier} cannot change while somebody is writing to it. Try again "
             "later; CALL <catalog>.system.status shows who it is, and CALL <catalog>.system.recover finishes what dead "
             "writers left.",
             {"table": str(table.identifier)},
         )
+
+
+def _pin_partitions(connection: sa.Connection, table: Table) -> None:
+    """Give every partition below the table's location that place as its own, as the metastore's partitions have it."""
     if not table.definition.partition_columns:
         return
     place = sa.literal(f"{table.definition.location.rstrip('/')}/", ExactText()).concat(partitions.c.name)

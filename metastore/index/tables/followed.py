@@ -14,9 +14,11 @@ from catalog_ext.metastore.index.database.schema import (
     followed_doubts,
     followed_metastore,
     followed_tables,
+    index_properties,
     table_versions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.tables import properties
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.partition_rows import by_values
 from catalog_ext.metastore.model.batches import batched
@@ -38,6 +40,14 @@ _FRESH = 0.6
 """The part of a lease with which it is not renewed yet: who looks every second need not write every second."""
 _ERROR_LENGTH = 4000
 
+LAST_EVENT, UNREAD = "followed.last-event", "followed.unread"
+"""Properties of the index: the event at the cursor, and how often the log could not be read on after it."""
+
+_PROPERTIES = sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD]))
+
+SIGN_OF_LIFE_MS = 10_000
+"""How often a follower writes down that it looks, where nothing happens."""
+
 
 @dataclass(frozen=True, slots=True)
 class Followed:
@@ -54,6 +64,8 @@ class Followed:
         holder: Who follows; None where nobody does.
         held_for_ms: For how long the holder's lease lasts from now on; not positive where it is over.
         now_ms: The database's time.
+        mark: By what the event ``event_id`` is known again, as its reader has written it; None where nobody knows.
+        unread: How often in a row the log could not be read on after ``event_id``.
     """
 
     metastore_id: str | None = None
@@ -66,6 +78,8 @@ class Followed:
     holder: str | None = None
     held_for_ms: int = 0
     now_ms: int = 0
+    mark: str | None = None
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,7 @@ class Progress:
         compared: Whether everything was compared.
         settled: Tables that are in step, or gone.
         kept: Tables that are not; ``pause_ms`` before each is tried again.
+        mark: By what the event ``event_id`` is known again; None where nobody knows.
     """
 
     metastore_id: str
@@ -125,6 +140,7 @@ class Progress:
     compared: bool = False
     settled: Collection[str] = ()
     kept: Sequence[tuple[KeptDoubt, int]] = ()
+    mark: str | None = None
 
 
 class FollowedMetastore:
@@ -137,11 +153,16 @@ class FollowedMetastore:
         """Return how far the metastore is followed."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(followed_metastore, now_column(connection))).mappings().one_or_none()
+            of_log = {name: json.loads(value) for name, value in connection.execute(_PROPERTIES)}
         if row is None:
             return Followed()
+        # What is said of another event, as by a release that does not know of it, says nothing of this one.
+        marked, mark = of_log.get(LAST_EVENT, (None, None))
+        after, unread = of_log.get(UNREAD, (None, 0))
         return Followed(
             row["metastore_id"], row["event_id"], row["newest_id"], row["source"], row["looked_at_ms"],
             row["compared_at_ms"], row["error"], row["holder"], row["held_until_ms"] - row["now_ms"], row["now_ms"],
+            mark if marked == row["event_id"] else None, unread if after == row["event_id"] else 0,
         )  # fmt: skip
 
     def hold(self, holder: str, lease_ms: int) -> bool:
@@ -184,15 +205,30 @@ class FollowedMetastore:
             if connection.execute(mine.values(values)).rowcount != 1:
                 return False
             self._keep(connection, progress)
+            removed = [UNREAD, LAST_EVENT]
+            marks = {} if progress.mark is None else {LAST_EVENT: json.dumps([progress.event_id, progress.mark])}
+            properties.replace_in(connection, marks, removed)
             return True
 
         return self._database.write(work)
 
-    def note_failure(self, holder: str, error: str) -> None:
-        """Keep why a look failed, unless somebody else follows now."""
+    def note_failure(self, holder: str, error: str, unread: tuple[int, int] | None = None) -> None:
+        """Keep why a look failed, unless somebody else follows now.
+
+        Args:
+            holder: Who has looked.
+            error: Why it failed.
+            unread: The event after which the log could not be read on, and how often in a row; None where it was
+                something else.
+        """
         mine = sa.update(followed_metastore).where(followed_metastore.c.holder == holder)
         text = ascii_safe(error)[:_ERROR_LENGTH]
-        self._database.write(lambda connection: connection.execute(mine.values(error=text)), durable=False)
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(mine.values(error=text)).rowcount == 1 and unread is not None:
+                properties.replace_in(connection, {UNREAD: json.dumps(unread)})
+
+        self._database.write(work, durable=False)
 
     def doubts(self) -> list[KeptDoubt]:
         """Return the tables that could not be brought in step, and those that are refused, by their names."""
@@ -228,9 +264,20 @@ class FollowedMetastore:
 
         self._database.write(work, durable=False)
 
+    def forget_seen(self) -> None:
+        """Forget what comparisons have seen: it says nothing of another metastore, or of one that was set back."""
+        self._database.write(lambda connection: connection.execute(sa.delete(followed_tables)))
+
     def told_statistics(self, table: Table, names: Sequence[str]) -> ToldStatistics:
         """Return what the metastore was told of partitions (``told_statistics``)."""
         return told_statistics(self._database, table, names)
+
+    def oldest_version_s(self, table: Table) -> int:
+        """Return when the oldest version of a table that is kept was made, in seconds; 0 where none is."""
+        v = table_versions.c
+        with self._database.reading() as connection:
+            oldest = sa.select(sa.func.min(v.committed_at_ms)).where(v.table_id == table.table_id)
+            return int(connection.execute(oldest).scalar() or 0) // 1000
 
     def _make_row(self) -> None:
         with self._database.reading() as connection:

@@ -42,12 +42,13 @@ def add_missing(database: Database, values: Mapping[str, str]) -> dict[str, str]
 
 def replace(database: Database, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
     """Set properties and remove others, in one transaction."""
+    database.write(lambda connection: replace_in(connection, values, removed))
 
-    def work(connection: sa.Connection) -> None:
-        names = {*values, *removed}
-        connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
-        rows = [{"name": name, "value": value} for name, value in values.items()]
-        if rows:
-            connection.execute(sa.insert(index_properties), rows)
 
-    database.write(work)
+def replace_in(connection: sa.Connection, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+    """Set properties and remove others in a transaction that has begun."""
+    names = {*values, *removed}
+    connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
+    rows = [{"name": name, "value": value} for name, value in values.items()]
+    if rows:
+        connection.execute(sa.insert(index_properties), rows)

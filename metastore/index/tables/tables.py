@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
     followed_tables,
     forgotten_transactions,
     namespaces,
+    partition_descriptors,
     partition_sums,
     partitions,
     repairs,
@@ -223,7 +224,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     zeros = dict.fromkeys(
         ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
          "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
-         "floor_version"), 0,
+         "floor_version", "has_descriptors"), 0,
     )  # fmt: skip
     now = database_now_ms(connection.dialect.name).scalar_subquery()
     row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
@@ -340,7 +341,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
             return True
     for by_table in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
-        repairs, verifications, views, view_sources, settlements, followed_tables,
+        repairs, verifications, views, view_sources, settlements, followed_tables, partition_descriptors,
     ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     d = dropped_tables.c

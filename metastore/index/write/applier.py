@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, documents, number_of
 from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
 from catalog_ext.metastore.index.write.partition_sums import PartitionSums
 from catalog_ext.metastore.messages import PublishedPartition
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.model.changes import AddPartition, Summary
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import DataFile, Table
 
 logger = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ _FEW_NAMES = 1000
 _PARTITION_COLUMNS = (
     "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
     *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
-    "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms",
+    "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms", "descriptor_id",
 )  # fmt: skip
 
 _FILE_COLUMNS = (
@@ -111,8 +113,9 @@ class _Volume:
         self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
 
 
-_Twin = tuple[str, str | None, int, int, int | None]
-"""Of a partition, what the metastore learns of it: its name, location, and numbers of files, bytes and rows."""
+_Twin = tuple[str, str | None, int, int, int | None, int | None]
+"""Of a partition, what the metastore learns of it: its name, location, numbers of files, bytes and rows, and the number
+of its descriptor (``THE_TABLES``: it has the table's again; None: nothing is said)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,11 @@ class Rewrite:
     clear: bool = False
     location: str | None = None
     moved: bool = False
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it holds from now on what we write, which is as the table says, and was not read so before."""
+        return self.clear and not self.moved and self.row["descriptor_id"] is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +224,7 @@ class Applier:
     _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _hashes: dict[str, str] = field(default_factory=dict)
+    _descriptors: dict[PartitionDescriptor, int] = field(default_factory=dict)
     _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -340,7 +349,8 @@ class Applier:
         }  # fmt: skip
         if change.moved and change.location is None:
             moved = {"location": None}
-        self._begin({**row, **moved}, held.plus(change.added), self.published.altered)
+        own = {"descriptor_id": None} if change.is_ours else {}
+        self._begin({**row, **moved, **own}, held.plus(change.added), self.published.altered, reset=change.is_ours)
         self._add_files(row["partition_id"], change.added)
 
     def hold(
@@ -363,6 +373,26 @@ class Applier:
         moved = {} if location is None else {"location": storable(location, "location's")}
         self._begin({**row, **moved}, _Size().plus([*kept, *added]), self.published.altered)
         self._add_files(row["partition_id"], added)
+
+    def describe(
+        self, row: Mapping[str, Any], held: Sequence[DataFile], location: str | None,
+        descriptor: PartitionDescriptor | None,
+    ) -> None:  # fmt: skip
+        """Begin a partition, given by its ended row, that is read otherwise; ``held`` are its files, which all begin.
+
+        Args:
+            row: The row that has ended, or is about to.
+            held: What it holds.
+            location: Where the partition moves to; None when it stays where it is.
+            descriptor: How it is read; None: as its table.
+        """
+        own = {"descriptor_id": None if descriptor is None else self._descriptor(descriptor)}
+        moved = {} if location is None else {"location": storable(location, "location's")}
+        self.partitions_changed += 1
+        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        self.gone.add(row["n_bytes"], row["n_rows"])
+        self._begin({**row, **moved, **own}, _Size().plus(held), self.published.altered, reset=descriptor is None)
+        self._add_files(row["partition_id"], held)
 
     def rename(
         self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
@@ -430,18 +460,25 @@ class Applier:
             n_added += 1
             n_files = len(change.files)
             n_bytes, n_rows = self._add_files(partition_id, change.files)
+            descriptor = None if change.descriptor is None else self._descriptor(change.descriptor)
             self._partition_rows.append((
                 partition_id, *life, table_id, name, digest, *encoded, location, int(change.in_metastore),
-                n_files, n_bytes, n_rows, self.now,
+                n_files, n_bytes, n_rows, self.now, descriptor,
             ))  # fmt: skip
             self.sums.add(encoded[0], n_files, n_bytes, n_rows, 1)
             if change.in_metastore:
-                self.published.added.append((name, location, n_files, n_bytes, n_rows))
+                self.published.added.append((name, location, n_files, n_bytes, n_rows, descriptor))
             else:
                 self.kept_back.append(name)
         self.partitions_added += n_added
 
-    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[_Twin]) -> None:
+    def _descriptor(self, descriptor: PartitionDescriptor) -> int:
+        number = self._descriptors.get(descriptor)
+        if number is None:
+            number = self._descriptors[descriptor] = number_of(self.connection, self.table.table_id, descriptor)
+        return number
+
+    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[_Twin], *, reset: bool = False) -> None:
         begun = {
             **row, "begin_version": self.version, "end_version": ALIVE,
             "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
@@ -449,16 +486,19 @@ class Applier:
         self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
         self.sums.add(row["k1"], size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
-            published.append(_twin(begun))
+            published.append((*_twin(begun)[:-1], THE_TABLES) if reset else _twin(begun))
 
-    def _published(self, twins: Iterable[_Twin]) -> list[PublishedPartition]:
+    def _published(self, twins: Sequence[_Twin]) -> list[PublishedPartition]:
+        numbers = {twin[-1] for twin in twins} - {None}
+        said = documents(self.connection, self.table.table_id, numbers) if numbers else {}
         return [
             PublishedPartition(
                 name,
                 self.table.directory(name, location),
                 statistics_parameters(n_files, n_bytes, n_rows, self.now),
+                None if descriptor is None else said[descriptor],
             )
-            for name, location, n_files, n_bytes, n_rows in twins
+            for name, location, n_files, n_bytes, n_rows, descriptor in twins
         ]
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> tuple[int, int | None]:
@@ -502,6 +542,7 @@ class Applier:
                 "next_partition": self._next_partition,
                 "next_file": self._next_file,
                 "long_keys": 1 if self._key_rows.has_long_keys else row["has_long_keys"],
+                "described": 1 if self._descriptors else row["has_descriptors"],
             },
         )
 
@@ -562,6 +603,7 @@ def _update_table() -> sa.Update:
             next_partition_number=sa.bindparam("next_partition"),
             next_file_id=sa.bindparam("next_file"),
             has_long_keys=sa.bindparam("long_keys"),
+            has_descriptors=sa.bindparam("described"),
         )
     )
 
@@ -578,4 +620,4 @@ _END_PARTITIONS, _END_FILES = _end(partitions), _end(files)
 
 
 def _twin(row: Mapping[str, Any]) -> _Twin:
-    return row["name"], row["location"], row["n_files"], row["n_bytes"], row["n_rows"]
+    return row["name"], row["location"], row["n_files"], row["n_bytes"], row["n_rows"], row["descriptor_id"]

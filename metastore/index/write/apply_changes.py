@@ -135,6 +135,11 @@ class _Application:
         for file in change.added:
             if file.path in present:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
+        if change.redescribed:
+            # Its files are others to a reader: they begin anew, with nothing known of what is in them.
+            again = [DataFile(f["path"], f["size"], f["modified_ms"]) for f in present.values()]
+            self._applier.describe(row, [*again, *change.added], change.location, change.descriptor)
+            return [*ended, *((f["partition_id"], f["file_id"]) for f in present.values())]
         kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
         self._applier.hold(row, kept, change.added, change.location)
         return ended
@@ -192,7 +197,9 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     Raises:
         InvalidInputError: Two of them concern one partition in a way that has no order.
     """
-    kept = [c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location]
+    kept = [
+        c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location or c.redescribed
+    ]
     changed: set[str] = set()
     added: set[str] = set()
     for change in kept:

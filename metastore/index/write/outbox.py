@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.messages import Message, PublishedPartition
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
 
 NAMES_PER_MESSAGE = 1000
@@ -123,10 +124,25 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
     connection.execute(statement if upto is None else statement.where(outbox.c.outbox_id <= upto))
 
 
-def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[Delivery]:
-    """Return the next messages numbered above ``after``, in the order of delivery, due or not."""
+def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> None:
+    """Send what is pending about a table's rows to the name that somebody has given it in the metastore."""
+    operations = [SyncPartitions.operation, AlterTableStatistics.operation]
+    chosen = sa.update(outbox).where(outbox.c.table_id == table_id, outbox.c.operation.in_(operations))
+    connection.execute(chosen.values(namespace=to.namespace, table_name=to.name))
+    connection.execute(chosen.where(_is_free(connection)).values(refusals=0, next_attempt_at_ms=0))
+
+
+def pending_deliveries(
+    database: Database, limit: int, after: int = 0, named: TableIdentifier | None = None
+) -> list[Delivery]:
+    """Return the next messages numbered above ``after``, in the order of delivery, due or not.
+
+    With ``named`` those alone that are about a table or view of that name.
+    """
     with database.reading() as connection:
         statement = _deliveries(connection).where(outbox.c.outbox_id > after).limit(limit)
+        if named is not None:
+            statement = statement.where(outbox.c.namespace == named.namespace, outbox.c.table_name == named.name)
         return [_delivery(row) for row in connection.execute(statement).mappings()]
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
+from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
@@ -22,6 +23,7 @@ from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
+from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
@@ -173,11 +175,14 @@ class PartitionCommand:
         rows_of: dict[str, list[Row]] = {}
         for row in living:
             rows_of.setdefault(names[row["partition_id"]], []).append(row)
+        numbers = {row["descriptor_id"] for row in living} - {None}
+        described = of_numbers(self._connection, source.table_id, numbers)
         adds = [
             AddPartition(
                 name,
                 tuple(file for row in rows for file in self._moved_files(source, row, name)),
                 None if rows[0]["partition_id"] in moved else source.directory(rows[0]["name"], rows[0]["location"]),
+                descriptor=described.get(rows[0]["descriptor_id"]),
             )
             for name, rows in rows_of.items()
         ]

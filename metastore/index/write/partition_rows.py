@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -42,7 +43,7 @@ def partition_of(row: Mapping[str, Any]) -> Partition:
     """Return the partition of a row."""
     return Partition(
         row["partition_id"], row["name"], row["location"], row["begin_version"], bool(row["in_metastore"]),
-        row["n_files"], row["n_bytes"], row["n_rows"],
+        row["n_files"], row["n_bytes"], row["n_rows"], row["descriptor_id"],
     )  # fmt: skip
 
 
@@ -52,10 +53,22 @@ def partitions_of_values(database: Database, table: Table, names: Sequence[str])
         return [partition_of(row) for row in by_values(connection, table, names, living(partitions, table.table_id))]
 
 
-def partitions_matching(database: Database, table: Table, predicate: Predicate) -> list[Partition]:
-    """Return the living partitions that a bound predicate is true for."""
+def partitions_matching(
+    database: Database, table: Table, predicate: Predicate, limit: int | None = None
+) -> list[Partition]:
+    """Return the living partitions that a bound predicate is true for, or so many of them; no order is promised."""
     with database.reading() as connection:
-        return [partition_of(row) for row in matching(connection, table, predicate)]
+        if limit is None:
+            return [partition_of(row) for row in matching(connection, table, predicate)]
+        statement, exact = _matching_statement(connection, table, predicate, partitions.c)
+        evaluator = Evaluator(predicate, table.definition.keys)
+        streamed = {"yield_per": min(limit, _STREAMED_AT_ONCE)}
+        with connection.execute(statement.limit(limit) if exact else statement, execution_options=streamed) as rows:
+            keys = table.definition.keys
+            found: Iterator[Any] = (
+                r for r in rows.mappings() if exact or evaluator.matches(typed_values(r["name"], keys))
+            )
+            return [partition_of(row) for row in islice(found, limit)]
 
 
 def changed_after(

@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.write.outbox import (
     forget_table,
     statistics_parameters,
 )
+from catalog_ext.metastore.index.write.partition_descriptors import documents, living_descriptors
 from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, heirs, lock_table
 from catalog_ext.metastore.messages import AlterTable, CreateTable, PublishedPartition, PutView
 from catalog_ext.metastore.model.batches import batched
@@ -113,8 +114,9 @@ def published_page(database: Database, table: Table, after: int) -> tuple[list[P
     with database.reading() as connection:
         rows = _rows(connection, table, after)
         orphans = _orphans(connection, table, rows)
-    held = [row for row in rows if row["in_metastore"]]
-    return _partitions(table, [*held, *orphans]), rows[-1]["partition_id"] if len(rows) == PAGE else None
+        held = [row for row in rows if row["in_metastore"]]
+        found = _partitions(connection, table, [*held, *orphans])
+    return found, rows[-1]["partition_id"] if len(rows) == PAGE else None
 
 
 def _publish_view(connection: sa.Connection, table: Table, publication: Publication) -> int:
@@ -131,7 +133,10 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
         enqueue(connection, CreateTable(table.definition), table.table_id)
     elif publication.alter or publication.retype:
         place = table.definition.location
-        message = AlterTable(table.definition, rebuild=True, retype=publication.retype, previous_location=place)
+        kept = tuple(descriptor.to_dict() for descriptor in living_descriptors(connection, table))
+        message = AlterTable(
+            table.definition, rebuild=True, retype=publication.retype, previous_location=place, kept=kept
+        )
         enqueue(connection, message, table.table_id)
     return int(publication.create or publication.alter or publication.retype)
 
@@ -141,12 +146,14 @@ def _published(
 ) -> Iterator[list[PublishedPartition]]:
     if names is not None:
         for chunk in batched(list(names), _IN_QUERY):
-            yield _partitions(table, [row for row in _named(connection, table, chunk) if row["in_metastore"]])
+            yield _partitions(
+                connection, table, [row for row in _named(connection, table, chunk) if row["in_metastore"]]
+            )
         return
     after: int | None = -1
     while after is not None:
         rows = _rows(connection, table, after)
-        yield _partitions(table, [row for row in rows if row["in_metastore"]])
+        yield _partitions(connection, table, [row for row in rows if row["in_metastore"]])
         after = rows[-1]["partition_id"] if len(rows) == PAGE else None
 
 
@@ -191,12 +198,16 @@ def _give_orphans(connection: sa.Connection, table: Table) -> None:
     give_to_metastore(connection, [row["partition_id"] for row in orphans])
 
 
-def _partitions(table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPartition]:
+def _partitions(connection: sa.Connection, table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPartition]:
+    # Of those that are read as the table nothing is said: somebody may just have given one a descriptor there.
+    numbers = {row["descriptor_id"] for row in rows} - {None}
+    said = documents(connection, table.table_id, numbers) if numbers else {}
     return [
         PublishedPartition(
             row["name"],
             table.directory(row["name"], row["location"]),
             statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], row["now_ms"]),
+            said.get(row["descriptor_id"]),
         )
         for row in rows
     ]

@@ -15,6 +15,7 @@ from catalog_ext.metastore.commit.claims import (
     chosen_places,
     claimed_predicate,
     covers,
+    replaced_by,
     replaces,
     touched,
 )
@@ -26,6 +27,7 @@ from catalog_ext.metastore.errors import (
     InvalidInputError,
     InvalidPartitionNameError,
     InvalidValueError,
+    PartitionDescriptorError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -333,11 +335,24 @@ class _Reservation:
             for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
                 if row["name"] in names:
                     require_in_place(self._plan, table, row)
+        if table.has_descriptors and not self._plan.is_command:
+            self._require_own_format(table, names)
         if isinstance(self._plan.asked, ExchangePartitions):
             self._reserve_source(self._plan.asked)
         self._reserve_places(table)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
+
+    def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
+        """Return when all living partitions that rows are added to are read as the table.
+
+        Raises:
+            PartitionDescriptorError: One is not.
+        """
+        is_replaced = replaced_by(self._plan, table)
+        for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
+            if not is_replaced(row["name"]):
+                require_own_format(table, row)
 
     def _reserve_places(self, table: Table) -> None:
         """Claim the directories that a command chooses, so that who writes there, or comes there too, meets it.
@@ -529,6 +544,22 @@ def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> N
         raise ConflictError(
             f"Partition {shown!r} of table {table.identifier} has got another location since the write began. Nothing "
             "was written; read again and retry.",
+            {"table": str(table.identifier), "partition": shown},
+        )
+
+
+def require_own_format(table: Table, row: Mapping[str, Any]) -> None:
+    """Return when a living partition is read as its table, so that rows can be added to it.
+
+    Raises:
+        PartitionDescriptorError: It is not.
+    """
+    if row["descriptor_id"] is not None:
+        shown = row["name"][:200]
+        raise PartitionDescriptorError(
+            f"Rows cannot be added to partition {shown!r} of table {table.identifier}: its files are of another "
+            "format, or have other columns, than its table. Nothing was written. INSERT OVERWRITE the partition with "
+            "all of its rows, which gives it the table's format.",
             {"table": str(table.identifier), "partition": shown},
         )
 

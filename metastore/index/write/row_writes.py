@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import bound_predicate, covers
+from catalog_ext.metastore.commit.claims import bound_predicate, replaced_by
 from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
@@ -23,7 +23,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     matching_numbers,
 )
 from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
-from catalog_ext.metastore.index.write.reservations import require_in_place
+from catalog_ext.metastore.index.write.reservations import require_in_place, require_own_format
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -218,7 +218,7 @@ class RowWrite:
         self, added: Mapping[str, list[DataFile]], living: Sequence[Row]
     ) -> tuple[list[Rewrite], list[Row], bool]:
         """Return what is to be rewritten (or appended to) and dropped, and whether the static partition stays."""
-        is_replaced = self._replacement()
+        is_replaced = replaced_by(self._plan, self._table)
         stays_registered = self._stay_registered(added)
         rewrites: list[Rewrite] = []
         drops: list[Row] = []
@@ -229,6 +229,8 @@ class RowWrite:
             replaced = is_replaced(name)
             if files_added and not (replaced and self._plan.relocate):
                 require_in_place(self._plan, self._table, row)
+            if files_added and not replaced:
+                require_own_format(self._table, row)
             stays = replaced and stays_registered(name)
             static_stays = static_stays or stays
             if replaced and not files_added and not stays:
@@ -242,7 +244,8 @@ class RowWrite:
         if not replaced:
             files_added = [*files_added, *self._found_for_living(row)]
             return [Rewrite(row, files_added)] if files_added else []
-        if not (files_added or row["n_files"] or self._plan.relocate):
+        is_ours = row["descriptor_id"] is None
+        if is_ours and not (files_added or row["n_files"] or self._plan.relocate):
             return []
         location = self._location(row["name"]) if self._plan.relocate else None
         return [Rewrite(row, files_added, clear=True, location=location)]
@@ -254,13 +257,6 @@ class RowWrite:
         if static is not None and static not in added and static not in living and not static_stays:
             new.append(static)
         return new
-
-    def _replacement(self) -> Callable[[str], bool]:
-        """Return whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
-        if isinstance(self._write.asked, Append):
-            return lambda _: False
-        is_covered = covers(bound_predicate(self._plan, self._table), self._table)
-        return is_covered or (lambda _: True)
 
     def _stay_registered(self, added: Mapping[str, object]) -> Callable[[str], bool]:
         """Return whether a partition that gets no files by its name stays registered, empty."""

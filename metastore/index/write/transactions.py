@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
 from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
-from catalog_ext.metastore.commit.transaction import State, Transaction
+from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
 from catalog_ext.metastore.errors import (
     ConflictError,
     IndexDatabaseError,
@@ -69,7 +69,12 @@ class DeadWritersError(Exception):
 
 
 def begin(
-    database: Database, transaction: Transaction, replaced: int | None = None, *, looks: bool = False
+    database: Database,
+    transaction: Transaction,
+    replaced: int | None = None,
+    planned: PlannedFormat | None = None,
+    *,
+    looks: bool = False,
 ) -> Transaction:
     """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
@@ -81,12 +86,14 @@ def begin(
         transaction: The transaction; its times are not looked at.
         replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is of;
             None where it found none.
+        planned: What the files of one that brings some are like.
         looks: Whether it is to begin only if nobody's lease is over; not for one that makes a table.
 
     Raises:
         DeadWritersError: Somebody's is. Nothing was done.
         InvalidInputError: The one of its id writes another table.
-        ConflictError: The table's location has changed since it was loaded, or another table has its name.
+        ConflictError: The table's location has changed since it was loaded, or it is read otherwise than the files of
+            the write are, or another table has its name.
     """
 
     def inserted(connection: sa.Connection) -> Transaction:
@@ -97,7 +104,7 @@ def begin(
             if replaces != replaced and not isinstance(transaction.plan.asked, Create):
                 raise replaced_meanwhile(transaction.table)
         else:
-            now = _check_location(connection, transaction, looks=looks)
+            now = _check_table(connection, transaction, planned, looks=looks)
         if now is None:
             now = connection.execute(database_now_ms(database.dialect)).scalar_one()
         begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
@@ -141,11 +148,13 @@ def _same(known: Transaction, asked: Transaction) -> Transaction:
     return known
 
 
-def _check_location(connection: sa.Connection, transaction: Transaction, *, looks: bool) -> int | None:
-    """Return the database's time if the table lies where it did; None if it is gone, which the reservation finds."""
-    # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
+def _check_table(
+    connection: sa.Connection, transaction: Transaction, planned: PlannedFormat | None, *, looks: bool
+) -> int | None:
+    """Return the database's time if the table is where and as it was; None if it is gone, as the reservation finds."""
+    # Locked, so that an alteration of location or format comes before this, or sees the transaction and is refused.
     with together(connection):
-        asked = (_LOCATION_AND_DEAD if looks else _LOCATION).asked(connection, {"table_id": transaction.table_id})
+        asked = (_TABLE_AND_DEAD if looks else _TABLE).asked(connection, {"table_id": transaction.table_id})
     (row,) = asked() or (None,)
     if row is None:
         return None
@@ -158,21 +167,30 @@ def _check_location(connection: sa.Connection, transaction: Transaction, *, look
             f"{location}. Nothing was written; run the statement again.",
             {"table": transaction.table},
         )
+    changed = planned and planned.changes(PlannedFormat(row["format"], json.loads(row["options"])))
+    if changed:
+        raise ConflictError(
+            f"The table {transaction.table} is read otherwise by now than when this statement was planned: {changed}. "
+            "Nothing was written; run the statement again.",
+            {"table": transaction.table},
+        )
     return int(row["now_ms"])
 
 
-def _location_statement(dialect: str, *, looks: bool) -> sa.Select[Any]:
+def _table_statement(dialect: str, *, looks: bool) -> sa.Select[Any]:
     now = database_now_ms(dialect).scalar_subquery()
-    columns = sa.select(tables.c.location, now.label("now_ms")).where(tables.c.table_id == sa.bindparam("table_id"))
+    t = tables.c
+    columns = sa.select(t.location, t.format, t.options, now.label("now_ms"))
+    columns = columns.where(t.table_id == sa.bindparam("table_id"))
     if looks:
-        t = transactions.c
-        over = sa.select(t.transaction_id).where(t.state.in_([str(s) for s in IN_FLIGHT]), t.expires_at_ms < now)
+        of = transactions.c
+        over = sa.select(of.transaction_id).where(of.state.in_([str(s) for s in IN_FLIGHT]), of.expires_at_ms < now)
         columns = columns.add_columns(over.limit(1).scalar_subquery().label("dead"))
     return columns.with_for_update(read=True, of=tables)
 
 
-_LOCATION = Prepared(partial(_location_statement, looks=False))
-_LOCATION_AND_DEAD = Prepared(partial(_location_statement, looks=True))
+_TABLE = Prepared(partial(_table_statement, looks=False))
+_TABLE_AND_DEAD = Prepared(partial(_table_statement, looks=True))
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:

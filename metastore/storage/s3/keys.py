@@ -7,10 +7,11 @@ takes an answer apart at 100 µs a key; the three fields that a listing needs ar
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote_plus
 
+from catalog_ext.metastore.backports import from_iso
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.storage.failures import is_boto_throttled, translate_boto
 from catalog_ext.metastore.storage.locations import Location, shown
@@ -27,7 +28,7 @@ KEYS_PER_PAGE = 1000
 """How many keys S3 gives by one request."""
 
 _READ = "ReadHere"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
 
 _KEY = re.compile(rb"<Key>([^<]*)</Key>")
@@ -123,7 +124,7 @@ def _read_before(response_dict: dict[str, Any], customized_response_dict: dict[s
     if any(b"&" in text for text in (*keys, *prefixes)):
         # Of a store that does not encode as it was asked to, or as SeaweedFS not everything.
         return
-    times = (_milliseconds(datetime.fromisoformat(text.decode())) for text in modified)
+    times = (_milliseconds(from_iso(text.decode())) for text in modified)
     found = list(zip(_texts(keys, is_encoded=is_encoded), map(int, sizes), times, strict=True))
     customized_response_dict[_READ] = (found, _texts(prefixes, is_encoded=is_encoded))
     response_dict["body"] = _PREFIXES.sub(b"", _without_contents(body))

@@ -1,0 +1,184 @@
+"""How a table has grown, and who changed it: what the history comes to by the time of the commits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.schema import partition_sums, repairs, table_versions, transactions
+from catalog_ext.metastore.index.database.sums import total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+IDLE_REPAIR = "repair that changed nothing"
+"""What the counts of commits call repairs that have made none."""
+
+_SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a table had at the end of an interval.
+
+    Attributes:
+        at_ms: The interval's beginning, milliseconds since the epoch, UTC.
+        rows: Of the partitions whose rows are counted.
+    """
+
+    at_ms: int
+    partitions: int
+    files: int
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCount:
+    """How many commits of one kind an interval has.
+
+    Attributes:
+        at_ms: The interval's beginning, milliseconds since the epoch, UTC.
+        operation: As the history has it.
+    """
+
+    at_ms: int
+    operation: str
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """A commit, or a repair.
+
+    Attributes:
+        at_ms: When it ended, milliseconds since the epoch, UTC.
+        kind: ``commit`` or ``repair``.
+        operation: As the history has it; of a repair its mode.
+        who: The user as far as he is known, and the process.
+        version: What it made; None for a repair that changed nothing.
+        summary: Of a commit its summary, of a repair ``added``, ``dropped``, ``changed``, ``skipped`` and ``where``.
+        duration_ms: How long it took, where that is known.
+        error: Why it stopped, or None.
+    """
+
+    at_ms: int
+    kind: str
+    operation: str
+    who: str | None
+    version: int | None
+    summary: Mapping[str, Any]
+    duration_ms: int | None = None
+    error: str | None = None
+
+
+def history_span(database: Database, table: Table) -> tuple[int, int] | None:
+    """Return when the oldest and the newest version that is kept were committed; None for a table without any."""
+    v = table_versions.c
+    statement = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
+    with database.reading() as connection:
+        oldest, newest = connection.execute(statement).one()
+    return None if oldest is None else (oldest, newest)
+
+
+def growth(database: Database, table: Table, step_ms: int) -> list[Size]:
+    """Return what the table had at the end of each interval of so many milliseconds in which something changed."""
+    v, s = table_versions.c, partition_sums.c
+    at = _interval(v.committed_at_ms, step_ms).label("at")
+    sums = [total(s[name]) for name in _SUMS]
+    statement = (
+        sa.select(at, *sums)
+        .select_from(
+            partition_sums.join(table_versions, sa.and_(v.table_id == s.table_id, v.version == s.version))
+        )
+        .where(s.table_id == table.table_id, s.depth == 0, s.version <= table.version)
+        .group_by(at).order_by(at)
+    )  # fmt: skip
+    sizes: list[Size] = []
+    totals = [0] * len(_SUMS)
+    with database.reading() as connection:
+        for row in connection.execute(statement):
+            totals = [before + int(change) for before, change in zip(totals, row[1:], strict=True)]
+            sizes.append(Size(int(row.at) * step_ms, *totals))
+    return sizes
+
+
+def commit_counts(database: Database, table: Table, step_ms: int) -> list[CommitCount]:
+    """Return how many commits of each kind, and repairs without a commit, each interval has, in their order.
+
+    Intervals are so many milliseconds long, and those without any are left out.
+    """
+    v, r = table_versions.c, repairs.c
+    at, ran_at = _interval(v.committed_at_ms, step_ms).label("at"), _interval(r.ended_at_ms, step_ms).label("at")
+    commits = sa.select(at, v.operation, sa.func.count()).where(*_up_to(table)).group_by(at, v.operation)
+    idle = sa.select(ran_at, sa.func.count()).where(
+        r.table_id == table.table_id, r.version_after == r.version_before
+    ).group_by(ran_at)  # fmt: skip
+    with database.reading() as connection:
+        found = [CommitCount(int(row[0]) * step_ms, row[1], row[2]) for row in connection.execute(commits)]
+        found += [CommitCount(int(row[0]) * step_ms, IDLE_REPAIR, row[1]) for row in connection.execute(idle)]
+    return sorted(found, key=lambda each: (each.at_ms, each.operation))
+
+
+def recent_events(database: Database, table: Table, *, before_ms: int | None, limit: int) -> list[HistoryEvent]:
+    """Return commits and repairs, the newest first; a commit that is a repair's is told with it.
+
+    Args:
+        database: The index.
+        table: The table.
+        before_ms: Only what ended before that time; None for the newest.
+        limit: The most that are answered.
+    """
+    v, t, r = table_versions.c, transactions.c, repairs.c
+    commits = (
+        sa.select(v.version, v.operation, v.committed_at_ms, v.summary, t.owner, t.began_at_ms)
+        .select_from(table_versions.outerjoin(transactions, t.transaction_id == v.transaction_id))
+        .where(*_up_to(table)).order_by(v.version.desc()).limit(limit)
+    )  # fmt: skip
+    repaired = (
+        sa.select(repairs).where(r.table_id == table.table_id)
+        .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit)
+    )  # fmt: skip
+    if before_ms is not None:
+        commits, repaired = commits.where(v.committed_at_ms < before_ms), repaired.where(r.ended_at_ms < before_ms)
+    with database.reading() as connection:
+        ran = [_repair(row) for row in connection.execute(repaired).mappings()]
+        made = [_commit(row) for row in connection.execute(commits).mappings()]
+    of_repairs = {event.version for event in ran}
+    events = ran + [event for event in made if event.operation != "repair" or event.version not in of_repairs]
+    return sorted(events, key=lambda event: (event.at_ms, event.version or 0), reverse=True)[:limit]
+
+
+def _commit(row: sa.RowMapping) -> HistoryEvent:
+    summary: dict[str, Any] = json.loads(row["summary"])
+    began, at_ms = row["began_at_ms"], row["committed_at_ms"]
+    who = row["owner"] or summary.get("user")
+    duration = None if began is None else max(at_ms - began, 0)
+    return HistoryEvent(at_ms, "commit", row["operation"], who, row["version"], summary, duration)
+
+
+def _repair(row: sa.RowMapping) -> HistoryEvent:
+    summary = {name: row[name] for name in ("added", "dropped", "changed", "skipped")}
+    if row["limited_to"] is not None:
+        summary["where"] = row["limited_to"]
+    version = row["version_after"] if row["version_after"] > row["version_before"] else None
+    return HistoryEvent(
+        row["ended_at_ms"], "repair", row["mode"], row["owner"], version, summary,
+        row["ended_at_ms"] - row["began_at_ms"], row["error"],
+    )  # fmt: skip
+
+
+def _up_to(table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    v = table_versions.c
+    return v.table_id == table.table_id, v.version <= table.version
+
+
+def _interval(column: sa.ColumnElement[Any], step_ms: int) -> sa.ColumnElement[Any]:
+    # A literal, not a parameter: PostgreSQL takes an expression with parameters for another one in GROUP BY.
+    return sa.cast(column // sa.literal_column(str(int(step_ms)), sa.BigInteger), sa.BigInteger)

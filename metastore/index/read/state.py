@@ -1,0 +1,108 @@
+"""How an index as a whole is: what is open and pending in it, and how much it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.clock import now_column
+from catalog_ext.metastore.index.database.migration import require_same, revision_column
+from catalog_ext.metastore.index.database.schema import followed_metastore, outbox, tables, transactions
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.model.tables import TableType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.commit.transaction import State
+    from catalog_ext.metastore.index.database.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What is open and pending in an index, and how much it holds.
+
+    Attributes:
+        pending: Messages that the metastore has not taken.
+        failing: Those of them whose delivery was tried in vain.
+        oldest_pending_s: How long the oldest of them waits, in seconds; 0 where there is none.
+        transactions: Transactions that have not ended, by state.
+        abandoned: Those of them whose owner has given no sign of life for the time of its lease.
+        oldest_transaction_s: How long ago the oldest of them began, in seconds; 0 where there is none.
+        tables: Tables, without views.
+        partitions: Their partitions.
+        files: Their files.
+        bytes: Bytes of these.
+        followed_s: How long ago the metastore was last followed, in seconds; None where it never was.
+    """
+
+    pending: int
+    failing: int
+    oldest_pending_s: float
+    transactions: Mapping[State, int]
+    abandoned: int
+    oldest_transaction_s: float
+    tables: int
+    partitions: int
+    files: int
+    bytes: int
+    followed_s: float | None
+
+
+def load(database: Database) -> IndexState:
+    """Return the state, by one query of four small tables.
+
+    Raises:
+        IndexNotAtHeadError: Somebody has migrated the index since it was opened.
+        IndexUnavailableError: The database does not answer.
+        IndexDatabaseError: It refuses the query.
+    """
+    with database.reading() as connection:
+        now = now_column(connection)
+        row = connection.execute(sa.select(now, revision_column().label("revision"), *_columns(now))).mappings().one()
+    require_same(row["revision"])
+    in_flight = {state: int(row[f"t_{state}"] or 0) for state in IN_FLIGHT}
+    return IndexState(
+        pending=int(row["pending"]),
+        failing=int(row["failing"] or 0),
+        oldest_pending_s=_age_s(row, "oldest_pending"),
+        transactions=MappingProxyType(in_flight),
+        abandoned=int(row["abandoned"] or 0),
+        oldest_transaction_s=_age_s(row, "oldest_transaction"),
+        tables=int(row["n_tables"]),
+        partitions=int(row["n_partitions"] or 0),
+        files=int(row["n_files"] or 0),
+        bytes=int(row["n_bytes"] or 0),
+        followed_s=None if row["followed"] is None else _age_s(row, "followed"),
+    )
+
+
+def _columns(now: sa.ColumnElement[int]) -> list[sa.ColumnElement[Any]]:
+    t, living = transactions.c, transactions.c.state.in_([str(state) for state in IN_FLIGHT])
+    is_table = tables.c.table_type != str(TableType.VIEW)
+
+    def of(value: sa.ColumnElement[Any], *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+        return sa.select(value).where(*where).scalar_subquery()
+
+    count = sa.func.count()
+    return [
+        sa.select(count).select_from(outbox).scalar_subquery().label("pending"),
+        of(count, outbox.c.attempts > 0).label("failing"),
+        of(sa.func.min(outbox.c.created_at_ms)).label("oldest_pending"),
+        *(of(count, t.state == str(state)).label(f"t_{state}") for state in IN_FLIGHT),
+        of(count, living, t.expires_at_ms < now).label("abandoned"),
+        of(sa.func.min(t.began_at_ms), living).label("oldest_transaction"),
+        of(count, is_table).label("n_tables"),
+        of(sa.func.sum(tables.c.total_partitions), is_table).label("n_partitions"),
+        of(sa.func.sum(tables.c.total_files), is_table).label("n_files"),
+        of(sa.func.sum(tables.c.total_bytes), is_table).label("n_bytes"),
+        of(sa.func.max(followed_metastore.c.looked_at_ms)).label("followed"),
+    ]
+
+
+def _age_s(row: sa.RowMapping, column: str) -> float:
+    since = row[column]
+    return 0.0 if since is None else max(0, int(row["now_ms"]) - int(since)) / 1000

@@ -1,0 +1,207 @@
+"""All tables with what the index knows of each, filtered, sorted and a page at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.schema import namespaces, outbox, table_versions, tables, verifications
+from catalog_ext.metastore.index.database.sums import total
+from catalog_ext.metastore.messages import SET_ASIDE_AFTER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+
+class TableOrder(StrEnum):
+    """What a list of tables is sorted by; tables that are equal in it come by their names."""
+
+    NAME = "name"
+    PARTITIONS = "partitions"
+    FILES = "files"
+    BYTES = "bytes"
+    COMMITTED = "committed"
+    VERIFIED = "verified"
+    PENDING = "pending"
+
+
+class Pending(StrEnum):
+    """Which tables are listed, by what the metastore has not taken of them."""
+
+    ALL = "all"
+    SOME = "pending"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """A table, and what the index knows of it.
+
+    Attributes:
+        table: The table or view.
+        committed_at_ms: When its newest version was committed, milliseconds since the epoch, UTC; None for no version.
+        verified_at_ms: When all of it was last compared with the store; None for never.
+        pending: Messages that the metastore has not taken.
+        failed: How many of them were tried in vain.
+        set_aside: How many of them were refused so often that they wait for somebody.
+        pending_since_ms: When the oldest was enqueued.
+    """
+
+    table: Table
+    committed_at_ms: int | None
+    verified_at_ms: int | None
+    pending: int
+    failed: int
+    set_aside: int
+    pending_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableListing:
+    """A page of the list, and what all tables that the filter leaves come to.
+
+    Attributes:
+        tables: How many there are, views included.
+        pending: Messages that the metastore has not taken of them.
+    """
+
+    page: tuple[TableSummary, ...]
+    tables: int
+    partitions: int
+    files: int
+    bytes: int
+    pending: int
+    failed: int
+
+
+def list_summaries(
+    database: Database,
+    *,
+    search: str = "",
+    pending: Pending = Pending.ALL,
+    order: TableOrder = TableOrder.NAME,
+    descending: bool = False,
+    limit: int = 100,
+    offset: int = 0,
+) -> TableListing:
+    """Return a page of the tables and views, by two queries however many there are.
+
+    Args:
+        database: The index.
+        search: A part of the name, or with a dot in it the end of a namespace's name and the beginning of a table's.
+        pending: Which of them.
+        order: What they are sorted by; what is not known comes last.
+        descending: Whether the greatest comes first.
+        limit: The most that are wanted.
+        offset: How many of the first are left out.
+    """
+    t, o = tables.c, _undelivered()
+    where = [_matches(search), *_of_pending(pending, o)]
+    count, failed = sa.func.coalesce(o.c.pending, 0), sa.func.coalesce(o.c.failed, 0)
+    sums = map(total, (t.total_partitions, t.total_files, t.total_bytes, count, failed))
+    with database.reading() as connection:
+        totals = connection.execute(sa.select(sa.func.count(), *sums).select_from(_source(o)).where(*where)).one()
+        rows = connection.execute(
+            _page(o).where(*where).order_by(*_ordered(order, descending, o)).limit(limit).offset(offset)
+        ).mappings()
+        page = tuple(map(_summary, rows))
+    return TableListing(page, *map(int, totals))
+
+
+def load_summary(database: Database, table_id: int) -> TableSummary | None:
+    """Return what the index knows of one table; None where it is gone."""
+    o = _undelivered()
+    with database.reading() as connection:
+        row = connection.execute(_page(o).where(tables.c.table_id == table_id)).mappings().one_or_none()
+    return None if row is None else _summary(row)
+
+
+def _source(undelivered: sa.Subquery) -> sa.FromClause:
+    named = tables.join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+    return named.outerjoin(undelivered, undelivered.c.table_id == tables.c.table_id)
+
+
+def _page(undelivered: sa.Subquery) -> sa.Select[Any]:
+    o = undelivered.c
+    return sa.select(
+        tables, namespaces.c.name.label("namespace"), _committed().label("committed_at_ms"),
+        _verified().label("verified_at_ms"), o.pending, o.failed, o.set_aside, o.since_ms,
+    ).select_from(_source(undelivered))  # fmt: skip
+
+
+def _summary(row: sa.RowMapping) -> TableSummary:
+    table = table_from_row(cast("Mapping[str, Any]", row))
+    return TableSummary(
+        table, row["committed_at_ms"], row["verified_at_ms"], int(row["pending"] or 0), int(row["failed"] or 0),
+        int(row["set_aside"] or 0), row["since_ms"],
+    )  # fmt: skip
+
+
+def _undelivered() -> sa.Subquery:
+    o = outbox.c
+    return (
+        sa.select(
+            o.table_id,
+            sa.func.count().label("pending"),
+            sa.func.count(o.last_error).label("failed"),
+            total(sa.case((o.refusals >= SET_ASIDE_AFTER, 1), else_=0)).label("set_aside"),
+            sa.func.min(o.created_at_ms).label("since_ms"),
+        )
+        .where(o.table_id.is_not(None))
+        .group_by(o.table_id)
+        .subquery("undelivered")
+    )
+
+
+def _matches(search: str) -> sa.ColumnElement[bool]:
+    name, namespace = tables.c.name, namespaces.c.name
+    asked = search.strip().lower()
+    if not asked:
+        return sa.true()
+    first, dot, last = asked.partition(".")
+    if dot:
+        return sa.and_(namespace.endswith(first, autoescape=True), name.startswith(last, autoescape=True))
+    return sa.or_(namespace.contains(asked, autoescape=True), name.contains(asked, autoescape=True))
+
+
+def _of_pending(pending: Pending, undelivered: sa.Subquery) -> list[sa.ColumnElement[bool]]:
+    if pending is Pending.ALL:
+        return []
+    column = undelivered.c.pending if pending is Pending.SOME else undelivered.c.failed
+    return [column > 0]
+
+
+def _ordered(order: TableOrder, descending: bool, undelivered: sa.Subquery) -> list[sa.ColumnElement[Any]]:
+    t = tables.c
+    by_name: list[sa.ColumnElement[Any]] = [namespaces.c.name, t.name]
+    if order is TableOrder.NAME:
+        return [column.desc() for column in by_name] if descending else by_name
+    column: sa.ColumnElement[Any] = {
+        TableOrder.PARTITIONS: t.total_partitions,
+        TableOrder.FILES: t.total_files,
+        TableOrder.BYTES: t.total_bytes,
+        TableOrder.COMMITTED: _committed(),
+        TableOrder.VERIFIED: _verified(),
+        TableOrder.PENDING: sa.func.coalesce(undelivered.c.pending, 0),
+    }[order]
+    # Databases disagree on where NULL is.
+    return [sa.case((column.is_(None), 1), else_=0), column.desc() if descending else column, *by_name]
+
+
+def _committed() -> sa.ScalarSelect[Any]:
+    v, t = table_versions.c, tables.c
+    found = sa.select(v.committed_at_ms).where(v.table_id == t.table_id, v.version == t.version)
+    return found.correlate(tables).scalar_subquery()
+
+
+def _verified() -> sa.ScalarSelect[Any]:
+    v = verifications.c
+    whole = sa.select(v.verified_at_ms).where(v.table_id == tables.c.table_id, v.name_hash == "")
+    return whole.correlate(tables).scalar_subquery()

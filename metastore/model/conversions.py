@@ -1,0 +1,57 @@
+"""Which types of a partition's columns are read as another type of their table, as Hive's converters read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.types import DataType
+
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+"""Decimal digits that the greatest value of an integer type has."""
+
+_NUMBERS = (*_DIGITS, "float", "double", "decimal")
+
+
+def conversion_problem(old: DataType, new: DataType) -> str | None:
+    """Return why values of the type ``old`` cannot be shown as ``new``; None where Hive and Spark show the same.
+
+    What Hive would cut, round, or write otherwise than Spark is a problem, and so is a text that is to be a number.
+    """
+    if old == new or _is_followed(old, new):
+        return None
+    if old.name in _NUMBERS and new.name in _NUMBERS:
+        return "Hive would cut or round its values"
+    if old.is_string and new.is_string:
+        return "Hive would cut its values"
+    return "values of the one are not converted into the other"
+
+
+def _is_followed(old: DataType, new: DataType) -> bool:
+    if old.name in _DIGITS:
+        return _integer_is_followed(old.name, new)
+    if old.name == "float":
+        return new.name == "double"
+    if old.name == "decimal":
+        return new.name == "decimal" and _digits(new) >= _digits(old) and new.parameters[1] >= old.parameters[1]
+    if old.name == "date":
+        return new.name == "string"
+    if old.name in ("char", "varchar"):
+        return new.name == "string" or (new.name == "varchar" and new.parameters[0] >= old.parameters[0])
+    return False
+
+
+def _integer_is_followed(old: str, new: DataType) -> bool:
+    if new.name in _DIGITS:
+        return _DIGITS[new.name] >= _DIGITS[old]
+    if new.name == "decimal":
+        return _digits(new) >= _DIGITS[old]
+    # A FLOAT has 24 bits, a DOUBLE 53.
+    return new.name in ("string", "double", "float") and (new.name, old) not in {
+        ("float", "int"), ("float", "bigint"), ("double", "bigint"),
+    }  # fmt: skip
+
+
+def _digits(decimal: DataType) -> int:
+    """Return how many digits before the point a DECIMAL has."""
+    return decimal.parameters[0] - decimal.parameters[1]

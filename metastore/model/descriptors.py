@@ -1,0 +1,57 @@
+"""How a partition's files are read where it is another way than their table's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.model.json import columns_from_list, columns_to_list, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.tables import Column
+
+
+@dataclass(frozen=True)
+class PartitionDescriptor:
+    """The descriptor of a partition that is not its table's.
+
+    Attributes:
+        format: The format of its files (``catalog_ext.metastore.model.tables.FORMATS``).
+        options: Spark's reader options of the format.
+        columns: What its files hold, in Spark's types. Those that the table has at the same places have its names.
+        hive: What the metastore has: ``serde``, ``input_format``, ``output_format``, ``serde_parameters`` and
+            ``columns`` (lists of a name, Hive's type and a comment).
+    """
+
+    format: str
+    options: Mapping[str, str]
+    columns: tuple[Column, ...]
+    hive: Mapping[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        """It as JSON text, which is the same for equal ones."""
+        return to_json(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "format": self.format,
+            "options": dict(self.options),
+            "columns": columns_to_list(self.columns),
+            "hive": dict(self.hive),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> PartitionDescriptor:
+        """Return the descriptor of its JSON values."""
+        return cls(value["format"], value["options"], columns_from_list(value["columns"]), value["hive"])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionDescriptor) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)

@@ -1,0 +1,29 @@
+"""Names of a package that are resolved at their first use: who wants one of its modules does not load them all."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a package's ``__getattr__`` (PEP 562).
+
+    Args:
+        package: Its full name.
+        homes: The module that has each name.
+    """
+
+    def find(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find

@@ -1,0 +1,297 @@
+"""Hive's locks around commits: what a write, a repair or the end of a table locks, and for how long.
+
+``docs/design/9-hive-writers.md`` has the table of types.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+from typing_extensions import assert_never
+
+from catalog_ext.metastore.commit.lock_settings import LockMode
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    Append,
+    Create,
+    CreateOrReplace,
+    DropPartitions,
+    ExchangePartitions,
+    Overwrite,
+    OverwritePartitions,
+    RelocatePartition,
+    RenamePartition,
+    Replace,
+)
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError, TableNotFoundError
+from catalog_ext.metastore.hive.locks.hive_lock import HiveLock
+from catalog_ext.metastore.hive.locks.model import LockComponent, LockedOperation, LockType
+from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive
+from catalog_ext.metastore.hive.thrift.hive_metastore import SMALL_BATCH
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.predicates.tree import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from catalog_ext.metastore.commit.lock_settings import LockSettings
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+MOST_PARTITIONS = SMALL_BATCH
+"""Partitions that a request names; of more the whole table is locked. The server puts all names into one condition."""
+
+_LONGEST_NAME = 767
+"""Characters of a partition's name that the tables of locks hold."""
+
+
+class Held(Protocol):
+    """Locks that are held."""
+
+    def confirm(self) -> None:
+        """Return if they still are.
+
+        Raises:
+            HiveLockLostError: They are not.
+        """
+        ...
+
+
+class NoLock:
+    """What is held where no lock is needed."""
+
+    def confirm(self) -> None:
+        """Return."""
+
+
+NO_LOCK = NoLock()
+
+
+class CommitLocks:
+    """Takes Hive's locks for the commits of an index.
+
+    Args:
+        index: The index.
+        accepts: Says whether the metastore holds a table: what it does not hold no Hive engine writes.
+        metastore: Returns the metastore; None where there is none.
+    """
+
+    def __init__(
+        self, index: Index, accepts: Callable[[TableDefinition], bool], metastore: Callable[[], HiveMetastore] | None
+    ) -> None:
+        self._index = index
+        self._accepts = accepts
+        self._metastore = metastore
+
+    def of_commit(self, transaction: Transaction) -> CommitLock:
+        """Return the locks of a transaction, which are not taken yet."""
+        return CommitLock(self, transaction)
+
+    def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
+        """Return a context in which nobody who takes Hive's exclusive locks writes a table that is repaired.
+
+        Raises:
+            HiveLockTimeoutError: Somebody has had one for too long.
+            MetastoreError: The metastore gives no locks, or does not answer.
+        """
+        return self._of_table(table, settings, LockType.SHARED_READ, "repair")
+
+    def of_drop(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
+        """Return a context in which nobody who takes Hive's locks reads or writes a table that is dropped.
+
+        Raises:
+            HiveLockTimeoutError: Somebody has had one for too long.
+            MetastoreError: The metastore gives no locks, or does not answer.
+        """
+        return self._of_table(table, settings, LockType.EXCLUSIVE, "drop")
+
+    @contextmanager
+    def _of_table(self, table: Table, settings: LockSettings, kind: LockType, what: str) -> Iterator[Held]:
+        if settings.mode is LockMode.NONE or not self.concerns(table, settings):
+            yield NO_LOCK
+            return
+        components = self._components(table, kind, LockedOperation.NO_TXN, None)
+        lock = self.take(components, f"catalog-ext {what} {uuid4().hex}", settings)
+        try:
+            yield lock
+        finally:
+            lock.release()
+
+    def concerns(self, table: Table, settings: LockSettings) -> bool:
+        """Return whether any Hive engine can have a table that is to be locked.
+
+        Raises:
+            InvalidConfigurationError: There is no metastore to ask for locks.
+        """
+        if self._metastore is None:
+            raise InvalidConfigurationError(
+                f"The setting 'hive-locks' is {settings.mode} for table {table.identifier}, and this catalog has no "
+                "metastore to ask for locks. Give it the one that Hive engines use, or set 'hive-locks' to 'none'.",
+                {"table": str(table.identifier)},
+            )
+        return self._accepts(table.definition)
+
+    def take(self, components: Sequence[LockComponent], agent: str, settings: LockSettings) -> HiveLock:
+        """Return a lock that is held.
+
+        Raises:
+            HiveLockTimeoutError: Others have theirs for too long.
+            MetastoreError: The metastore gives no locks, or does not answer.
+        """
+        assert self._metastore is not None, "`concerns` was asked"
+        lock = HiveLock(self._metastore(), components, agent, settings.wait_s)
+        lock.acquire()
+        return lock
+
+    def target(self, transaction: Transaction) -> Table | None:
+        """Return the table whose files a transaction changes; None of one that is made by it, or is gone."""
+        try:
+            if transaction.table_id is not None:
+                return self._index.load_table_by_id(transaction.table_id)
+            return self._index.load_table(TableIdentifier.parse(transaction.table))
+        except TableNotFoundError:
+            return None
+
+    def components(
+        self, transaction: Transaction, table: Table, files: Sequence[StagedFile] | None, static: str | None
+    ) -> list[LockComponent]:
+        """Return what a transaction locks.
+
+        Args:
+            transaction: The transaction.
+            table: Its table.
+            files: All its files; None where the index has them.
+            static: The fully static partition of its statement.
+        """
+        plan, asked = transaction.plan, transaction.plan.asked
+        exclusive = (LockType.EXCLUSIVE, LockedOperation.NO_TXN)
+        staged = self._index.staged_files(transaction.transaction_id) if files is None else files
+        new = ({static} if static is not None else set()) | {file.partition for file in staged}
+        match asked:
+            case Append():
+                kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
+                if plan.partition_commit:
+                    # What earlier epochs have left waiting may be due with this one.
+                    waiting = self._index.waiting_files(table.table_id, transaction.app_id)
+                    new |= {one.partition for one in waiting}
+                return self._components(table, kind, LockedOperation.INSERT, new)
+            case OverwritePartitions():
+                return self._components(table, *exclusive, self._with_same_values(table, new))
+            case Overwrite():
+                names = None if asked.predicate is None else self._matching(table, asked.predicate) | new
+                return self._components(table, *exclusive, names)
+            case Replace() | CreateOrReplace():
+                return self._components(table, *exclusive, None)
+            case AddPartitions():
+                added = {partition.name for partition in asked.partitions}
+                return self._components(table, LockType.SHARED_READ, LockedOperation.NO_TXN, added)
+            case DropPartitions():
+                return self._components(table, *exclusive, self._matching(table, asked.predicate))
+            case RenamePartition():
+                return self._components(table, *exclusive, self._with_same_values(table, {asked.name, asked.to}))
+            case RelocatePartition():
+                return self._components(table, *exclusive, self._with_same_values(table, {asked.name}))
+            case ExchangePartitions():
+                source = self._index.load_table_by_id(asked.source_id)
+                moving = self._matching(source, asked.predicate)
+                # The keys are called alike, if not in the same case.
+                hive = [self._components(one, *exclusive, moving) for one in (source, table)]
+                return [component for components in hive for component in components]
+            case Create():
+                return []
+        assert_never(asked)
+
+    def _matching(self, table: Table, predicate: Predicate) -> set[str]:
+        # More than a request names are as good as all: the whole table is locked.
+        bound = bind(predicate, table.definition.keys, str(table.identifier))
+        return {partition.name for partition in self._index.partitions_matching(table, bound, MOST_PARTITIONS + 1)}
+
+    def _with_same_values(self, table: Table, names: set[str]) -> set[str]:
+        if not table.definition.partition_columns or len(names) > MOST_PARTITIONS:
+            return names
+        return names | {partition.name for partition in self._index.partitions_of_values(table, sorted(names))}
+
+    def _components(
+        self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
+    ) -> list[LockComponent]:
+        """Return the components of some partitions; those of the whole table where there are many, or None."""
+        hive = to_hive(table.definition)
+        chosen = None if names is None else sorted(set(names))
+        if chosen is None or len(chosen) > MOST_PARTITIONS or not hive.partition_columns:
+            wanted = [""] if chosen is None or chosen else []
+        else:
+            wanted = list(_held(hive, chosen))
+            if any(len(name) > _LONGEST_NAME for name in wanted):
+                wanted = [""]
+        return [LockComponent(hive.database, hive.name, name, kind, operation) for name in wanted]
+
+
+def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
+    """Yield the metastore's names of those partitions that it can hold; no Hive engine has the others."""
+    for name in names:
+        with suppress(InvalidPartitionNameError):
+            yield hive_partition_name(table, name)
+
+
+class CommitLock:
+    """The locks of one transaction, taken when somebody asks for them and given up at the end of the context.
+
+    Args:
+        locks: Takes them.
+        transaction: The transaction.
+    """
+
+    def __init__(self, locks: CommitLocks, transaction: Transaction) -> None:
+        self._locks = locks
+        self._transaction = transaction
+        self._lock: HiveLock | None = None
+        self._asked = False
+
+    def __enter__(self) -> CommitLock:
+        """Take none yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give them up."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def take(self, files: Sequence[StagedFile] | None = None, static: str | None = None) -> None:
+        """Return when they are held, as they have to be.
+
+        Args:
+            files: All files of the transaction; None where the index has them.
+            static: The fully static partition of its statement.
+
+        Raises:
+            HiveLockTimeoutError: Others have theirs for too long.
+            MetastoreError: The metastore gives no locks, or does not answer.
+        """
+        plan = self._transaction.plan
+        if self._asked or plan.hive_locks.mode is LockMode.NONE:
+            return
+        table = self._locks.target(self._transaction)
+        if table is not None and self._locks.concerns(table, plan.hive_locks):
+            components = self._locks.components(self._transaction, table, files, static)
+            agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
+            if components:
+                self._lock = self._locks.take(components, agent, plan.hive_locks)
+        # Not before: who is interrupted by an index that is away asks again.
+        self._asked = True
+
+    def confirm(self) -> None:
+        """Return if those that were taken are still held.
+
+        Raises:
+            HiveLockLostError: They are not.
+        """
+        if self._lock is not None:
+            self._lock.confirm()

@@ -1,0 +1,84 @@
+"""LOAD DATA as a write: files that somebody has put somewhere are moved into a partition, and visible at once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.plan import Append, OverwritePartitions
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.commit.transaction import BeginWrite, PlannedFormat
+from catalog_ext.metastore.runtime.processes import this_process
+from catalog_ext.metastore.transactions.staging_locations import without_transaction_ids
+from catalog_ext.metastore.transactions.write_protocol import NO_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.transactions.write_protocol import Transactions
+
+OPERATION = "LOAD DATA"
+_LONGEST_STEM = 100
+_UNUSUAL = re.compile(r"[^\w.=+-]")
+
+
+def take_files(
+    transactions: Transactions,
+    table: Table,
+    partition: str,
+    files: Sequence[Entry],
+    *,
+    replaces: bool,
+    options: Mapping[str, str] = NO_OPTIONS,
+    touches: Predicate | None = None,
+) -> WriteOutcome:
+    """Move files into a partition, which is made where it is not there; all of them become visible at one instant.
+
+    They are renamed, on S3 copied and then deleted; from the reservation on whoever recovers the write finishes that,
+    or puts every one back.
+
+    Args:
+        transactions: The protocol.
+        table: The table at the version that the statement read.
+        partition: The name of the partition, ``''`` in an unpartitioned table.
+        files: As they were listed; on the table's store.
+        replaces: Whether what the partition holds is replaced.
+        options: As those of a write.
+        touches: A bound predicate that is true for the partition; None where any may be touched.
+
+    Raises:
+        ConflictError: Somebody else replaced the partition meanwhile. Every file is where it was.
+        StagedFileMissingError: A file is gone. The others are where they were.
+        CatalogExtError: As ``Transactions.commit``.
+    """
+    asked = OverwritePartitions() if replaces else Append()
+    definition = table.definition
+    request = BeginWrite(
+        asked, OPERATION, this_process(), table, options=options, touches=touches, takes=True,
+        planned=PlannedFormat(definition.format, definition.options),
+    )  # fmt: skip
+    number = transactions.begin(request).transaction_id
+    taken = [
+        StagedFile(
+            partition, _name(file.location.name, number, i), file.size,
+            source=str(file.location), modified_ms=file.modified_ms,
+        )
+        for i, file in enumerate(files)
+    ]  # fmt: skip
+    return transactions.commit(number, taken, staged=0, static_partition=partition or None)
+
+
+def _name(name: str, transaction_id: str, number: int) -> str:
+    """Return the name that a file gets: its own with the transaction's id, so that nobody else has it.
+
+    One that begins with an unusual character does not become a hidden one.
+    """
+    stem, dot, suffix = name.partition(".")
+    # What was written by another transaction is this one's from now on.
+    stem = without_transaction_ids(_UNUSUAL.sub("_", stem)[:_LONGEST_STEM]).lstrip("_.") or "file"
+    suffix = without_transaction_ids(_UNUSUAL.sub("_", suffix)[-_LONGEST_STEM:])
+    return f"{stem}-{transaction_id}-c{number:03d}{dot}{suffix}"
