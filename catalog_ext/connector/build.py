@@ -1,37 +1,48 @@
-"""Compiles the connector's jar with the Scala compiler that PySpark itself ships, and keeps it in the user's cache.
+"""The connector's jar for the installed Spark: the one that a release carries, otherwise compiled from the sources.
 
-Spark's internals change between releases, so that the jar is compiled against the installed PySpark. A Java runtime is
-enough. ``python -m catalog_ext.connector.build`` prints the jar's path.
+Spark's internals change between minor versions, so that there is a jar for each. A checkout has none: it compiles, with
+the Scala compiler that PySpark itself ships, and a Java runtime is enough. Either is kept in the user's cache.
+``python -m catalog_ext.connector.build`` prints the jar's path.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import logging
 import os
 import re
 import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
+from catalog_ext.connector.packed import packed_jar
 from catalog_ext.metastore.errors import EnvironmentSetupError
-from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder
-from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
+from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder, kept, lock_of
+from catalog_ext.metastore.runtime.java import find_java, jar_folder
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 SOURCES = Path(__file__).parent / "src"
-SUPPORTED_SPARK = ("4.3",)
+SUPPORTED_SPARK = ("4.0", "4.1", "4.2", "4.3")
+"""Minor versions, oldest first."""
+SCALA = "2.13"
+COMPILE_VARIABLE = "CATALOG_EXT_COMPILE"
+"""The environment variable that asks for a jar from the sources though the release carries one."""
+VERSION_ENTRY = "META-INF/catalog-ext/spark-version"
+"""The entry of the jar that says which Spark it was compiled against."""
 SERVICES = {
     "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister": (
         "org.apache.spark.sql.catalogext.CatalogExtSource\n"
     )
 }
 """Entries of the jar by which Java finds classes that implement an interface: ``USING catalog_ext``."""
+# Lines for stack traces, no names of local variables.
+_OPTIONS = ("-nowarn", "-g:line")
 _LOCK_TIMEOUT_SECONDS = 600
 _COMPILE_TIMEOUT_SECONDS = 600
 # A zip entry needs a time; one that never changes makes the jar a function of the sources and of Spark.
@@ -39,31 +50,54 @@ _ENTRY_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def connector_jar() -> Path:
-    """Return the jar for the installed PySpark, compiled now unless the cache has it.
+    """Return the jar for the installed Spark: the release's own, otherwise compiled now unless the cache has it.
 
-    Two processes that ask at once compile once. The cache folder is ``$CATALOG_EXT_CACHE``, otherwise the user's.
+    Two processes that ask at once make it once. The cache folder is ``$CATALOG_EXT_CACHE``, otherwise the user's.
 
     Raises:
-        EnvironmentSetupError: Java or PySpark is missing or too old, this Spark is not supported, or the sources do
-            not compile against it.
+        EnvironmentSetupError: PySpark is missing, this Spark is not supported, the cache cannot be written, or the jar
+            has to be compiled and Java is missing or too old, or the sources do not compile.
     """
     spark = spark_version()
+    packed = None if _compiling_is_asked() else packed_jar(minor_version(spark))
+    if packed is not None:
+        return _kept(packed.name, packed.write)
+    return compiled_jar(spark, lambda: jar_folder().glob("*.jar"))
+
+
+def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
+    """Return the jar of the sources for a release of Spark, compiled now unless the cache has it.
+
+    The same sources and jars make the same bytes, wherever they lie.
+
+    Args:
+        spark: The release, such as ``4.3.0``.
+        jars: Returns its jars and those of its Scala compiler.
+
+    Raises:
+        EnvironmentSetupError: Java is missing or too old, the sources do not compile, or the cache cannot be written.
+    """
     sources = source_files(spark)
-    jar = cache_folder() / f"catalog-ext-spark-{spark}-{_digest(spark, sources)[:16]}.jar"
-    if jar.is_file():
-        return jar
-    java = find_java()
+    name = f"catalog-ext-spark-{spark}-{_digest(spark, sources)[:16]}.jar"
+    return _kept(name, lambda jar: _build(spark, sources, jars(), jar))
+
+
+def _kept(name: str, make: Callable[[Path], None]) -> Path:
+    """Return the file ``name`` of the cache, made now unless it is there."""
+    jar = cache_folder() / name
+
+    def made(folder: Path) -> Path:
+        make(folder / name)
+        return folder / name
+
     try:
-        jar.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(jar.with_suffix(".lock"), timeout=_LOCK_TIMEOUT_SECONDS):
-            if not jar.is_file():
-                logger.info("Compiling the connector for Spark %s, once; it takes half a minute", spark)
-                _build(java, spark, sources, jar)
+        return kept(jar, made, _LOCK_TIMEOUT_SECONDS)
     except Timeout as error:
+        lock = lock_of(jar)
         raise EnvironmentSetupError(
-            f"Another process has held {jar.with_suffix('.lock')} for {_LOCK_TIMEOUT_SECONDS} s. If none is compiling "
-            "the connector, remove that file.",
-            {"lock": str(jar.with_suffix(".lock"))},
+            f"Another process has held {lock} for {_LOCK_TIMEOUT_SECONDS} s. If none is compiling the connector, "
+            "remove that file.",
+            {"lock": str(lock)},
         ) from error
     except OSError as error:
         raise EnvironmentSetupError(
@@ -71,62 +105,132 @@ def connector_jar() -> Path:
             f"Set {CACHE_VARIABLE} to a folder that can.",
             {"folder": str(jar.parent)},
         ) from error
-    return jar
+
+
+def _compiling_is_asked() -> bool:
+    asked = os.environ.get(COMPILE_VARIABLE, "").lower()
+    if asked not in ("", "0", "false", "1", "true"):
+        raise EnvironmentSetupError(
+            f"{COMPILE_VARIABLE} is {asked!r}. Set it to true to compile the connector from its sources, or unset it.",
+            {"variable": COMPILE_VARIABLE, "value": asked},
+        )
+    return asked in ("1", "true")
 
 
 def spark_version() -> str:
     """Return the version of the installed PySpark's jars, such as ``4.3.0``.
 
     Raises:
-        EnvironmentSetupError: there is no PySpark, or its minor version is not supported.
+        EnvironmentSetupError: there is no PySpark, or its minor version or its Scala is not supported.
     """
-    version = jar_version("spark-core_2.13")
-    if _minor(version) not in SUPPORTED_SPARK:
-        supported = ", ".join(SUPPORTED_SPARK)
+    scala, version = _installed_spark()
+    supported = ", ".join(SUPPORTED_SPARK)
+    if scala != SCALA or minor_version(version) not in SUPPORTED_SPARK:
         raise EnvironmentSetupError(
-            f"PySpark {version} is installed; this release of catalog-ext works with Spark {supported}. "
+            f"PySpark {version} is installed; this release of catalog-ext works with Spark {supported} for Scala "
+            f"{SCALA}, and {jar_folder()} has Spark {version} for Scala {scala}. "
             f"Install it: pip install 'pyspark~={SUPPORTED_SPARK[-1]}.0'.",
-            {"spark": version, "supported": supported},
+            {"spark": version, "scala": scala, "supported": supported},
         )
     return version
 
 
+def check_fits(jar: Path) -> None:
+    """Do nothing for a jar that is not the connector's, or is for the installed Spark.
+
+    Raises:
+        EnvironmentSetupError: It is the connector for another minor version of Spark, or cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            if VERSION_ENTRY not in archive.namelist():
+                return
+            built = archive.read(VERSION_ENTRY).decode().strip()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise EnvironmentSetupError(
+            f"The jar {jar} of spark.jars cannot be read: {error}. Correct spark.jars.", {"jar": str(jar)}
+        ) from error
+    running = spark_version()
+    if minor_version(built) != minor_version(running):
+        raise EnvironmentSetupError(
+            f"The jar {jar} of spark.jars is catalog-ext for Spark {minor_version(built)}, and Spark {running} is "
+            f"installed. Take it out of spark.jars, so that the one for {minor_version(running)} is used, or install "
+            f"the other Spark: pip install 'pyspark~={minor_version(built)}.0'.",
+            {"jar": str(jar), "built": built, "running": running},
+        )
+
+
+def _installed_spark() -> tuple[str, str]:
+    """Return the versions of Scala and of Spark that the names of PySpark's jars tell."""
+    pattern = re.compile(r"spark-core_([^-]+)-(.+)\.jar")
+    found = (pattern.fullmatch(jar.name) for jar in jar_folder().iterdir())
+    scala, version = next(match.groups() for match in found if match)
+    return scala, version
+
+
 def source_files(spark: str) -> list[Path]:
-    """Return the Scala sources for ``spark``: the common ones and, where there are any, those of its minor version."""
-    folders = [SOURCES / "main" / "scala", SOURCES / f"spark-{_minor(spark)}" / "scala"]
-    return sorted(file for folder in folders for file in folder.rglob("*.scala"))
+    """Return the Scala sources for ``spark``: the common ones and those of the folders that its minor version is of.
+
+    ``spark-4.3`` is a folder for one minor version, ``spark-4.0-4.2`` one for all from the first to the last.
+    """
+    minor = _numbers(minor_version(spark))
+    folders = [SOURCES / "main", *(folder for folder in SOURCES.glob("spark-*") if _is_for(folder.name, minor))]
+    return sorted(file for folder in folders for file in (folder / "scala").rglob("*.scala"))
 
 
-def _minor(version: str) -> str:
+def _is_for(folder: str, minor: list[int]) -> bool:
+    first, *last = folder.removeprefix("spark-").split("-")
+    return _numbers(first) <= minor <= _numbers(last[0] if last else first)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def minor_version(version: str) -> str:
+    """Return the first two numbers of a version, such as ``4.3``."""
     match = re.match(r"\d+\.\d+", version)
     return match.group() if match else version
 
 
 def _digest(spark: str, sources: list[Path]) -> str:
     digest = hashlib.sha256(spark.encode())
-    digest.update(repr(SERVICES).encode())
+    digest.update(repr((SERVICES, _OPTIONS)).encode())
     for file in sources:
         digest.update(file.relative_to(SOURCES).as_posix().encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _build(java: Path, spark: str, sources: list[Path], jar: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=jar.parent, prefix="build-") as folder:
-        classes = Path(folder) / "classes"
-        classes.mkdir()
-        _compile(java, spark, sources, classes)
-        packed = Path(folder) / jar.name
-        _pack(classes, spark, packed)
-        # The last step, and atomic: a reader sees a whole jar or none.
-        packed.replace(jar)
+def _build(spark: str, sources: list[Path], jars: Iterable[Path], jar: Path) -> None:
+    java = find_java()
+    classes = jar.with_suffix(".classes")
+    classes.mkdir()
+    with _telling(f"Compiling the catalog-ext connector for Spark {spark} from its sources, once: about a minute"):
+        _compile(java, sorted(map(str, jars)), spark, sources, classes)
+    _pack(classes, spark, jar)
 
 
-def _compile(java: Path, spark: str, sources: list[Path], classes: Path) -> None:
-    jars = sorted(str(jar) for jar in jar_folder().glob("*.jar"))
-    arguments = classes.parent / "scalac.arguments"
+@contextlib.contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """Say what takes long on standard error, with a bar on a terminal; the compiler does not say how far it is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    console.print(what, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield
+        return
+    with Progress(TextColumn("scalac"), BarColumn(), TimeElapsedColumn(), console=console, transient=True) as bar:
+        bar.add_task("", total=None)
+        yield
+
+
+def _compile(java: Path, jars: list[str], spark: str, sources: list[Path], classes: Path) -> None:
+    arguments = classes.with_suffix(".arguments")
     # An argument file, because hundreds of jars make too long a command line for some systems.
-    lines = ["-nowarn", "-classpath", os.pathsep.join(jars), "-d", str(classes), *map(str, sources)]
+    lines = [*_OPTIONS, "-classpath", os.pathsep.join(jars), "-d", str(classes), *map(str, sources)]
     arguments.write_text("\n".join(f'"{_escaped(line)}"' for line in lines), encoding="utf-8")
     compiler = os.pathsep.join(jar for jar in jars if re.match(r"(scala-|jline|jna)", Path(jar).name))
     command = [str(java), "-Xss8m", "-cp", compiler, "scala.tools.nsc.Main", f"@{arguments}"]
@@ -156,20 +260,20 @@ def _escaped(argument: str) -> str:
 
 def _pack(classes: Path, spark: str, target: Path) -> None:
     manifest = f"Manifest-Version: 1.0\r\nCreated-By: catalog-ext\r\nCatalog-Ext-Spark-Version: {spark}\r\n\r\n"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        _entry(archive, "META-INF/MANIFEST.MF", manifest.encode())
-        _entry(archive, "META-INF/catalog-ext/spark-version", spark.encode())
-        for name, content in SERVICES.items():
-            _entry(archive, name, content.encode())
-        for file in sorted(file for file in classes.rglob("*") if file.is_file()):
-            _entry(archive, file.relative_to(classes).as_posix(), file.read_bytes())
+    entries = {"META-INF/MANIFEST.MF": manifest.encode(), VERSION_ENTRY: spark.encode()}
+    entries |= {name: content.encode() for name, content in SERVICES.items()}
+    files = sorted((file.relative_to(classes).as_posix(), file) for file in classes.rglob("*") if file.is_file())
+    write_zip(target, [*entries.items(), *((name, file.read_bytes()) for name, file in files)])
 
 
-def _entry(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    info = zipfile.ZipInfo(name, _ENTRY_TIME)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    info.external_attr = 0o644 << 16
-    archive.writestr(info, content)
+def write_zip(target: Path, entries: Iterable[tuple[str, bytes]], compression: int = zipfile.ZIP_DEFLATED) -> None:
+    """Write a zip file of ``entries``, names and contents, whose bytes depend on nothing else."""
+    with zipfile.ZipFile(target, "w", compression) as archive:
+        for name, content in entries:
+            info = zipfile.ZipInfo(name, _ENTRY_TIME)
+            info.compress_type = compression
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, content)
 
 
 def main() -> int:

@@ -5,16 +5,18 @@ import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, Partitio
   ResolvePartitionCommands, ShowSignatures, TableCommandStrategy}
 import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
+import org.apache.spark.sql.catalogext.release.Views
 import org.apache.spark.sql.catalogext.scan.DistinctLiterals
-import org.apache.spark.sql.catalogext.session.{EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys, ListHiddenKeys,
-  MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges, ResolveQualifiedNames,
-  SessionGuards, SessionListings, ShowJoinColumns}
+import org.apache.spark.sql.catalogext.session.{ConnectorJars, EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys,
+  ListHiddenKeys, MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges,
+  ResolveQualifiedNames, SessionGuards, SessionListings, ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
 /** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
 class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    ConnectorJars.checkSpark()
     extensions.injectParser((session, parser) => new StatementParser(session, parser, StatementSyntax.All))
     extensions.injectHintResolutionRule(new MarkInserts(_))
     extensions.injectHintResolutionRule(new AdHocReads(_))
@@ -42,5 +44,6 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)
     extensions.injectPlannerStrategy(new TableCommandStrategy(_))
+    Views.inject(extensions)
   }
 }

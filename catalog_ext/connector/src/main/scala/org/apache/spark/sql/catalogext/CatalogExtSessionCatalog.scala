@@ -7,11 +7,15 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.commands.ServiceProcedure
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.release.{DefinedTables, Definitions, LikeTables, ListedProcedures, StateOptions,
+  SummarizedTables}
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors}
 import org.apache.spark.sql.catalogext.session.{GuardedRegistration, DelegatedTable}
 import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuchNamespaceException,
   NoSuchTableException, TableAlreadyExistsException}
-import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Identifier, NamespaceChange,
+  StagedTable, SupportsNamespaces, Table, TableCatalog, TableChange, TableWritePrivilege}
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -24,13 +28,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  *
  * It has to be a DelegatingCatalogExtension: only with one of these does Spark keep its own commands for its tables.
  */
-class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTableCatalog with ProcedureCatalog {
+class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTables with LikeTables with SummarizedTables
+  with StateOptions with ListedProcedures {
   private val ours = new CatalogExtCatalog
 
   /** The tables of the index alone, under this catalog's name. */
   def indexed: CatalogExtCatalog = ours
 
-  private def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
+  override protected def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ours.initialize(name, options)
 
@@ -62,13 +67,6 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
     (persistent ++ missing).sortBy(_.name()) ++ temporary
   }
 
-  override def listTableSummaries(namespace: Array[String]): Array[TableSummary] = {
-    val names = indexedIn(namespace).map(_.name()).toSet
-    own.listTableSummaries(namespace)
-      .filterNot(table => table.identifier().namespace().nonEmpty && names.contains(table.identifier().name())) ++
-      (if (names.isEmpty) Array.empty[TableSummary] else ours.listTableSummaries(namespace))
-  }
-
   /** The tables of the index in a namespace; none where the index does not know the namespace. */
   def indexedIn(namespace: Array[String]): Array[Identifier] =
     if (namespace.length != 1 || !SessionNames.valid(namespace.head)) Array.empty
@@ -79,7 +77,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
       prepare(ident)
       ours.createTable(ident, CatalogExtSource.withFormat(info))
     } else if (has(ident)) throw new TableAlreadyExistsException(ident)
-    else own.createTable(ident, info)
+    else Definitions.create(own, ident, info)
 
   override def stageCreate(ident: Identifier, info: TableInfo): StagedTable =
     if (CatalogExtSource.isProviderOf(info)) {
@@ -116,15 +114,14 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
     source match {
       // Like Spark's own tables, one of ours is copied as what it is where nothing else is said.
       case _: CatalogExtTable
-          if CatalogExtSource.isProviderOf(info) || !info.properties().containsKey(TableCatalog.PROP_PROVIDER) =>
+          if CatalogExtSource.isProviderOf(info) || !info.properties.containsKey(TableCatalog.PROP_PROVIDER) =>
         prepare(ident)
         ours.createTableLike(ident, CatalogExtSource.withFormat(info, default = None), source)
-      case like: CatalogExtTable => own.createTable(ident, CatalogExtSource.withKeys(info, like))
-      case _ => own.createTableLike(ident, info, source)
+      case like: CatalogExtTable => Definitions.create(own, ident, CatalogExtSource.withKeys(info, like))
+      case _ => LikeTables.create(own, ident, info, source)
     }
 
   override def useNullableQuerySchema(): Boolean = own.useNullableQuerySchema()
-  override def tableStateOptionKeys(): util.Set[String] = own.tableStateOptionKeys()
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table =
     oursOr(ident)(shown(ours.alterTable(ident, changes: _*)))(own.alterTable(ident, changes: _*))

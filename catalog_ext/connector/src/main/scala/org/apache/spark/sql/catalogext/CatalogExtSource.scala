@@ -6,10 +6,11 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.release.Definitions
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
-import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, TableInfo,
-  TableProvider}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Table, TableCatalog, TableProvider}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.DataSourceRegister
@@ -41,7 +42,7 @@ object CatalogExtSource {
   def isProvider(provider: Option[String]): Boolean =
     provider.exists(name => name.equalsIgnoreCase(Name) || name == classOf[CatalogExtSource].getName)
 
-  def isProviderOf(info: TableInfo): Boolean = isProvider(Option(info.properties().get(TableCatalog.PROP_PROVIDER)))
+  def isProviderOf(info: TableInfo): Boolean = isProvider(Option(info.properties.get(TableCatalog.PROP_PROVIDER)))
 
   /** The provider that SHOW CREATE TABLE shows: one that makes the same table when it is run again. */
   def providerIn(catalog: String, format: String): String =
@@ -51,11 +52,11 @@ object CatalogExtSource {
 
   /** The same table with its files' format as the provider, as every other catalog of ours is told of it. */
   def withFormat(info: TableInfo, default: Option[String] = Some(SQLConf.get.defaultDataSourceName)): TableInfo = {
-    val properties = info.properties().asScala.toMap
+    val properties = info.properties.asScala.toMap
     val keys = Set(Format, s"${TableCatalog.OPTION_PREFIX}$Format")
     val (formats, others) = properties.partition { case (key, _) => keys.contains(key.toLowerCase(Locale.ROOT)) }
     val provider = formats.values.headOption.orElse(default).map(TableCatalog.PROP_PROVIDER -> _)
-    table(info.columns(), info.partitions(), others - TableCatalog.PROP_PROVIDER ++ provider)
+    Definitions.info(info.columns, info.partitions, others - TableCatalog.PROP_PROVIDER ++ provider)
   }
 
   /** What a table of Spark's own is to be that has the columns of one of ours, its keys among them. */
@@ -63,14 +64,6 @@ object CatalogExtSource {
     val columns = CatalogV2Util.structTypeToV2Columns(like.metadata.writeSchema)
     val keys = like.metadata.partitionColumns.fieldNames
       .map(key => Expressions.identity(quoteIdentifier(key)): Transform)
-    table(columns, keys, info.properties().asScala.toMap)
-  }
-
-  def table(columns: Array[Column], keys: Array[Transform], properties: Map[String, String]): TableInfo = {
-    val builder = new TableInfo.Builder()
-    builder.withColumns(columns)
-    builder.withPartitions(keys)
-    builder.withProperties(properties.asJava)
-    builder.build()
+    Definitions.info(columns, keys, info.properties.asScala.toMap)
   }
 }

@@ -6,10 +6,13 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureSignature}
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
+import org.apache.spark.sql.catalogext.release.{DefinedTables, LikeTables, ListedProcedures}
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.session.ConnectorJars
 import org.apache.spark.sql.catalogext.write.SparkWriteKind
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
-import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.{Identifier, NamespaceChange, StagedTable, SupportsNamespaces,
+  Table, TableCatalogCapability, TableChange, TableWritePrivilege}
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -19,7 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * `CatalogExtCatalog` is a catalog of these tables alone; `CatalogExtSessionCatalog` adds them to Spark's own session
  * catalog, and passes everything else on to it. A rule asks for this trait when it means tables of ours in any catalog.
  */
-trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with ProcedureCatalog {
+trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces with ListedProcedures {
   private var catalogName: String = _
   private var namespaceOperations: NamespaceOperations = _
   private var tableOperations: TableOperations = _
@@ -35,7 +38,7 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
     ConnectorJars.shareSubmitted()
     catalogName = name
     val client = CatalogOptions.client(name, options)
-    namespaceOperations = new NamespaceOperations(client)
+    namespaceOperations = new NamespaceOperations(catalogName, client)
     tableOperations = new TableOperations(name, client, namespaceOperations)
     procedureOperations = new ProcedureOperations(name, client)
   }

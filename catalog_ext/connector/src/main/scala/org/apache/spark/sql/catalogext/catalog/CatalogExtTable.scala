@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.commands.{PartitionClauses, PartitionDeletion, PartitionRequests,
   TablePartitions}
+import org.apache.spark.sql.catalogext.release.VersionedTable
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns, SharedFiles}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, ServiceClient}
 import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
@@ -41,7 +42,7 @@ class CatalogExtTable(
     virtualColumnsShown: Boolean,
     private val target: Option[StructType] = None,
     versioned: Boolean = true)
-  extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns
+  extends VersionedTable with SupportsRead with SupportsWrite with SupportsMetadataColumns
   with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
 
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
@@ -49,7 +50,7 @@ class CatalogExtTable(
   private val keysAreColumns = metadata.declared || target.isDefined
   // Spark gives all references of a statement the same table.
   private val sharedFiles = new SharedFiles
-  private[catalogext] def deletion = new PartitionDeletion(client, metadata)
+  private[catalogext] def deletion = new PartitionDeletion(client, catalogName, metadata)
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
@@ -84,7 +85,7 @@ class CatalogExtTable(
       metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
       Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
     val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
-    (metadata.shownProperties ++ options ++ reserved).asJava
+    (LineageNames.of(catalogName, metadata) ++ metadata.shownProperties ++ options ++ reserved).asJava
   }
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(

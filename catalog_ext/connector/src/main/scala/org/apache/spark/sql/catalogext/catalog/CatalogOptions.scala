@@ -39,12 +39,16 @@ object CatalogOptions {
     }
   }
 
+  /** The address, or those of several services with one comma between two. */
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
-    val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(
+    val given = Option(options.get(Uri)).getOrElse(
       throw invalid(catalog, Uri,
         "is missing: give the address of the catalog-ext service, such as http://127.0.0.1:8765"))
-    if (uri.startsWith("http://") || uri.startsWith("https://")) uri
-    else throw invalid(catalog, Uri, s"is '$uri', which is no http or https address")
+    val addresses = given.split(",", -1).map(_.trim.stripSuffix("/")).toSeq
+    addresses.find(address => !address.startsWith("http://") && !address.startsWith("https://")).foreach { other =>
+      throw invalid(catalog, Uri, s"is '$given', and '$other' is no http or https address")
+    }
+    addresses.distinct.mkString(",")
   }
 
   private def token(catalog: String, options: CaseInsensitiveStringMap): String =

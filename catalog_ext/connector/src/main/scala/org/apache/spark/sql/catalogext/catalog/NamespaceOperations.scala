@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.catalog
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, NonEmptyNamespaceException,
@@ -9,7 +10,7 @@ import org.apache.spark.sql.catalyst.analysis.{NamespaceAlreadyExistsException, 
 import org.apache.spark.sql.connector.catalog.{NamespaceChange, SupportsNamespaces}
 
 /** Spark's namespace operations as calls of the service. Namespaces have one level. */
-class NamespaceOperations(client: ServiceClient) {
+class NamespaceOperations(catalogName: String, client: ServiceClient) {
 
   def list(): Array[Array[String]] = ServiceException.translating {
     client.call("namespaces/list", obj()).items("namespaces").map(node => Array(node.asText())).toArray
@@ -48,8 +49,10 @@ class NamespaceOperations(client: ServiceClient) {
 
   def drop(namespace: Array[String], cascade: Boolean): Boolean = {
     val name = single(namespace)
+    val request = obj("namespace" -> text(name), "cascade" -> bool(cascade))
+    PartitionClauses.putLocks(catalogName, request)
     translating(namespace) {
-      client.call("namespaces/drop", obj("namespace" -> text(name), "cascade" -> bool(cascade)))
+      client.call("namespaces/drop", request)
     }.field("dropped").asBoolean()
   }
 

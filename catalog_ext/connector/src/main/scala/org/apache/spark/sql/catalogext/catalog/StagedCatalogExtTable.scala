@@ -42,7 +42,8 @@ class StagedCatalogExtTable(
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
   override def partitioning(): Array[Transform] =
     metadata.partitionColumns.fieldNames.map(key => Expressions.identity(quoteIdentifier(key)))
-  override def properties(): util.Map[String, String] = metadata.properties.asJava
+  override def properties(): util.Map[String, String] =
+    (LineageNames.of(catalogName, metadata) ++ metadata.properties).asJava
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
     TableCapability.BATCH_WRITE, TableCapability.OVERWRITE_BY_FILTER, TableCapability.TRUNCATE)
 

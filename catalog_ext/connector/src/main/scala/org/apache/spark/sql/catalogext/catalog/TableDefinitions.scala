@@ -5,9 +5,10 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Identifier, Table, TableCatalog, TableInfo}
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Identifier, Table, TableCatalog}
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -16,11 +17,11 @@ import org.apache.spark.sql.types.StructType
 class TableDefinitions(catalogName: String) {
 
   def request(ident: Identifier, info: TableInfo): ObjectNode =
-    request(ident, info.schema(), info.partitions().toSeq, info.properties().asScala.toMap, None)
+    request(ident, info.schema(), info.partitions.toSeq, info.properties.asScala.toMap, None)
 
   /** CREATE TABLE ... LIKE: the columns, keys, format and options of `source`, and no rows. */
   def like(ident: Identifier, info: TableInfo, source: Table): ObjectNode = {
-    val own = info.properties().asScala.toMap
+    val own = info.properties.asScala.toMap
     val inherited = source.properties().asScala.toMap.filter { case (key, _) =>
       key == TableCatalog.PROP_PROVIDER || key.startsWith(TableCatalog.OPTION_PREFIX) ||
         TableDefinitions.Storage.contains(key)
@@ -108,8 +109,11 @@ object TableDefinitions {
     "hive.stored-as" -> "stored_as", "hive.serde" -> "serde", "hive.input-format" -> "input_format",
     "hive.output-format" -> "output_format")
 
+  /** A property that Spark 4.0 has no name for. */
+  val TableType = "table_type"
+
   /** Properties with which Spark says what the contract has fields for. */
   private val Reserved = Set(
     TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
-    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_TABLE_TYPE)
+    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableType)
 }

@@ -17,6 +17,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, St
  *
  * @param settings those of reads and writes that give none themselves, for `ResolvedSettings`; null for a view
  * @param statistics those of columns at this very version, by column and by Spark's names for them
+ * @param descriptors how partitions are read that are not read as their table
  */
 case class TableMetadata(
     tableId: Long,
@@ -36,7 +37,8 @@ case class TableMetadata(
     version: Long,
     totals: TableTotals,
     settings: JsonNode,
-    statistics: Map[String, Map[String, String]] = Map.empty) {
+    statistics: Map[String, Map[String, String]] = Map.empty,
+    descriptors: Seq[PartitionDescriptor] = Nil) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
@@ -56,6 +58,9 @@ case class TableMetadata(
 
 /** Sums over all files of a version; `rows` only where every file's count is known. */
 case class TableTotals(partitions: Long, files: Long, bytes: Long, rows: Option[Long])
+
+/** How partitions are read that are not read as their table; `number` is that of the service. */
+case class PartitionDescriptor(number: Long, format: String, options: Map[String, String], columns: StructType)
 
 object TableMetadata {
   def fromJson(node: JsonNode): TableMetadata = {
@@ -85,8 +90,13 @@ object TableMetadata {
         totals.longOption("rows")),
       settings = Option(node.get("settings")).getOrElse(Null),
       statistics = node.field("statistics").properties().asScala.map(_.getKey)
-        .map(column => column -> node.field("statistics").stringMap(column)).toMap)
+        .map(column => column -> node.field("statistics").stringMap(column)).toMap,
+      // Left out by the service where there are none.
+      descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor) else Nil)
   }
+
+  private def descriptor(node: JsonNode): PartitionDescriptor = PartitionDescriptor(
+    node.field("number").asLong(), node.string("format"), node.stringMap("options"), schema(node.items("columns")))
 
   // TIMESTAMP is with the local time zone in the contract, whatever it is in the session's statements.
   private lazy val ContractConf = new SQLConf

@@ -8,7 +8,12 @@ case class DriverMetric(name: String, value: Long) extends CustomTaskMetric
 /** The metrics of a scan. The names are those of Spark's own file scans. */
 object ReadMetrics {
   val supported: Array[CustomMetric] =
-    Array(new PartitionsReadMetric, new FilesReadMetric, new FilesSizeMetric, new FilesSkippedMetric)
+    Array(new PartitionsReadMetric, new PartitionsOfTableMetric, new FilesReadMetric, new FilesOfTableMetric,
+      new FilesSizeMetric, new FilesSkippedMetric, new IndexRequestsMetric, new IndexTimeMetric, new PackingTimeMetric)
+
+  /** What there is to choose from. */
+  def ofTable(totals: TableTotals): Array[CustomTaskMetric] = Array(
+    DriverMetric("numPartitionsOfTable", totals.partitions), DriverMetric("numFilesOfTable", totals.files))
 }
 
 /** The metrics of a write. */
@@ -23,9 +28,14 @@ sealed abstract class TableMetric(override val name: String, override val descri
 
 // Spark makes these by their class names when it shows a query, so that each is a class without arguments.
 class PartitionsReadMetric extends TableMetric("numPartitions", "number of partitions read")
+class PartitionsOfTableMetric extends TableMetric("numPartitionsOfTable", "number of partitions of the table")
 class FilesReadMetric extends TableMetric("numFiles", "number of files read")
+class FilesOfTableMetric extends TableMetric("numFilesOfTable", "number of files of the table")
 class FilesSizeMetric extends TableMetric("filesSize", "size of files read in bytes")
 class FilesSkippedMetric extends TableMetric("skippedFiles", "number of files left out by their statistics")
+class IndexRequestsMetric extends TableMetric("indexRequests", "requests to the index's service")
+class IndexTimeMetric extends TableMetric("indexTime", "time to choose files by the index in milliseconds")
+class PackingTimeMetric extends TableMetric("packingTime", "time to share files among tasks in milliseconds")
 class FilesWrittenMetric extends TableMetric("numWrittenFiles", "number of files written")
 class PartitionsWrittenMetric extends TableMetric("numWrittenPartitions", "number of partitions added or changed")
 class RowsWrittenMetric extends TableMetric("numWrittenRows", "number of rows written")

@@ -3,8 +3,11 @@ package org.apache.spark.sql.catalogext.catalog
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
+import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
+import org.apache.spark.sql.catalogext.release.Views.Relation
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
@@ -13,8 +16,7 @@ import org.apache.spark.sql.catalogext.write.{SparkWriteKind, WriteSettings}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.{Identifier, Relation, Table, TableChange, TableInfo,
-  TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableChange, TableWritePrivilege}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -152,7 +154,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   /** The table that a CREATE or REPLACE is about to make; the service is only asked what it would be like. */
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
-    val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
+    val (columns, keys) = definitions.split(ident, info.schema(), info.partitions.toSeq)
     val properties = request.stringMap("properties")
     val settings = ResolvedSettings.ofNewTable(client, s"${ident.namespace().head}.${ident.name()}", properties)
     val stated = TableMetadata(
@@ -217,6 +219,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     refuseMetadataTable(ident)
     val request = named(ident)
     request.put("purge", purge)
+    PartitionClauses.putLocks(catalogName, request)
     try ServiceException.translatingTo {
       case e if e.is("TABLE_NOT_FOUND") || e.is("NAMESPACE_NOT_FOUND") => new NoSuchTableException(ident)
     }(client.call("tables/drop", request)).field("dropped").asBoolean()

@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.release.Statistics
 import org.apache.spark.sql.catalogext.scan.{ReadOptions, StrictMode}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
@@ -33,8 +34,7 @@ object ColumnStatistics {
       CatalogColumnStat.fromMap(table.qualifiedName, name, own).map(name -> _)
     }).toMap
     if (found.isEmpty) util.Map.of()
-    else DataSourceV2Relation.v1StatsToV2Stats(
-      CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema).columnStats()
+    else Statistics.ofColumns(CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema)
   }
 
   /** The contract's `columns`: computed by one aggregate of Spark's over the columns named, or over all. */
@@ -63,7 +63,7 @@ object ColumnStatistics {
     // Whoever asks for statistics of a whole table means it, in strict mode too.
     val options = new CaseInsensitiveStringMap(
       Map(Analyze -> "true", ReadOptions.MissingFiles -> "error", StrictMode.Check -> "false").asJava)
-    DataSourceV2Relation.create(table, None, None, options, None)
+    DataSourceV2Relation.create(table, None, None).copy(options = options)
   }
 
   private def column(session: SparkSession, among: Seq[AttributeReference], name: String): Option[AttributeReference] =

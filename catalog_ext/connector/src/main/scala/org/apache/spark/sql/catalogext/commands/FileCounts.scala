@@ -35,6 +35,8 @@ object FileCounts {
     val metadata = table.metadata
     val request = obj(Seq(
       "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> Null) ++
+      // Files of another format have other footers: their rows stay uncounted.
+      Option.when(metadata.descriptors.nonEmpty)("descriptor" -> long(0)) ++
       PartitionClauses.fields(clauses): _*)
     ServiceException.translating(table.client.stream("tables/plan", request) { input =>
       val found = ArrayBuffer.empty[UncountedFile]

@@ -1,8 +1,9 @@
 package org.apache.spark.sql.catalogext.commands
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 
-import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionNames, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, KeyZone, PartitionColumns, PartitionNames, TableMetadata}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.PredicateJson
 import org.apache.spark.sql.catalyst.InternalRow
@@ -17,6 +18,8 @@ case class KeyComparison(key: String, operator: String, values: Seq[String])
  * service says.
  */
 object PartitionClauses {
+  private val LockSettings = Set("hive-locks", "hive-locks.wait")
+
   /** `(key = value, …)`. */
   def equalities(spec: Iterable[(String, String)]): Seq[KeyComparison] =
     spec.toSeq.map { case (key, value) => KeyComparison(key, "=", Seq(value)) }
@@ -31,8 +34,21 @@ object PartitionClauses {
     arr(clauses.map(clause => obj("comparisons" -> arr(clause.map(comparison)))))
 
   /** What the session that a statement runs in decides about its clauses. */
-  def session: JsonNode = obj(
+  def session: ObjectNode = obj(
     "zone" -> text(SQLConf.get.sessionLocalTimeZone), "case_sensitive" -> bool(SQLConf.get.caseSensitiveAnalysis))
+
+  /** The same of a statement that changes partitions: what its session says of Hive's locks holds for it, too. */
+  def changing(catalog: String): JsonNode = {
+    val given = CatalogOptions.ofSession(catalog, SQLConf.get).filter { case (key, _) => LockSettings(key) }
+    // Left out where there is none: a service of an earlier release does not know the field.
+    val fields = session
+    if (given.nonEmpty) fields.set[JsonNode]("settings", map(given))
+    fields
+  }
+
+  /** Puts what the session says of Hive's locks into a request that has no clauses, where it says something. */
+  def putLocks(catalog: String, request: ObjectNode): Unit =
+    Some(changing(catalog)).filter(_.has("settings")).foreach(request.set[JsonNode]("session", _))
 
   /** The fields of a request that takes clauses. */
   def fields(clauses: Seq[Seq[KeyComparison]]): Seq[(String, JsonNode)] =

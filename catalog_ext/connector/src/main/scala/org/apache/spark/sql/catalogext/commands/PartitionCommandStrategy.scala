@@ -4,15 +4,16 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
-import org.apache.spark.sql.catalogext.service.{Json, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.CachedPlans
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, AnalyzeTables, DeleteFromTable,
-  DescribeColumn, LogicalPlan}
+  DescribeColumn, LoadData, LogicalPlan, SetTableSerDeProperties}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.DescribeRelationJsonCommand
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
 
 /** Plans partition commands on our tables, before Spark's own strategy refuses them. */
@@ -32,9 +33,21 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
       Seq(AnalyzeColumnsExec(table, names))
     case DescribeColumn(ResolvedTable(_, _, table: CatalogExtTable, _), column: Attribute, true, output) =>
       Seq(DescribeColumnExec(output, table, column))
+    case LoadData(ResolvedTable(_, _, table: CatalogExtTable, _), path, isLocal, overwrite, spec) =>
+      Seq(LoadDataExec(table, path, isLocal, overwrite, spec))
+    case SetTableSerDeProperties(ResolvedTable(_, _, table: CatalogExtTable, _), serde, properties, spec) =>
+      spec.foreach(_ => throw ConnectorErrors.notSupported(
+        s"ALTER TABLE ${table.name()} PARTITION … SET SERDE: a partition of catalog-ext has the SerDe and the " +
+          "SERDEPROPERTIES of its table. Leave PARTITION out where they hold for all, or keep the partition's files in " +
+          "a table of their own."))
+      Seq(SetSerDeExec(table, serde, properties.getOrElse(Map.empty)))
+    case DescribeRelationJsonCommand(ResolvedTable(_, _, table: CatalogExtTable, _), _, _, _) =>
+      throw ConnectorErrors.notSupported(
+        s"DESCRIBE … AS JSON is of Spark's own tables, and ${table.name()} is one of catalog-ext. DESCRIBE EXTENDED shows " +
+          s"the same as rows, and `catalog-ext describe ${table.metadata.qualifiedName} --json` as JSON.")
     // Spark's own refusal does not say what can be done.
-    case DeleteFromTable(DataSourceV2ScanRelation(relation, _, _, _, _, _, _), condition) =>
-      relation.table match {
+    case DeleteFromTable(scanned: DataSourceV2ScanRelation, condition) =>
+      scanned.relation.table match {
         case table: CatalogExtTable => table.checkDeletion(condition)
         case _ =>
       }
@@ -130,7 +143,7 @@ class PartitionRequests(table: CatalogExtTable) {
   private def send(command: String, fields: (String, JsonNode)*): Unit = {
     val request = Seq(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
-      "session" -> PartitionClauses.session) ++ fields
+      "session" -> PartitionClauses.changing(table.catalogName)) ++ fields
     // Files may move, and that takes as long as it takes.
     ServiceException.translating(table.client.call(s"partitions/$command", obj(request: _*), limited = false))
   }

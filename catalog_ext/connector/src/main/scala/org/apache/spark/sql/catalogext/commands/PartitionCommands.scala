@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.commands
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.release.DescribePartition
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.session.IndexedNames
 import org.apache.spark.sql.catalyst.analysis.{PartitionSpec, ResolvedTable, UnresolvedPartitionSpec, UnresolvedTable,
@@ -105,7 +106,7 @@ class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
     case TruncatePartition(_, Spec(spec)) => Some(TruncateAction(spec))
     case ShowPartitions(_, None, output) => Some(ShowAction(None, output))
     case ShowPartitions(_, Some(Spec(spec)), output) => Some(ShowAction(Some(spec), output))
-    case DescribeTablePartition(_, Spec(spec), extended, output) => Some(DescribeAction(spec, extended, output))
+    case DescribePartition(spec, extended, output) => Some(DescribeAction(spec, extended, output))
     case ShowTablePartition(_, Spec(spec), output) => Some(ShowExtendedAction(spec, output))
     case _ => None
   }

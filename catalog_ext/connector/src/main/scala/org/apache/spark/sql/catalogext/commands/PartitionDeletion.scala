@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.internal.SQLConf
 
 /** DELETE and TRUNCATE by whole partitions. */
-class PartitionDeletion(client: ServiceClient, table: TableMetadata) {
+class PartitionDeletion(client: ServiceClient, catalog: String, table: TableMetadata) {
   /** The contract's predicate with the very meaning of `predicates`; None where they are not of partitions alone. */
   def translate(predicates: Array[Predicate]): Option[JsonNode] =
     WritePredicate.exact(table, predicates.toSeq, KeyZone.of(table, SQLConf.get)).map(_.getOrElse(Null))
@@ -31,7 +31,8 @@ class PartitionDeletion(client: ServiceClient, table: TableMetadata) {
   private def send(operation: String, predicate: JsonNode, clauses: Seq[Seq[KeyComparison]] = Nil): Boolean = {
     val request = Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version),
-      "operation" -> text(operation), "predicate" -> predicate) ++ PartitionClauses.fields(clauses)
+      "operation" -> text(operation), "predicate" -> predicate, "clauses" -> PartitionClauses.json(clauses),
+      "session" -> PartitionClauses.changing(catalog))
     ServiceException.translating(client.call("writes/delete", obj(request: _*), limited = false))
     true
   }

@@ -2,7 +2,9 @@ package org.apache.spark.sql.catalogext.commands
 
 import java.util
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.release.FilteredBuilder
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, GenericInternalRow}
@@ -11,7 +13,6 @@ import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapabil
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{LocalScan, Scan, ScanBuilder, SupportsPushDownLimit}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
@@ -23,8 +24,7 @@ object PartitionQuery {
     // The service refuses it; Spark would only say that it does not know the condition's names.
     if (table.partitionSchema().isEmpty) table.partitions.list(clauses, limit = Some(0))
     val listed = new ListedPartitionsTable(table, clauses)
-    val relation: LogicalPlan =
-      DataSourceV2Relation.create(listed, None, None, CaseInsensitiveStringMap.empty(), None)
+    val relation: LogicalPlan = DataSourceV2Relation.create(listed, None, None)
     val chosen = action.condition.fold(relation)(Filter(_, relation))
     val sorted = if (action.order.isEmpty) chosen else Sort(action.order, global = true, chosen, None)
     val names = Project(Seq(Alias(UnresolvedAttribute.quoted(listed.nameColumn), "partition")()), sorted)
@@ -46,7 +46,7 @@ private class ListedPartitionsTable(table: CatalogExtTable, clauses: Seq[Seq[Key
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new Builder
 
-  private class Builder extends SupportsPushDownLimit with SupportsPushDownCatalystFilters {
+  private class Builder extends FilteredBuilder(SparkSession.active) with SupportsPushDownLimit {
     private var filters: Seq[Expression] = Nil
     private var limit: Option[Int] = None
 

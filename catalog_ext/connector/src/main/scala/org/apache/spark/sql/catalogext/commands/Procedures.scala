@@ -52,7 +52,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
   /** Calls a procedure by name with text arguments, for the commands that stand for one. */
   def call(name: String, arguments: (String, String)*): Seq[InternalRow] = {
     val rows = ArrayBuffer.empty[InternalRow]
-    ProcedureOperations.call(client, name, map(arguments))(rows ++= ProcedureOperations.rows(_))
+    ProcedureOperations.call(client, catalogName, name, map(arguments))(rows ++= ProcedureOperations.rows(_))
     rows.toSeq
   }
 
@@ -79,9 +79,15 @@ object ProcedureOperations {
    *
    * @param own a table of Spark's own that has the name in the arguments
    */
-  def call(client: ServiceClient, name: String, arguments: JsonNode, own: Option[SessionTable] = None)(
+  def call(
+      client: ServiceClient,
+      catalog: String,
+      name: String,
+      arguments: JsonNode,
+      own: Option[SessionTable] = None)(
       consume: VectorSchemaRoot => Unit): Unit = {
     val request = obj("procedure" -> text(name), "arguments" -> arguments)
+    PartitionClauses.putLocks(catalog, request)
     own.foreach(table => request.set[JsonNode]("session_table", obj("location" -> text(table.location))))
     ServiceException.translatingTo {
       case e if e.is("TABLE_ALREADY_EXISTS") && e.parameters.contains("session_location") =>
@@ -138,7 +144,7 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
       case (parameter, _) if !nullable(parameter.name()) => parameter.name() -> Null
     }
     val rows = ArrayBuffer.empty[InternalRow]
-    ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*), own)(rows ++= read(_))
+    ProcedureOperations.call(client, catalogName, name(), obj(arguments.toSeq: _*), own)(rows ++= read(_))
     touched(arguments.toSeq, rows.toSeq).foreach(CachedPlans.refresh(SparkSession.active, catalogName, _))
     Iterator[Scan](new ProcedureResult(result, rows.toArray)).asJava
   }

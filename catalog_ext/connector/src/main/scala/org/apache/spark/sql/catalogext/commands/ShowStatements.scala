@@ -6,6 +6,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable, TableMetadata}
 import org.apache.spark.sql.catalogext.parser.{SqlText, StatementCursor, StatementSyntax}
+import org.apache.spark.sql.catalogext.release.ShownProcedures
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.ServiceException.translating
@@ -17,7 +18,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIfNeeded
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, SupportsNamespaces}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.command.{LeafRunnableCommand, ShowProceduresCommand}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.unsafe.types.UTF8String
@@ -134,9 +135,9 @@ case class ShowCreateDatabaseExec(output: Seq[Attribute], catalog: SupportsNames
 /** SHOW PROCEDURES of our catalogs tells the parameters too, behind Spark's own columns. */
 class ShowSignatures extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case ShowProceduresCommand(ResolvedNamespace(catalog: CatalogBase, namespace, _), output) =>
+    case ShownProcedures(ResolvedNamespace(catalog: CatalogBase, namespace, _), output) =>
       signatures(catalog, namespace, output)
-    case ShowProceduresCommand(ResolvedNamespace(catalog: CatalogExtSessionCatalog, namespace, _), output) =>
+    case ShownProcedures(ResolvedNamespace(catalog: CatalogExtSessionCatalog, namespace, _), output) =>
       signatures(catalog.indexed, namespace, output)
   }
 

@@ -11,7 +11,9 @@ import org.apache.arrow.vector.{BigIntVector, BitVector, FieldVector, TimeStampM
   VectorSchemaRoot}
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{KeyTypes, PartitionValues}
+import org.apache.spark.sql.catalogext.release.FilteredBuilder
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, PredicateJson, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -21,7 +23,6 @@ import org.apache.spark.sql.catalyst.util.ArrayBasedMapData
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -30,7 +31,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * the columns that are needed, and aggregates numbers.
  */
 class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
-  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters with SupportsPushDownAggregates {
+  extends FilteredBuilder(SparkSession.active) with SupportsPushDownRequiredColumns with SupportsPushDownAggregates {
 
   private var required = table.schema
   private var predicate: Option[JsonNode] = None

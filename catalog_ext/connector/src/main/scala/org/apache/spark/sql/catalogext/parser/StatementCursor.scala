@@ -6,6 +6,7 @@ import org.antlr.v4.runtime.{CharStream, CharStreams, Token}
 import org.antlr.v4.runtime.misc.Interval
 
 import org.apache.spark.sql.catalogext.catalog.PartitionNames
+import org.apache.spark.sql.catalogext.release.{Errors, StatementParameters}
 import org.apache.spark.sql.catalyst.expressions.{Ascending, Descending, Expression, Literal, NullsFirst, NullsLast,
   SortOrder}
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface, SqlBaseLexer}
@@ -26,7 +27,7 @@ class StatementCursor(
     val refusal: ParseException,
     parameters: Parameters) {
 
-  private val tokens: IndexedSeq[Token] = StatementCursor.tokens(text)
+  val tokens: IndexedSeq[Token] = StatementCursor.tokens(text)
   private var position = 0
   private var subject: Option[Seq[String]] = None
   private var nameOrigin = Origin()
@@ -138,6 +139,16 @@ class StatementCursor(
   /** Where the current token begins and ends in the text, in code points. */
   def place: (Int, Int) = (current.getStartIndex, current.getStopIndex)
 
+  /**
+   * The text with others in place of what lies from the one to before the other code point. Blanks make them as long, so
+   * that places in errors stay what they are.
+   */
+  def replaced(pieces: (Int, Int, String)*): String = pieces.foldLeft(text) { case (all, (from, until, by)) =>
+    val (start, end) = (all.offsetByCodePoints(0, from), all.offsetByCodePoints(0, until))
+    all.substring(0, start) + by + all.substring(start + by.length, end).map(c => if (c == '\n') c else ' ') +
+      all.substring(end)
+  }
+
   private def skipTo(ends: Seq[String]): Unit = {
     var depth = 0
     while (!atEnd && !(depth == 0 && ends.exists(end => current.getText.equalsIgnoreCase(end)))) {
@@ -187,7 +198,7 @@ class StatementCursor(
   }
 
   private def unbound(index: Int, shown: String): Nothing =
-    failAt(at(index), s": parameter $shown has no value, or one that is not a constant")
+    failAt(at(index), s": parameter $shown ${StatementParameters.Missing}")
 
   private def source(from: Int, to: Int): String =
     if (to < from) "" else tokens.head.getInputStream.getText(Interval.of(from, to))
@@ -200,15 +211,14 @@ class StatementCursor(
     val before = source(0, at(first).getStartIndex - 1).map(c => if (c == '\n') c else ' ')
     val placed = before + slice(first)
     try parse(placed) catch {
-      case e: ParseException => throw new ParseException(
-        Some(text), e.start.copy(sqlText = Some(text)), e.getCondition, StatementCursor.parameters(e))
+      case e: ParseException => throw Errors.parse(
+        text, e.start.copy(sqlText = Some(text)), e.getCondition, StatementCursor.parameters(e))
     }
   }
 
   private def failAt(token: Token, hint: String): Nothing = {
     val shown = if (token.getType == Token.EOF) "end of input" else s"'${token.getText}'"
-    throw new ParseException(
-      Some(text), originOf(token), "PARSE_SYNTAX_ERROR", Map("error" -> shown, "hint" -> hint))
+    throw Errors.parse(text, originOf(token), "PARSE_SYNTAX_ERROR", Map("error" -> shown, "hint" -> hint))
   }
 
   private def originOf(token: Token): Origin = Origin(

@@ -2,11 +2,12 @@ package org.apache.spark.sql.catalogext.parser
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.commands.ShowCreateDatabaseSyntax
+import org.apache.spark.sql.catalogext.release.{LikeTables, ShownProcedures, StatementParameters, StatementSplitting,
+  TableFunctions}
 import org.apache.spark.sql.catalogext.session.IndexedNames
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
-import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParameterContext, ParameterContext,
-  ParseException, ParserInterface, PositionalParameterContext, SqlStatementSplitResult, TemporalIdentifier}
+import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{CodegenMode, CostMode, ExplainMode, ExtendedMode, FormattedMode, SimpleMode}
 import org.apache.spark.sql.execution.command.ExplainCommand
@@ -30,15 +31,18 @@ object StatementSyntax {
     ShowCreateDatabaseSyntax,
     CreatePartitionedView,
     AlterViewPartitions,
-  )
+  ) ++ LikeTables.Syntax ++ ShownProcedures.Syntax
 }
 
 /**
  * Spark's parser, and after it ours: Spark sees every text first and untouched, and only what it refuses is tried as
  * one of our statements. What is none of ours, or is about another catalog, keeps Spark's error.
  */
-class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes: Seq[StatementSyntax])
-  extends ParserInterface {
+class StatementParser(
+    session: SparkSession,
+    protected val delegate: ParserInterface,
+    syntaxes: Seq[StatementSyntax])
+  extends ParserInterface with StatementParameters with StatementSplitting {
 
   private lazy val names = new IndexedNames(session)
 
@@ -47,15 +51,11 @@ class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes
       case refusal: ParseException => ours(text, refusal, Parameters.None)
     }
 
-  override def parsePlanWithParameters(text: String, context: ParameterContext): LogicalPlan =
-    try delegate.parsePlanWithParameters(text, context) catch {
-      case refusal: ParseException => ours(text, refusal, Parameters.of(context))
-    }
-
-  private def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan = {
+  override protected def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan = {
     val substituted = new VariableSubstitution().substitute(text)
     val cursor = new StatementCursor(substituted, delegate, refusal, parameters)
-    syntaxes.iterator.flatMap(attempt(_, cursor)).nextOption().getOrElse(throw refusal)
+    TableFunctions.spelled(cursor).fold(
+      syntaxes.iterator.flatMap(attempt(_, cursor)).nextOption().getOrElse(throw refusal))(parsePlan)
   }
 
   private def attempt(syntax: StatementSyntax, cursor: StatementCursor): Option[LogicalPlan] = {
@@ -80,13 +80,10 @@ class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes
   override def parseTableIdentifier(text: String): TableIdentifier = delegate.parseTableIdentifier(text)
   override def parseFunctionIdentifier(text: String): FunctionIdentifier = delegate.parseFunctionIdentifier(text)
   override def parseMultipartIdentifier(text: String): Seq[String] = delegate.parseMultipartIdentifier(text)
-  override def parseTemporalTableIdentifier(text: String): TemporalIdentifier =
-    delegate.parseTemporalTableIdentifier(text)
   override def parseQuery(text: String): LogicalPlan = delegate.parseQuery(text)
   override def parseRoutineParam(text: String): StructType = delegate.parseRoutineParam(text)
   override def parseTableSchema(text: String): StructType = delegate.parseTableSchema(text)
   override def parseDataType(text: String): DataType = delegate.parseDataType(text)
-  override def splitStatements(text: String): SqlStatementSplitResult = delegate.splitStatements(text)
 }
 
 /** The values of `:name` and `?` in a statement. */
@@ -98,12 +95,4 @@ case class Parameters(named: Map[String, Expression], positional: Seq[Expression
 
 object Parameters {
   val None: Parameters = Parameters(Map.empty, Nil)
-
-  def of(context: ParameterContext): Parameters = context match {
-    case NamedParameterContext(values) => Parameters(values, Nil)
-    case PositionalParameterContext(values) => Parameters(Map.empty, values)
-    case hybrid: HybridParameterContext =>
-      Parameters(hybrid.paramNames.zip(hybrid.args).filter(_._1.nonEmpty).toMap, hybrid.args)
-    case _ => None
-  }
 }

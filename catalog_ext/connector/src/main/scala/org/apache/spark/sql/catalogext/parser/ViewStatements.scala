@@ -34,19 +34,11 @@ object CreatePartitionedView extends StatementSyntax {
     val stop = cursor.place._2
     cursor.expect(")")
     cursor.rest
-    val blanked = blank(cursor.text, start, stop)
-    cursor.parser.parsePlan(blanked) match {
+    cursor.parser.parsePlan(cursor.replaced((start, stop + 1, ""))) match {
       case view: CreateView =>
         view.copy(properties = view.properties + (CatalogExtView.PartitionedOn -> columns.mkString(",")))
       case _ => cursor.fail("a view that is kept in a catalog")
     }
-  }
-
-  // The lexer counts code points.
-  private def blank(text: String, start: Int, stop: Int): String = {
-    val from = text.offsetByCodePoints(0, start)
-    val to = text.offsetByCodePoints(0, stop + 1)
-    text.substring(0, from) + text.substring(from, to).map(c => if (c == '\n') c else ' ') + text.substring(to)
   }
 }
 

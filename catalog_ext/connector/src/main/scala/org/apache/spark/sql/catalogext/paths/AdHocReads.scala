@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
+import org.apache.spark.sql.catalogext.release.TableFunctions
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedRelation, UnresolvedTableValuedFunction}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, Expression, NamedArgumentExpression}
@@ -41,7 +42,7 @@ class AdHocReads(session: SparkSession) extends Rule[LogicalPlan] with LookupCat
     DataSourceV2Relation.create(catalog.paths.load(path, options), Some(catalog), None, options)
 
   private object Files {
-    def unapply(name: Seq[String]): Option[CatalogBase] = name match {
+    def unapply(name: Seq[String]): Option[CatalogBase] = TableFunctions.parts(name) match {
       case Seq(catalog, AdHocReads.FilesName()) if catalogManager.isCatalogRegistered(catalog) =>
         ours(catalogManager.catalog(catalog))
       case Seq(AdHocReads.FilesName()) if catalogManager.currentCatalog.name() != CatalogManager.SESSION_CATALOG_NAME =>

@@ -3,11 +3,13 @@ package org.apache.spark.sql.catalogext.scan
 import java.util.OptionalLong
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ReadMetrics, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{DriverMetric, PartitionColumns, ReadMetrics, ResolvedSettings,
+  TableMetadata}
 import org.apache.spark.sql.catalogext.commands.ColumnStatistics
+import org.apache.spark.sql.catalogext.release.{FilteredBuilder, RuntimeFiltered}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
-import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, PythonUDF}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.expressions.{Expressions, FieldReference, NamedReference}
@@ -20,13 +22,7 @@ import org.apache.spark.sql.connector.read.partitioning.{KeyGroupedPartitioning,
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.v2.{FilePartitionReaderFactory, FileScan, FileScanBuilder}
-import org.apache.spark.sql.execution.datasources.v2.csv.CSVScanBuilder
-import org.apache.spark.sql.execution.datasources.v2.json.JsonScanBuilder
-import org.apache.spark.sql.execution.datasources.v2.orc.OrcScanBuilder
-import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScanBuilder
-import org.apache.spark.sql.execution.datasources.v2.text.TextScanBuilder
-import org.apache.spark.sql.internal.connector.{SupportsMetadata, SupportsPushDownCatalystFilters,
-  SupportsRuntimeCatalystFiltering}
+import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -38,7 +34,7 @@ class CatalogExtScanBuilder(
     table: TableMetadata,
     readOptions: CaseInsensitiveStringMap,
     files: (StructType, CaseInsensitiveStringMap) => PlannedFileIndex)
-  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters with SupportsPushDownAggregates
+  extends FilteredBuilder(spark) with SupportsPushDownRequiredColumns with SupportsPushDownAggregates
   with SupportsPushDownLimit {
 
   /** Over the files that the index has of the table. */
@@ -50,7 +46,8 @@ class CatalogExtScanBuilder(
       readOptions: CaseInsensitiveStringMap,
       shared: SharedFiles) =
     this(spark, client, catalogName, table, readOptions,
-      (keys, options) => new PlannedFileIndex(spark, client, catalogName, table, keys, options, shared))
+      (keys, options) => new PlannedFileIndex(spark, client, catalogName, table, keys, options, shared,
+        Option.when(table.descriptors.nonEmpty)(0L)))
 
   private val conf = spark.sessionState.conf
   private val settings = ResolvedSettings.of("read", client, catalogName, table, readOptions, conf)
@@ -60,26 +57,19 @@ class CatalogExtScanBuilder(
   else FileFilters.checkPath(table.name, options)
   private val index = files(PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
   if (index.isRegistered) index.limitStaleness(settings.long(CatalogExtScan.MaxStaleness))
-  private val inner: FileScanBuilder = {
-    val schema = StructType(dataSchema ++ index.partitionSchema)
-    table.format match {
-      case "parquet" => ParquetScanBuilder(spark, index, schema, dataSchema, options)
-      case "orc" => OrcScanBuilder(spark, index, schema, dataSchema, options)
-      case "csv" => CSVScanBuilder(spark, index, schema, dataSchema, options)
-      case "json" => JsonScanBuilder(spark, index, schema, dataSchema, options)
-      case "text" => TextScanBuilder(spark, index, schema, dataSchema, options)
-      case other => throw ConnectorErrors.analysis(ConnectorErrors.UnsupportedFormat,
-        s"Table ${table.qualifiedName} has the format '$other'; this release reads parquet, orc, csv, json and text.",
-        Map("table" -> table.qualifiedName, "format" -> other))
-    }
-  }
+  private val inner: FileScanBuilder = SparkScans.of(spark, table, table.format, index,
+    StructType(dataSchema ++ index.partitionSchema), dataSchema, options)
   private var fileMetadata: Option[StructType] = None
 
   override def pruneColumns(required: StructType): Unit = {
     val (metadata, columns) = required.partition(field => isFileMetadata(field.name))
     fileMetadata = metadata.headOption.map(_.dataType.asInstanceOf[StructType])
-    inner.pruneColumns(StructType(columns))
+    inner.pruneColumns(StructType(columns.map(whole)))
   }
+
+  // Not every format leaves out fields of structs, and all readers of a scan have to give the same.
+  private def whole(field: StructField): StructField =
+    if (table.descriptors.isEmpty) field else dataSchema.find(_.name == field.name).getOrElse(field)
 
   /** The filters that Spark must evaluate again after the scan. */
   override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
@@ -98,11 +88,11 @@ class CatalogExtScanBuilder(
   private var answer: Option[IndexAnswer] = None
   private var limit: Option[Int] = None
 
-  private def partitionFilters: Seq[Expression] = inner.build().asInstanceOf[FileScan].partitionFilters
+  private def filtersOfKeys: Seq[Expression] = inner.build().asInstanceOf[FileScan].partitionFilters
 
   private def answered(aggregation: Aggregation): Option[IndexAnswer] = {
     if (!asked.exists(_._1 eq aggregation)) {
-      val filters = partitionFilters
+      val filters = filtersOfKeys
       val may = answersByIndex && index.areOfKeys(filters) && strict.forall(_ => index.isLimited(filters))
       asked = Some(aggregation -> (
         if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, known, filters).answer(aggregation)
@@ -121,7 +111,7 @@ class CatalogExtScanBuilder(
 
   /** Spark pushes a limit where nothing is left to be filtered after the scan, and takes no more rows than it says. */
   override def pushLimit(rows: Int): Boolean = {
-    val taken = answersByIndex && answer.isEmpty && index.saysExactly(partitionFilters)
+    val taken = answersByIndex && answer.isEmpty && index.saysExactly(filtersOfKeys)
     if (taken) limit = Some(rows)
     taken
   }
@@ -131,18 +121,27 @@ class CatalogExtScanBuilder(
   override def build(): Scan = answer.getOrElse {
     val scan = inner.build().asInstanceOf[FileScan]
     index.push(scan.partitionFilters, limit, skipping(scan.dataFilters))
-    new CatalogExtScan(scan, index, fileMetadata, strict, grouping(scan.readPartitionSchema))
+    new CatalogExtScan(scan, index, fileMetadata, strict, grouping(scan.readPartitionSchema), described(scan))
+  }
+
+  private def described(own: FileScan): Seq[DescribedScan] = table.descriptors.map { descriptor =>
+    val files = index.described(descriptor.number)
+    // What is known of columns is of the table's types and formats.
+    files.push(own.partitionFilters, limit)
+    val options = ReadOptions.resolve(table.copy(options = descriptor.options), readOptions, settings, conf)
+    DescribedScan.of(spark, descriptor, own, dataSchema, files, options)
   }
 
   /** The keys that are read, where the tasks are to be as the partitions, and values are equal where Spark's are. */
   private def grouping(read: StructType): Seq[String] =
-    if (!index.isRegistered || !settings.flag(CatalogExtScan.DataGrouping)) Nil
+    if (!index.isRegistered || table.descriptors.nonEmpty || !settings.flag(CatalogExtScan.DataGrouping)) Nil
     else read.filter(field => index.keys.fieldNames.contains(field.name) && IndexAnswers.isAnswered(field.dataType))
       .map(_.name)
 
   /** The data columns of which the index may know something in the files that a reader takes for the same. */
   private lazy val known: StructType =
-    if (FileSkipping.isByName(table.format, options, spark.sessionState.newHadoopConf().get(_: String))) dataSchema
+    if (table.descriptors.isEmpty &&
+        FileSkipping.isByName(table.format, options, spark.sessionState.newHadoopConf().get(_: String))) dataSchema
     else StructType(Nil)
 
   private def skipping(filters: Seq[Expression]): Option[FileSkipping] =
@@ -162,14 +161,16 @@ class CatalogExtScanBuilder(
  *
  * @param strict the setting that asks for a predicate on a partition column
  * @param grouped the keys by whose values Spark may join and group without a shuffle: each task reads one partition
+ * @param described the partitions that are not read as the table
  */
 class CatalogExtScan(
     val inner: FileScan,
     val index: PlannedFileIndex,
     val fileMetadata: Option[StructType],
     strict: Option[String],
-    val grouped: Seq[String])
-  extends Scan with SupportsReportStatistics with SupportsReportPartitioning with SupportsRuntimeCatalystFiltering
+    val grouped: Seq[String],
+    val described: Seq[DescribedScan] = Nil)
+  extends Scan with SupportsReportStatistics with SupportsReportPartitioning with RuntimeFiltered
   with SupportsMetadata {
 
   private def tableName = s"${index.catalogName}.${index.table.qualifiedName}"
@@ -184,8 +185,8 @@ class CatalogExtScan(
   override def filterAttributes(): Array[NamedReference] =
     inner.readPartitionSchema.fieldNames.map(name => FieldReference(Seq(name)))
 
-  override def filter(expressions: Array[Expression]): Unit = pending.set(
-    Option(pending.get()).getOrElse(Nil) ++ PartitionFilter.fromRuntime(index.partitionSchema, expressions.toSeq))
+  override protected def found(filters: Seq[Expression]): Unit = pending.set(
+    Option(pending.get()).getOrElse(Nil) ++ PartitionFilter.fromRuntime(index.partitionSchema, filters))
 
   // How many there will be is known only when a join has said which, and Spark does not ask.
   override def outputPartitioning(): Partitioning =
@@ -203,20 +204,36 @@ class CatalogExtScan(
   /** Raises an error in strict mode, if no filter of this scan limits one of the table's partition columns. */
   def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, index.namedKeys, inner.partitionFilters, _))
 
-  override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream =
+  override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream = {
+    if (described.nonEmpty) throw ConnectorErrors.notSupported(
+      s"Table $tableName has partitions that are not read as the table (${described.head.descriptor.format}), which a " +
+        "stream cannot read. INSERT OVERWRITE these partitions, which gives them the table's format.")
     new CatalogExtMicroBatchStream(inner.sparkSession, index.client, index, checkpointLocation)
+  }
 
   /** Known without the files, so that planning need not list before a join's filter is there. */
   override lazy val columnarSupportMode: ColumnarSupportMode =
     if (readerFactory.supportColumnarReads(null)) ColumnarSupportMode.SUPPORTED else ColumnarSupportMode.UNSUPPORTED
 
   lazy val readerFactory: PartitionReaderFactory = {
-    val files = inner.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
+    val own = registered(inner, index, index.table.format)
+    if (described.isEmpty) own
+    else new DescribedReaderFactory(own, described.map { part =>
+      val metadata = fileMetadata.map(BoundReference(part.inner.readSchema().length, _, nullable = false))
+      registered(part.inner, part.index, part.descriptor.format) -> (part.rows ++ metadata)
+    }.toArray)
+  }
+
+  private def registered(scan: FileScan, of: PlannedFileIndex, format: String): PartitionReaderFactory = {
+    val files = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
     new RegisteredFileReaderFactory(
-      withMetadata, index.unpacker(inner.readPartitionSchema), index.catalogName, index.table.qualifiedName,
-      index.table.format, version)
+      withMetadata, of.unpacker(scan.readPartitionSchema), index.catalogName, index.table.qualifiedName, format, version)
+  }
+
+  private def totals: (Long, Option[Long]) = (index +: described.map(_.index)).map(_.totals).reduce { (one, other) =>
+    (one._1 + other._1, one._2.flatMap(sum => other._2.map(sum + _)))
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
@@ -225,7 +242,7 @@ class CatalogExtScan(
     if (index.choosesFiles) java.util.Map.of() else ColumnStatistics.of(index.table)
 
   override def estimateStatistics(): Statistics = {
-    val (bytes, rows) = index.totals
+    val (bytes, rows) = totals
     val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
     // Columns that say which file a row comes from add nothing to what is read.
     val read = math.min(readSchema().defaultSize, whole)
@@ -239,17 +256,27 @@ class CatalogExtScan(
 
   // Set when a batch of this scan has been planned, which comes before Spark asks.
   @volatile private[catalogext] var choice: Option[ScanChoice] = None
+  @volatile private[catalogext] var packingNanos = 0L
 
   override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.supported
-  override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric])(_.metrics)
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric]) { chosen =>
+    val cost = (index +: described.map(_.index)).map(_.cost).reduce(_ + _)
+    // Of ad-hoc paths nobody knows what else there is.
+    val all = if (index.isRegistered) ReadMetrics.ofTable(index.table.totals) else Array.empty[CustomTaskMetric]
+    chosen.metrics ++ all ++ cost.metrics :+ DriverMetric("packingTime", packingNanos / 1000000)
+  }
 
   override def description(): String = {
-    val chosen = index.description(choice).toSeq.sorted.map { case (name, value) => s"$name: $value" }
+    val chosen = index.description(chosenOf).toSeq.sorted.map { case (name, value) => s"$name: $value" }
     s"$tableName ${inner.description()} ${chosen.mkString(", ")}"
   }
 
   override def getMetaData(): Map[String, String] =
-    inner.getMetaData() ++ index.description(choice)
+    inner.getMetaData() ++ index.description(chosenOf)
+
+  // Of several formats each index knows its own files.
+  private def chosenOf: Option[ScanChoice] = choice.orElse(
+    Option.when(described.nonEmpty)((index +: described.map(_.index)).map(_.choice).reduce(_ + _)))
 
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtScan =>
@@ -268,10 +295,16 @@ object CatalogExtScan {
 
 /** The partitions of a scan, planned once; `runtime` are the filters that a join found. */
 class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) extends Batch {
-  private lazy val partitions = {
+  private lazy val partitions: Array[InputPartition] = {
     val files = scan.index.files(runtime)
-    scan.choice = Some(files.choice)
-    scan.index.partitions(files, scan.inner.isSplitable, scan.grouped)
+    val others = scan.described.map(part => part -> part.index.files(runtime))
+    scan.choice = Some(others.map(_._2.choice).foldLeft(files.choice)(_ + _))
+    val began = System.nanoTime()
+    try scan.index.partitions(files, scan.inner.isSplitable, scan.grouped) ++
+      others.zipWithIndex.flatMap { case ((part, found), number) =>
+        part.index.partitions(found, part.inner.isSplitable, Nil).map(DescribedFilePartition(number, _))
+      }
+    finally scan.packingNanos = System.nanoTime() - began
   }
 
   override def planInputPartitions(): Array[InputPartition] = partitions

@@ -25,6 +25,9 @@ class FileFilters(options: CaseInsensitiveStringMap) {
 object FileFilters {
   import FileIndexOptions._
 
+  /** An option of Spark 4.3's; those before it have none of the kind. */
+  private val IgnoredNames = Set("ignoredPathSegmentRegex")
+
   /** Raises an analysis error for an option about how a table's directories are listed: the index has its files. */
   def checkTable(table: String, options: CaseInsensitiveStringMap): Unit = {
     if (options.getBoolean(RECURSIVE_FILE_LOOKUP, false)) throw ConnectorErrors.notSupported(
@@ -42,9 +45,9 @@ object FileFilters {
   }
 
   private def checkHiddenNames(what: String, options: CaseInsensitiveStringMap): Unit =
-    if (options.containsKey(IGNORED_PATH_SEGMENT_REGEX)) throw ConnectorErrors.notSupported(
-      s"$what is read with the option $IGNORED_PATH_SEGMENT_REGEX; hidden names are those that begin with '_' or '.', " +
-        "and no others. Leave the option out.")
+    IgnoredNames.filter(options.containsKey).foreach(name => throw ConnectorErrors.notSupported(
+      s"$what is read with the option $name; hidden names are those that begin with '_' or '.', " +
+        "and no others. Leave the option out."))
 
   /** Raises an analysis error where a stream is to leave out files by their time, as Spark's own streams do. */
   def checkStream(table: String, options: CaseInsensitiveStringMap): Unit =

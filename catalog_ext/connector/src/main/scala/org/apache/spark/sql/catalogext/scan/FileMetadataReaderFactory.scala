@@ -2,10 +2,11 @@ package org.apache.spark.sql.catalogext.scan
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalogext.release.FileConstants
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow, Literal}
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader}
-import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.v2.FilePartitionReaderFactory
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector
 import org.apache.spark.sql.types._
@@ -40,10 +41,7 @@ class FileMetadataReaderFactory(
     })
   }
 
-  private def literals(file: PartitionedFile): Array[Literal] = fields.fields.map { field =>
-    FileFormat.getFileConstantMetadataColumnValue(
-      field.name, file, FileFormat.BASE_METADATA_EXTRACTORS, field.dataType)
-  }
+  private def literals(file: PartitionedFile): Array[Literal] = fields.fields.map(FileConstants.of(_, file))
 
   private def struct(constants: Array[Literal], rows: Int): ConstantColumnVector = {
     val vector = new ConstantColumnVector(rows, fields)

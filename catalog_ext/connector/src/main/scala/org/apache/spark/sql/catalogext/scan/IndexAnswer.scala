@@ -3,6 +3,8 @@ package org.apache.spark.sql.catalogext.scan
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.FileStatus
+
 import org.apache.spark.sql.catalogext.catalog.KeyTypes
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
@@ -94,14 +96,21 @@ class IndexAnswers(name: String, index: PlannedFileIndex, columns: StructType, f
     val byEnds = !ofFiles && grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
       extremes.forall(_.isByIndex) && index.saysExactly(filters)
     val isWhole = grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)
-    if (isWhole && !index.hasStalenessLimit) whole.map(group => having(Seq(group)))
-    else if ((counted || ofFiles) && filters.isEmpty && index.table.totals.rows.isEmpty) None
-    else if (ofFiles) Some(index.eachFile(filters, fields.toSeq)(rows))
-    else if (byEnds) ends(extremes.distinct).map(having)
-    else {
-      val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
-      Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted)(rows))
-    }
+    val isUncounted = (counted || ofFiles) && filters.isEmpty && index.table.totals.rows.isEmpty
+    def ofGroups =
+      if (isUncounted) None
+      else if (isWhole && !index.hasStalenessLimit) whole.map(group => having(Seq(group)))
+      else if (ofFiles) Some(index.eachFile(filters, fields.toSeq)(rows))
+      else if (byEnds) ends(extremes.distinct).map(having)
+      else {
+        val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
+        Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted)(rows))
+      }
+    val found = ofGroups
+    // Of several formats no footer is read: that of another one says nothing.
+    val isOneFormat = index.table.descriptors.isEmpty
+    if (ofFiles || !isOneFormat || !(isUncounted || found.exists(_.isUncounted))) found
+    else Some(index.eachFile(filters, Nil)(new CountedFiles(_, rows)).counted(index.footerRows))
   }
 
   private def whole: Option[PartitionGroup] = {
@@ -129,6 +138,7 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
   private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
   private var values = 0L
   private var isKnown = true
+  private var uncounted = false
   if (grouping.isEmpty) of(Nil)
 
   private def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
@@ -138,8 +148,12 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
     isKnown
   }
 
+  /** Whether nobody has counted some of the rows, so that the answer is not known. */
+  def isUncounted: Boolean = uncounted
+
   private def add(group: PartitionGroup): Unit = {
-    isKnown = group.rows.isDefined && (group.rows.contains(0L) || functions.forall(_.knows(group)))
+    uncounted = group.rows.isEmpty
+    isKnown = !uncounted && (group.rows.contains(0L) || functions.forall(_.knows(group)))
     if (isKnown && !group.rows.contains(0L)) {
       values += of(grouping.map(at => group.values.get(at, keys(at).dataType))).count(_.add(group))
       isKnown = found.size + values <= IndexAnswers.MostValues
@@ -151,6 +165,28 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
     found.iterator.map { case (values, results) =>
       new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
     }.toArray
+  }
+}
+
+/** The rows of an answer file by file: those of a few files that nobody has counted are held, to be counted then. */
+private class CountedFiles(filter: PartitionFilter, into: PartitionFilter => AnswerRows) extends GroupConsumer {
+  private val rows = into(filter)
+  private val uncounted = mutable.ArrayBuffer.empty[PartitionGroup]
+
+  override def take(group: PartitionGroup): Boolean =
+    if (group.file.isEmpty) rows.take(group)
+    else {
+      if (filter.matches(group.values)) uncounted += group
+      // One more is not counted, and says that the answer is not known.
+      uncounted.length <= FooterRows.MostFiles
+    }
+
+  /** The answer, once `count` has counted the files. */
+  def counted(count: Seq[FileStatus] => Option[Seq[Long]]): AnswerRows = {
+    val files = uncounted.toSeq
+    val found = if (files.length > FooterRows.MostFiles) None else count(files.flatMap(_.file))
+    found.fold(files)(_.zip(files).map { case (n, group) => group.copy(rows = Some(n)) }).forall(rows.take)
+    rows
   }
 }
 

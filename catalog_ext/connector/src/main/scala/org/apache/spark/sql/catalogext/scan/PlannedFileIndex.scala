@@ -28,6 +28,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  *
  * @param keys the partition columns as Spark's readers see them: a key that a data column hides is renamed
  * @param shared what the references to the table hold together
+ * @param descriptor of the partitions among which alone to look, by its number, 0 for the table's; None where all
+ *                   partitions are read as the table
  */
 class PlannedFileIndex(
     spark: SparkSession,
@@ -36,7 +38,8 @@ class PlannedFileIndex(
     val table: TableMetadata,
     val keys: StructType,
     val options: CaseInsensitiveStringMap,
-    shared: SharedFiles)
+    shared: SharedFiles,
+    val descriptor: Option[Long] = None)
   extends PartitioningAwareFileIndex(spark, ImmutableMap.empty, None) {
 
   private val fileColumns = FileColumns.visible(table, spark.sessionState.conf.resolver)
@@ -56,6 +59,8 @@ class PlannedFileIndex(
   private var limited: Option[Int] = None
   private var skipping: Option[FileSkipping] = None
   private var listed: Option[PackedFiles] = None
+  // Of what this reference has asked for itself, and no other one for it.
+  private var spent = PlanningCost(0, 0)
   // The other references to the table find it for as long as this one keeps it.
   private var held: Option[HeldFiles] = None
 
@@ -85,13 +90,13 @@ class PlannedFileIndex(
   def limit: Option[Int] = synchronized(limited)
 
   // Known without a query of its own, as for `totals`.
-  protected def choice: ScanChoice = synchronized {
+  private[catalogext] def choice: ScanChoice = synchronized {
     if (isWhole && limited.isEmpty) ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
     else static.choice
   }
 
   /** Whether nothing is listed, or known that leaves something out, so that the totals of the table hold. */
-  private def isWhole: Boolean = listed.isEmpty && !choosesFiles && pushed.forall(_.isInstanceOf[IsNotNull])
+  private def isWhole: Boolean = listed.isEmpty && descriptor.isEmpty && !choosesFiles && pushed.forall(_.isInstanceOf[IsNotNull])
 
   /** Whether the options of the read leave out files of the table by their names or times. */
   def choosesFiles: Boolean = !fileFilters.isEmpty
@@ -113,7 +118,7 @@ class PlannedFileIndex(
 
   /** The files that the static filters leave, and `runtime`, those that a join found. */
   def files(runtime: Seq[Expression]): PackedFiles = synchronized {
-    if (runtime.isEmpty) static else listed.fold(planned(pushed ++ runtime))(_.filtered(choosing(runtime)))
+    if (runtime.isEmpty) static else listed.fold(measured(pushed ++ runtime))(_.filtered(choosing(runtime)))
   }
 
   /**
@@ -142,14 +147,23 @@ class PlannedFileIndex(
   def unpacker(read: StructType): FileUnpacker =
     FileUnpacker(table.location, typedKeys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
 
+  /** What this index has spent so far. */
+  private[catalogext] def cost: PlanningCost = synchronized(spent)
+
+  private def measured(filters: Seq[Expression]): PackedFiles = {
+    val (requests, began) = (client.requestsOfThread, System.nanoTime())
+    try planned(filters)
+    finally spent += PlanningCost(client.requestsOfThread - requests, System.nanoTime() - began)
+  }
+
   protected def static: PackedFiles = {
     if (listed.isEmpty) {
       val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
       // The session's settings can differ from one statement of a held table to the next.
       val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key),
-        maxStaleness.map(_ -> statement))
+        maxStaleness.map(_ -> statement), descriptor)
       held = Some(shared.of(way))
-      listed = held.map(_.files(planned(pushed)))
+      listed = held.map(_.files(measured(pushed)))
     }
     listed.get
   }
@@ -179,7 +193,14 @@ class PlannedFileIndex(
     val left = all.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
     val predicate = translator.translate(all)
     val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
-    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited, skipping, staleness)
+    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited, skipping, staleness, descriptor)
+  }
+
+  /** The same of the partitions that have another descriptor. */
+  def described(number: Long): PlannedFileIndex = {
+    val other = new PlannedFileIndex(spark, client, catalogName, table, keys, options, shared, Some(number))
+    other.limitStaleness(synchronized(maxStaleness))
+    other
   }
 
   // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
@@ -211,11 +232,18 @@ class PlannedFileIndex(
       staleness = staleness)(into(filter))
   }
 
-  /** What `into` makes of the files of partitions, one by one, with what is known of data columns; else as `groups`. */
+  /**
+   * What `into` makes of the files of partitions, one by one, with what is known of data columns. It evaluates all the
+   * filters: a plan may have more partitions than its predicate chooses.
+   */
   def eachFile[T <: GroupConsumer](filters: Seq[Expression], fields: Seq[StructField])(into: PartitionFilter => T): T = {
-    val filter = new PartitionFilter(keys, filters.filter(filter => !saysExactly(Seq(filter))))
+    val filter = new PartitionFilter(keys, filters)
     PlannedFiles.fetchEach(client, table, values, translator.translate(filters), fields, staleness)(into(filter))
   }
+
+  /** The rows of files of the table's format that nobody has counted; None where one cannot be read. */
+  def footerRows(files: Seq[FileStatus]): Option[Seq[Long]] =
+    FooterRows.of(table.format, spark.sessionState.newHadoopConfWithOptions(table.options), files)
 
   /** The filters, and what those on a partition's name say of its keys. */
   protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(typedKeys, zone, filters)
@@ -245,7 +273,8 @@ class PlannedFileIndex(
   override def equals(other: Any): Boolean = other match {
     case that: PlannedFileIndex =>
       catalogName == that.catalogName && table == that.table && partitionSchema == that.partitionSchema &&
-        zone == that.zone && options == that.options && maxStaleness == that.maxStaleness
+        zone == that.zone && options == that.options && maxStaleness == that.maxStaleness &&
+        descriptor == that.descriptor
     case _ => false
   }
 

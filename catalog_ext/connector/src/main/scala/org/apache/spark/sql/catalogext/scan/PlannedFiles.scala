@@ -20,12 +20,23 @@ case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: 
     DriverMetric("numPartitions", partitions), DriverMetric("numFiles", files), DriverMetric("filesSize", bytes),
     DriverMetric("skippedFiles", skippedFiles))
 
+  def +(other: ScanChoice): ScanChoice = ScanChoice(partitions + other.partitions, files + other.files,
+    bytes + other.bytes, skippedFiles + other.skippedFiles)
+
   /** For EXPLAIN: what is chosen of what there is. */
   def shown(all: TableTotals): Map[String, String] = Map(
     "Partitions" -> s"$partitions of ${all.partitions}",
     "Files" -> s"$files of ${all.files}",
     "FileSize" -> s"${Utils.bytesToString(bytes)} of ${Utils.bytesToString(all.bytes)}") ++
     Option.when(skippedFiles > 0)("FilesSkipped" -> skippedFiles.toString)
+}
+
+/** What a scan's files have cost: requests to the service, and the time until they were chosen, in nanoseconds. */
+case class PlanningCost(requests: Long, nanos: Long) {
+  def +(other: PlanningCost): PlanningCost = PlanningCost(requests + other.requests, nanos + other.nanos)
+
+  def metrics: Array[CustomTaskMetric] =
+    Array(DriverMetric("indexRequests", requests), DriverMetric("indexTime", nanos / 1000000))
 }
 
 object PlannedFiles {
@@ -39,6 +50,7 @@ object PlannedFiles {
    * @param limit how many rows are enough
    * @param skipping leaves out files in which no row can be wanted
    * @param staleness how fresh the partitions have to be, as `Staleness` says it
+   * @param descriptor the number of the partitions' descriptor, 0 for their table's; None for all
    */
   def fetch(
       client: ServiceClient,
@@ -48,10 +60,11 @@ object PlannedFiles {
       among: JsonNode = Null,
       limit: Option[Int] = None,
       skipping: Option[FileSkipping] = None,
-      staleness: JsonNode = Null): PackedFiles = {
+      staleness: JsonNode = Null,
+      descriptor: Option[Long] = None): PackedFiles = {
     val fields = skipping.toSeq.flatMap(_.fields)
     ServiceException.translating {
-      client.stream("tables/plan", request(table, predicate, among, limit, fields, staleness)) { input =>
+      client.stream("tables/plan", request(table, predicate, among, limit, fields, staleness, descriptor)) { input =>
         val builder = new PackedFilesBuilder(choose)
         val rows = new PlannedFileRows(builder.add, skipping)
         ArrowRows.foreachBatch(input)(rows.add)
@@ -81,8 +94,12 @@ object PlannedFiles {
           rows.begin(row, directory)
           val (name, count) = (directory.name.toString, rows.rowCount(row))
           bounds.read(row, count)
+          val file = Option.when(count < 0) {
+            rows.add(row, directory)
+            directory.status(0, directory.directory(table.location))
+          }
           consumer.take(PartitionGroup(rows.partitionId(row), name, values.parse(name), 1, 1, rows.size(row),
-            Option.when(count >= 0)(count), Some(bounds)))
+            Option.when(count >= 0)(count), Some(bounds), file))
         }
       }
       consumer
@@ -95,14 +112,15 @@ object PlannedFiles {
       among: JsonNode = Null,
       limit: Option[Int] = None,
       fields: Seq[StructField] = Nil,
-      staleness: JsonNode = Null): JsonNode = obj(
+      staleness: JsonNode = Null,
+      descriptor: Option[Long] = None): JsonNode = obj(Seq(
     "table_id" -> long(table.tableId),
     "version" -> long(table.version),
     "predicate" -> predicate.getOrElse(Null),
     "among" -> among,
     "limit" -> limit.fold(Null)(rows => long(rows.toLong)),
     "bounds" -> arr(fields.map(field => text(field.name))),
-    "staleness" -> staleness)
+    "staleness" -> staleness) ++ descriptor.map(number => "descriptor" -> long(number)): _*)
 }
 
 /** Gathers the rows of `tables/plan`, which come partition by partition, across batches, and gives each partition to `use`. */

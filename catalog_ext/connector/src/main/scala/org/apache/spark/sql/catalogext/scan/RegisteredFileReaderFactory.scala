@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.scan
 
 import java.io.{FileNotFoundException, InterruptedIOException}
 import java.net.{SocketException, UnknownHostException}
-import java.nio.file.AccessDeniedException
+import java.nio.file.{AccessDeniedException, NoSuchFileException}
 import javax.net.ssl.SSLException
 
 import org.apache.hadoop.security.AccessControlException
@@ -19,7 +19,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  * Unpacks a task's files and has Spark's reader read them. Says which file is gone or cannot be read, of which partition, and how to bring the index in step with the store.
  *
  * @param unpacker makes the files that `inner` reads of those that the driver has packed
- * @param format the table's
+ * @param format of the files: the table's, or that of their partitions' descriptor
  * @param version that of the registered table which is read; None of what was listed for the query alone
  */
 class RegisteredFileReaderFactory(
@@ -62,7 +62,8 @@ class RegisteredFileReaderFactory(
     val (owner, then, remedy) = version match {
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
-          s"newest one. Otherwise somebody has deleted the file; bring the index in step: ${repair("")}.")
+          "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +
+          s"that point. Otherwise somebody has deleted the file; bring the index in step: ${repair("")}.")
       case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
     }
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
@@ -122,7 +123,11 @@ private object RegisteredFileReaderFactory {
   private val StoresClients =
     Seq("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.", "org.apache.hadoop.ipc.", "org.apache.hadoop.hdfs.")
 
-  def isMissingFile(e: Throwable): Boolean = !isDenied(e) && causes(e).exists(_.isInstanceOf[FileNotFoundException])
+  def isMissingFile(e: Throwable): Boolean = !isDenied(e) && causes(e).exists {
+    // The second is what a local file gets that goes while it is being opened.
+    case _: FileNotFoundException | _: NoSuchFileException => true
+    case _ => false
+  }
 
   /** Whether Spark's reader of the format has given up at the file, for whatever reason but those of the JVM or the store. */
   def isUnreadableFile(e: Throwable): Boolean =

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{QueryContext, SparkRuntimeException}
 import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalogext.release.OwnAnalysisException
 
 /** A condition and its SQLSTATE: JDBC clients branch on it, and spark-sql prints the Java trace of an error without. */
 case class Condition(code: String, sqlState: String)
@@ -14,16 +15,8 @@ class CatalogExtAnalysisException(
     text: String,
     parameters: Map[String, String],
     cause: Option[Throwable])
-  extends AnalysisException(
-    message = s"[${condition.code}] $text",
-    line = None,
-    startPosition = None,
-    cause = cause,
-    errorClass = Some(condition.code),
-    messageParameters = parameters,
-    context = Array.empty[QueryContext],
-    sqlState = Some(condition.sqlState),
-    messageTemplate = None)
+  extends OwnAnalysisException(
+    s"[${condition.code}] $text", condition.code, condition.sqlState, parameters, cause)
 
 /** An error while running, with a condition of ours. */
 class CatalogExtRuntimeException(
@@ -33,7 +26,7 @@ class CatalogExtRuntimeException(
     cause: Option[Throwable])
   // Spark looks the condition up in its own list, so the base class gets one that is there.
   extends SparkRuntimeException(
-    "INTERNAL_ERROR", Map("message" -> text), cause.orNull, Array.empty[QueryContext], None: Option[String]) {
+    "INTERNAL_ERROR", Map("message" -> text), cause.orNull, Array.empty[QueryContext], "") {
 
   override def getMessage: String = s"[${condition.code}] $text"
   override def getCondition: String = condition.code
@@ -66,6 +59,11 @@ object ConnectorErrors {
    * Remedy: The message says what to do instead.
    */
   val NotSupported: Condition = own("NOT_SUPPORTED", "0A000")
+  /**
+   * The installed Spark lacks what the statement needs.
+   * Remedy: Use a Spark of the release that the message names, or newer.
+   */
+  val NewerSparkNeeded: Condition = own("NEWER_SPARK_NEEDED", "0A000")
   val InvalidConfiguration: Condition = own("INVALID_CONFIGURATION", "22023")
   val InvalidValue: Condition = own("INVALID_VALUE", "22023")
   val EnvironmentSetup: Condition = own("ENVIRONMENT_SETUP", "58000")
@@ -152,6 +150,11 @@ object ConnectorErrors {
 
   /** An operation that Spark offers and this release does not, with what to do instead. */
   def notSupported(text: String): AnalysisException = analysis(NotSupported, text)
+
+  /** Says which release of Spark has what the installed one lacks. */
+  def needsSpark(what: String, release: String): AnalysisException = analysis(
+    NewerSparkNeeded, s"Spark ${org.apache.spark.SPARK_VERSION} has no $what; Spark $release has. Use that release or a newer one.",
+    Map("spark" -> org.apache.spark.SPARK_VERSION, "needed" -> release))
 }
 
 /** What the service said with a status other than 200. `analysis` says whether it is an error of the statement. */

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.catalogext.service
 
 import java.time.Duration
-import java.util.concurrent.ConcurrentHashMap
 
 import scala.annotation.tailrec
 
@@ -18,51 +17,49 @@ import org.apache.spark.internal.Logging
 private[service] class PassingFailure(val error: Throwable, val sent: Boolean) extends RuntimeException(error)
 
 /**
- * Repeats requests that failed in passing, as long as a restart of the service may take.
+ * Repeats requests that failed in passing, as long as a restart of the service may take. Each attempt after the first goes
+ * to the next address, and a pause is made when all of them have been tried.
  *
  * A service that has never answered is no service that is started again: the address may be wrong, and is given up soon.
  *
  * @param patience how long a request is repeated
  */
-private[service] class RepeatedRequests(uri: String, patience: Duration) extends Logging {
+private[service] class RepeatedRequests(addresses: ServiceAddresses, patience: Duration) extends Logging {
   import RepeatedRequests._
 
-  /** Notes that the service has been there. */
-  def answered(): Unit = Answered.add(uri)
-
   /**
-   * The result of `attempt`, which is made again where its failure lets it.
+   * The result of `attempt`, which gets an address and is made again where its failure lets it.
    *
    * @param repeatable whether acting twice is acting once
    */
-  def apply[T](operation: String, repeatable: Boolean, patient: Boolean)(attempt: => T): T = {
-    val limit = if (patient && Answered.contains(uri)) patience else FirstPatience
+  def apply[T](operation: String, repeatable: Boolean, patient: Boolean)(attempt: String => T): T = {
+    val limit = if (patient && addresses.answered) patience else FirstPatience
     val began = System.nanoTime()
 
-    @tailrec def next(pauseMillis: Long, known: Option[Long]): T = {
-      val outcome = try Right(attempt) catch {
-        case e: PassingFailure if repeatable || !e.sent => Left(e)
-        case e: PassingFailure => throw e.error
+    def tried(address: String): Either[PassingFailure, T] =
+      try Right(attempt(address)) catch {
+        case e: PassingFailure =>
+          addresses.leave(address)
+          if (repeatable || !e.sent) Left(e) else throw e.error
       }
-      // A service that had begun to work on a long request was there until now.
-      def first(failure: PassingFailure) = (if (failure.sent) System.nanoTime() else began) + limit.toNanos
-      outcome match {
-        case Right(result) => result
-        case Left(failure) =>
-          val end = known.getOrElse(first(failure))
-          if (System.nanoTime() + pauseMillis * 1000000L > end) throw failure.error
-          if (known.isEmpty)
-            logWarning(s"'$operation' is asked again for up to ${limit.toSeconds} s: ${failure.error.getMessage}")
-          Thread.sleep(pauseMillis)
-          next(math.min(pauseMillis * 2, LongestPauseMillis), Some(end))
-      }
+
+    @tailrec def next(tries: Int, pauseMillis: Long, known: Option[Long]): T = tried(addresses.current) match {
+      case Right(result) => result
+      case Left(failure) =>
+        // A service that had begun to work on a long request was there until now.
+        val end = known.getOrElse((if (failure.sent) System.nanoTime() else began) + limit.toNanos)
+        val allTried = tries % addresses.all.size == 0
+        if (allTried && System.nanoTime() + pauseMillis * 1000000L > end) throw failure.error
+        if (known.isEmpty)
+          logWarning(s"'$operation' is asked again for up to ${limit.toSeconds} s: ${failure.error.getMessage}")
+        if (allTried) Thread.sleep(pauseMillis)
+        next(tries + 1, if (allTried) math.min(pauseMillis * 2, LongestPauseMillis) else pauseMillis, Some(end))
     }
-    next(FirstPauseMillis, known = None)
+    next(tries = 1, FirstPauseMillis, known = None)
   }
 }
 
 private[service] object RepeatedRequests {
-  private val Answered = ConcurrentHashMap.newKeySet[String]()
   private val FirstPatience = Duration.ofMillis(1000)
   private val FirstPauseMillis = 100L
   private val LongestPauseMillis = 5000L

@@ -17,8 +17,9 @@ import org.apache.spark.sql.catalogext.service.Json._
  * Calls the service's operations. It lives on the driver only and is safe to share between threads.
  *
  * A request that fails in passing is repeated: what never reached the service always is, what may have been acted upon
- * where acting twice is acting once.
+ * where acting twice is acting once. Of several addresses the next one is asked, and kept for what comes later.
  *
+ * @param uri the service's address, or several of the services of one index, with commas between them
  * @param readToken is asked for the token at once, and again when the service refuses the one it gave before
  * @param requestTimeout how long the service may be silent
  * @param patience how long requests are repeated
@@ -27,11 +28,16 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   import ServiceClient._
 
   @volatile private var token = readToken()
-  private val repeated = new RepeatedRequests(uri, patience)
+  private val requests = ThreadLocal.withInitial[Long](() => 0L)
+  private val addresses = ServiceAddresses.of(uri)
+  private val repeated = new RepeatedRequests(addresses, patience)
   private val http = HttpClient.newBuilder()
     .version(HttpClient.Version.HTTP_1_1)
     .connectTimeout(ConnectTimeout)
     .build()
+
+  /** How many requests this thread has made, repeated ones among them. */
+  def requestsOfThread: Long = requests.get()
 
   /**
    * The JSON answer of an operation. Raises ServiceException for any error that the service says.
@@ -41,11 +47,12 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
    * @param patient whether the request is repeated for as long as a restart of the service may take
    */
   def call(operation: String, body: JsonNode, limited: Boolean = true, patient: Boolean = true): JsonNode =
-    repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient) {
+    repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient) { address =>
+      val asked = new Asked(address, operation, body)
       if (limited) {
-        val response = send(operation, body, BodyHandlers.ofByteArray(), limited)
-        parse(operation, response.statusCode(), response.body())
-      } else opened(operation, body)((status, input) => parse(operation, status, input.readAllBytes()))
+        val response = send(asked, BodyHandlers.ofByteArray(), limited)
+        asked.parse(response.statusCode(), response.body())
+      } else opened(asked)((status, input) => asked.parse(status, input.readAllBytes()))
     }
 
   /**
@@ -53,84 +60,30 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
    * index may take long: the service gives signs of life until the answer ends.
    */
   def stream[T](operation: String, body: JsonNode)(read: InputStream => T): T =
-    repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient = true) {
-      opened(operation, body) { (status, input) =>
+    repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient = true) { address =>
+      val asked = new Asked(address, operation, body)
+      opened(asked) { (status, input) =>
         val rows = new PushbackInputStream(input)
         val first = Iterator.continually(rows.read()).find(_ != ' ').get
         if (first >= 0) rows.unread(first)
-        if (status != 200 || first == '{') throw refusal(operation, status, rows.readAllBytes())
+        if (status != 200 || first == '{') throw asked.refusal(status, rows.readAllBytes())
         read(rows)
       }
     }
 
-  private def opened[T](operation: String, body: JsonNode)(read: (Int, InputStream) => T): T = {
-    val response = send(operation, body, BodyHandlers.ofInputStream(), limited = false)
+  private def opened[T](asked: Asked)(read: (Int, InputStream) => T): T = {
+    val response = send(asked, BodyHandlers.ofInputStream(), limited = false)
     val input = new WatchedInputStream(response.body(), requestTimeout)
     try read(response.statusCode(), input) catch {
-      case e: BrokenAnswerException => throw new PassingFailure(brokenOff(operation, e), sent = true)
+      case e: BrokenAnswerException => throw new PassingFailure(asked.brokenOff(e), sent = true)
       // All of it came, and it stays what it is however often it is asked for.
-      case e: IOException => throw notOurs(operation, response.statusCode(), Some(e))
+      case e: IOException => throw asked.notOurs(response.statusCode(), Some(e))
     } finally input.close()
   }
 
-  private def brokenOff(operation: String, cause: IOException): Throwable =
-    ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"The answer of the catalog-ext service at $uri to '$operation' broke off: ${cause.getMessage}. " +
-        "Nothing of it was used; run the statement again.", Map("uri" -> uri), Some(cause))
-
-  private def parse(operation: String, status: Int, body: Array[Byte]): JsonNode = {
-    if (status != 200) throw refusal(operation, status, body)
-    val node = try mapper.readTree(body) catch {
-      case e: JsonProcessingException => throw notOurs(operation, status, Some(e))
-    }
-    // What came after a sign of life has the status that was sent before.
-    if (node.path("error").has("code")) throw refusal(operation, status, body) else node
-  }
-
-  private def refusal(operation: String, status: Int, body: Array[Byte]): Throwable = {
-    val error = try Option(mapper.readTree(body)).flatMap(node => Option(node.get("error"))) catch {
-      case _: JsonProcessingException => None
-    }
-    (status, error) match {
-      case (401, _) =>
-        new ServiceException(ConnectorErrors.Unauthorized, analysis = false,
-          s"The catalog-ext service at $uri refused the token. Give the token of the running service in the " +
-            "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
-          Map("uri" -> uri), retryable = false)
-      case (_, Some(node)) =>
-        val found = new ServiceException(
-          Condition(node.string("code"), node.string("sqlstate")), isAnalysis(node.string("kind")),
-          node.string("message"), node.stringMap("parameters"), node.field("retryable").asBoolean())
-        // A conflict stays one, however often the commit is asked for: the statement may be run again.
-        if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
-      // A proxy, before a service that is being started again.
-      case (502 | 503 | 504, None) => new PassingFailure(unavailable(operation, status), sent = true)
-      case _ => notOurs(operation, status, None)
-    }
-  }
-
-  private def isAnalysis(kind: String): Boolean = kind match {
-    case "analysis" => true
-    case "runtime" => false
-    case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
-      s"The catalog-ext service at $uri answered with an error of the kind '$other', which this connector does not " +
-        "know: they are of different releases.", Map("uri" -> uri))
-  }
-
-  private def notOurs(operation: String, status: Int, cause: Option[Throwable]): Throwable =
-    ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
-      s"$uri answered '$operation' with status $status and a body that is not of the catalog-ext contract. " +
-        "Check that the catalog's option 'uri' names a catalog-ext service of this release.",
-      Map("uri" -> uri), cause)
-
-  private def unavailable(operation: String, status: Int): Throwable =
-    ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"What answers at $uri gave '$operation' the status $status, as proxies do when the catalog-ext service behind " +
-        "them does not answer. Start the service, or look at its log.", Map("uri" -> uri))
-
-  private def send[T](operation: String, body: JsonNode, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
+  private def send[T](asked: Asked, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
     val used = token
-    val response = sendAs(used, operation, body, handler, limited)
+    val response = sendAs(used, asked, handler, limited)
     // A standing service may have been started again with another token since the file was read.
     val current = if (response.statusCode() == 401) readToken() else used
     if (current == used) response
@@ -140,35 +93,35 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
         case _ =>
       }
       token = current
-      sendAs(current, operation, body, handler, limited)
+      sendAs(current, asked, handler, limited)
     }
   }
 
-  private def sendAs[T](
-      token: String,
-      operation: String,
-      body: JsonNode,
-      handler: BodyHandler[T],
-      limited: Boolean): HttpResponse[T] = {
-    val request = HttpRequest.newBuilder(URI.create(s"$uri/v1/$operation"))
+  private def sendAs[T](token: String, asked: Asked, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
+    val request = HttpRequest.newBuilder(URI.create(s"${asked.address}/v1/${asked.operation}"))
       .header("Authorization", s"Bearer $token")
       .header("Content-Type", "application/json")
       .header(ContractHeader, Contract)
-      .POST(BodyPublishers.ofByteArray(mapper.writeValueAsBytes(body)))
+      .POST(BodyPublishers.ofByteArray(mapper.writeValueAsBytes(asked.body)))
     SessionUser.encoded.foreach(request.header(SessionUser.Header, _))
+    TraceContext.current.foreach(request.header(TraceContext.Header, _))
     if (!limited) request.header(SignOfLife, (requestTimeout.toMillis / 4.0 / 1000).toString)
     val response = try exchange(request.build(), handler) catch {
       case e: ConnectException => throw new PassingFailure(gone(e), sent = false)
       case e: HttpConnectTimeoutException => throw new PassingFailure(gone(e), sent = false)
-      case e: TimeoutException => throw tooSlow(operation, e)
+      // One that hangs may have a stand-in.
+      case e: TimeoutException if addresses.several => throw new PassingFailure(asked.tooSlow(e), sent = true)
+      case e: TimeoutException => throw asked.tooSlow(e)
+      case e: IOException if addresses.several => throw new PassingFailure(asked.brokenOff(e), sent = true)
       case e: IOException => throw new PassingFailure(gone(e), sent = true)
     }
-    repeated.answered()
+    addresses.answered = true
     response
   }
 
   private def exchange[T](request: HttpRequest, handler: BodyHandler[T]): HttpResponse[T] = {
     // HttpRequest's own timeout ends with the headers; this one covers the body of an answer of bytes as well.
+    requests.set(requests.get() + 1)
     val future = http.sendAsync(request, handler)
     try future.get(requestTimeout.toMillis, TimeUnit.MILLISECONDS) catch {
       case e: ExecutionException => throw e.getCause
@@ -178,19 +131,81 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     }
   }
 
-  private def gone(cause: IOException): Throwable =
+  private def gone(cause: IOException): Throwable = {
+    val who = if (addresses.several) s"None of the catalog-ext services at ${addresses.names} answers; start one of them"
+      else s"The catalog-ext service at $uri does not answer; start it"
     ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"The catalog-ext service at $uri does not answer; start it (catalog-ext serve, or a new session made with " +
-        s"catalog_ext.configure) or correct the catalog's option 'uri'. ${describe(cause)}",
-      Map("uri" -> uri), Some(cause))
-
-  private def tooSlow(operation: String, cause: Throwable): Throwable =
-    ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"The catalog-ext service at $uri did not answer '$operation' within ${requestTimeout.toSeconds} s; look at its " +
-        "log, or raise the catalog's option 'request-timeout'.", Map("uri" -> uri), Some(cause))
+      s"$who (catalog-ext serve, or a new session made with catalog_ext.configure) or correct the catalog's option " +
+        s"'uri'. ${describe(cause)}", Map("uri" -> uri), Some(cause))
+  }
 
   private def describe(e: Throwable): String =
     s"(${e.getClass.getSimpleName}${Option(e.getMessage).fold("")(": " + _)})"
+
+  /** An operation that was asked for at one address: what its answer says. */
+  private class Asked(val address: String, val operation: String, val body: JsonNode) {
+    def brokenOff(cause: IOException): Throwable =
+      ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
+        s"The answer of the catalog-ext service at $address to '$operation' broke off: ${cause.getMessage}. " +
+          (if (RepeatedRequests.isRepeatable(operation, body)) "Nothing of it was used; run the statement again."
+          else "What was asked for may be done all the same: look at the table, or at its history, before it is run again."),
+        Map("uri" -> address), Some(cause))
+
+    def parse(status: Int, body: Array[Byte]): JsonNode = {
+      if (status != 200) throw refusal(status, body)
+      val node = try mapper.readTree(body) catch {
+        case e: JsonProcessingException => throw notOurs(status, Some(e))
+      }
+      // What came after a sign of life has the status that was sent before.
+      if (node.path("error").has("code")) throw refusal(status, body) else node
+    }
+
+    def refusal(status: Int, body: Array[Byte]): Throwable = {
+      val error = try Option(mapper.readTree(body)).flatMap(node => Option(node.get("error"))) catch {
+        case _: JsonProcessingException => None
+      }
+      (status, error) match {
+        case (401, _) =>
+          new ServiceException(ConnectorErrors.Unauthorized, analysis = false,
+            s"The catalog-ext service at $address refused the token. Give the token of the running service in the " +
+              "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
+            Map("uri" -> address), retryable = false)
+        case (_, Some(node)) =>
+          val found = new ServiceException(
+            Condition(node.string("code"), node.string("sqlstate")), isAnalysis(node.string("kind")),
+            node.string("message"), node.stringMap("parameters"), node.field("retryable").asBoolean())
+          // A conflict stays one, however often the commit is asked for: the statement may be run again.
+          if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
+        // A proxy, before a service that is being started again.
+        case (502 | 503 | 504, None) => new PassingFailure(unavailable(status), sent = true)
+        case _ => notOurs(status, None)
+      }
+    }
+
+    private def isAnalysis(kind: String): Boolean = kind match {
+      case "analysis" => true
+      case "runtime" => false
+      case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+        s"The catalog-ext service at $address answered with an error of the kind '$other', which this connector does not " +
+          "know: they are of different releases.", Map("uri" -> address))
+    }
+
+    def notOurs(status: Int, cause: Option[Throwable]): Throwable =
+      ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+        s"$address answered '$operation' with status $status and a body that is not of the catalog-ext contract. " +
+          "Check that the catalog's option 'uri' names a catalog-ext service of this release.",
+        Map("uri" -> address), cause)
+
+    private def unavailable(status: Int): Throwable =
+      ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
+        s"What answers at $address gave '$operation' the status $status, as proxies do when the catalog-ext service behind " +
+          "them does not answer. Start the service, or look at its log.", Map("uri" -> address))
+
+    def tooSlow(cause: Throwable): Throwable =
+      ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
+        s"The catalog-ext service at $address did not answer '$operation' within ${requestTimeout.toSeconds} s; look at its " +
+          "log, or raise the catalog's option 'request-timeout'.", Map("uri" -> address), Some(cause))
+  }
 }
 
 object ServiceClient {

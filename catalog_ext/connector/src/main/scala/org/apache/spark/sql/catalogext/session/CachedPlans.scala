@@ -1,6 +1,7 @@
 package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.release.Caches
 import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.classic.SparkSession
 
@@ -15,7 +16,7 @@ object CachedPlans {
     nameParts(table).foreach(parts => refresh(session, if (parts.length == 2) catalogName +: parts else parts))
 
   private def refresh(session: SparkSession, qualified: Seq[String]): Unit =
-    session.sharedState.cacheManager.recacheTableOrView(session, qualified)
+    Caches.refresh(session, qualified)
 
   // What Spark cannot parse as a name, no statement can have cached.
   private def nameParts(table: String): Option[Seq[String]] =

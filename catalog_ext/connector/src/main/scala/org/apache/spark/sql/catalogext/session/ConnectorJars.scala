@@ -11,19 +11,21 @@ object ConnectorJars {
   private val BuiltFor = "/META-INF/catalog-ext/spark-version"
 
   /**
-   * Raises a runtime error when the running Spark is not the one that this jar was compiled against: Spark's internals
-   * change between releases.
+   * Raises a runtime error when the running Spark is of another minor version than the one that this jar was compiled
+   * against: Spark's internals change between them.
    */
   def checkSpark(): Unit = {
     val running = org.apache.spark.SPARK_VERSION
     val built = Option(getClass.getResourceAsStream(BuiltFor)).map { stream =>
       try new String(stream.readAllBytes(), UTF_8).trim finally stream.close()
     }
-    if (!built.contains(running)) throw ConnectorErrors.runtime(ConnectorErrors.EnvironmentSetup,
+    if (!built.map(minor).contains(minor(running))) throw ConnectorErrors.runtime(ConnectorErrors.EnvironmentSetup,
       "This catalog-ext jar is a jar for another Spark version: it was compiled for Spark " +
-        s"${built.getOrElse("(unknown)")}, and this is Spark $running. Build the jar for it: python -m " +
-        "catalog_ext.connector.build prints its path; give that in spark.jars.", Map("running" -> running, "built" -> built.getOrElse("")))
+        s"${built.getOrElse("(unknown)")}, and this is Spark $running. Give the one for it in spark.jars: python -m " +
+        "catalog_ext.connector.build prints its path.", Map("running" -> running, "built" -> built.getOrElse("")))
   }
+
+  private def minor(version: String): String = version.split('.').take(2).mkString(".")
 
   /**
    * Gives executors the jars that the driver was started with.

@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocTable
-import org.apache.spark.sql.catalyst.analysis.UnresolvedDeduplicate
+import org.apache.spark.sql.catalogext.release.Deduplication
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Deduplicate, Distinct, LogicalPlan, Project, UnaryNode,
   Union}
@@ -31,8 +31,7 @@ object MarkComparedRows extends Rule[LogicalPlan] {
     // What Spark Connect's dropDuplicates is before it is resolved has no pattern.
     val marked = plan.resolveOperators {
       case distinct: Distinct if canShow(distinct.child) => distinct.copy(child = ComparedRows(distinct.child))
-      case distinct: UnresolvedDeduplicate if canShow(distinct.child) =>
-        distinct.copy(child = ComparedRows(distinct.child))
+      case Deduplication(child, of) if canShow(child) => of(ComparedRows(child))
     }
     if (!marked.containsPattern(DISTINCT_LIKE)) marked
     else AnalysisHelper.allowInvokingTransformsInAnalyzer {

@@ -2,9 +2,11 @@ package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.CatalogExtSessionCatalog
-import org.apache.spark.sql.catalogext.catalog.CatalogBase
+import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
 import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog}
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableCatalog}
 
 /** Tells which names are of tables in the index, for rules that come before Spark's own resolution. */
 class IndexedNames(session: SparkSession) extends LookupCatalog {
@@ -27,6 +29,21 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
   def inSession(name: Seq[String]): Option[(CatalogExtSessionCatalog, Identifier)] = name match {
     case CatalogAndIdentifier(catalog: CatalogExtSessionCatalog, ident) if catalog.has(ident) => Some((catalog, ident))
     case _ => None
+  }
+
+  /** The table of ours that the name means. */
+  def table(name: Seq[String]): Option[CatalogExtTable] = name match {
+    case CatalogAndIdentifier(catalog, ident) =>
+      try catalog.asTableCatalog.loadTable(ident) match {
+        case table: CatalogExtTable => Some(table)
+        case _ => None
+      } catch { case _: NoSuchTableException | _: NoSuchNamespaceException => None }
+    case _ => None
+  }
+
+  /** The catalog that a name means, and what it means there. */
+  def tableCatalog(name: Seq[String]): (TableCatalog, Identifier) = name match {
+    case CatalogAndIdentifier(catalog, ident) => (catalog.asTableCatalog, ident)
   }
 
   def sessionNamespace(name: Seq[String]): Option[Array[String]] = name match {

@@ -3,11 +3,12 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, VirtualColumn}
 import org.apache.spark.sql.catalogext.paths.AdHocTable
+import org.apache.spark.sql.catalogext.release.DescribeWhole
 import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
 import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, ResolvedTable, UnresolvedAttribute,
   UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, DescribeRelation, LogicalPlan, ShowColumns,
+import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, LogicalPlan, ShowColumns,
   UnaryNode, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
@@ -37,7 +38,7 @@ object ListHiddenKeys extends Rule[LogicalPlan] {
     case ListedRelation(Listed(relation)) => relation
     case ListedRelation(relation) if relation.resolved => relation
     case show @ ShowColumns(Listed(relation), _, _) => show.copy(child = relation)
-    case describe @ DescribeRelation(Listed(relation), _, _) => describe.copy(relation = relation)
+    case DescribeWhole(Listed(relation), of) => of(relation)
     case describe @ DescribeColumn(Listed(relation), _, _, _) => describe.copy(relation = relation)
     case other => other
   }

@@ -18,9 +18,10 @@ object RefuseRowChanges extends Rule[LogicalPlan] {
   }
 
   private def refuse(statement: String, target: LogicalPlan): Unit = target.foreach {
-    case DataSourceV2Relation(table: CatalogExtTable, _, _, _, _, _) => throw ConnectorErrors.notSupported(
-      s"$statement changes single rows, and files of table ${table.name()} are replaced by whole partitions, as Hive's. " +
-        "Write the partitions anew: INSERT OVERWRITE ... PARTITION, or INSERT INTO ... REPLACE WHERE, from a query over them.")
+    case relation: DataSourceV2Relation if relation.table.isInstanceOf[CatalogExtTable] => throw ConnectorErrors.notSupported(
+      s"$statement changes single rows, and files of table ${relation.table.name()} are replaced by whole partitions, as " +
+        "Hive's. Write the partitions anew: INSERT OVERWRITE ... PARTITION, or INSERT INTO ... REPLACE WHERE, from a query " +
+        "over them.")
     case _ =>
   }
 }

@@ -3,15 +3,15 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.{SaveMode, SparkSession}
 import org.apache.spark.sql.catalogext.CatalogExtSource
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.release.{Inserts, LikeTables, SavedTable}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.analysis.{TableAlreadyExistsException, UnresolvedIdentifier, UnresolvedNamespace,
-  UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView, UnresolvedView}
+  UnresolvedTable, UnresolvedTableOrView, UnresolvedView}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}
 import org.apache.spark.sql.connector.expressions.{FieldReference, IdentityTransform}
-import org.apache.spark.sql.execution.command.SaveAsV1TableCommand
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -33,13 +33,12 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
       replace.copy(tableSpec = ours(spec))
     case replace @ ReplaceTableAsSelect(Named(_), _, _, spec: UnresolvedTableSpec, _, _, _) if !isOurs(spec) =>
       replace.copy(tableSpec = ours(spec))
-    case create: CreateTableLike if Named.unapply(create.name).isDefined =>
-      taken(Named.unapply(create.name).get, create.ifNotExists, "CREATE TABLE")
+    case LikeTables(Named(ident), ifNotExists) => taken(ident, ifNotExists, "CREATE TABLE")
     case create: CreateView if Named.unapply(create.child).isDefined =>
       taken(Named.unapply(create.child).get, create.allowExisting, "CREATE VIEW")
     case RenameTable(from, to, _) if names.inSession(target(from, to)).isDefined =>
       throw new TableAlreadyExistsException(names.inSession(target(from, to)).get._2)
-    case SaveAsV1TableCommand(desc, mode, query) if names.inSession(desc.identifier.nameParts).isDefined =>
+    case SavedTable(desc, mode, query) if names.inSession(desc.identifier.nameParts).isDefined =>
       saved(desc, mode, query, names.inSession(desc.identifier.nameParts).get._2)
     case drop: DropTable if SQLConf.get.useV1Command && Named.unapply(drop.child).isDefined =>
       throw legacy("DROP TABLE")
@@ -90,12 +89,9 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     mode match {
       case SaveMode.Append =>
         checkKeys(desc, ident)
-        AppendData.byName(
-          UnresolvedRelation(name).requireWritePrivileges(Set(TableWritePrivilege.INSERT)), query, options)
+        AppendData.byName(Inserts.target(name), query, options)
       case SaveMode.Overwrite =>
-        val spec = UnresolvedTableSpec(
-          Map(CatalogExtSource.Format -> desc.provider.get), Some(CatalogExtSource.Name), OptionList(Nil),
-          desc.storage.locationUri.map(_.toString), desc.comment, desc.collation, None, external = false, Nil)
+        val spec = SavedTable.spec(desc, CatalogExtSource.Name, Map(CatalogExtSource.Format -> desc.provider.get))
         ReplaceTableAsSelect(
           UnresolvedIdentifier(name), desc.partitionColumnNames.map(key => IdentityTransform(FieldReference(Seq(key)))),
           query, spec, options, orCreate = true)

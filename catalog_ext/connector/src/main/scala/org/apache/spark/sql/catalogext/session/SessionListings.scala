@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
+import org.apache.spark.sql.catalogext.release.Definitions
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, GenericRow}
@@ -94,7 +95,7 @@ case class CreateIndexedTableLike(
     if (!catalog.tableExists(ident)) {
       val like = V1Table(spark.sessionState.catalog.getTempViewOrPermanentTableMetadata(source))
       val format = like.catalogTable.provider.filter(SessionListings.Formats.contains).map(CatalogExtSource.Format -> _)
-      catalog.createTable(ident, CatalogExtSource.table(like.columns(), like.partitioning,
+      catalog.createTable(ident, Definitions.info(like.columns(), like.partitioning,
         format.toMap ++ properties + (TableCatalog.PROP_PROVIDER -> CatalogExtSource.Name)))
     } else if (!ifNotExists) throw new TableAlreadyExistsException(ident)
     Nil

@@ -10,12 +10,12 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.release.Streaming.{MicroBatchExecutionContext, StreamExecution}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, WriteSettings, WriteTarget}
 import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
-import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecutionContext, StreamExecution}
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 /** What is known on the driver of the streaming queries that write to our tables. */

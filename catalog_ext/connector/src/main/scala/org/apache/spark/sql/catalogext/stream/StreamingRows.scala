@@ -66,7 +66,7 @@ object StreamingRows {
   /** The session's conf with Spark's strict policy: a stream has nobody who sees the row at which it fails. */
   private def withoutLoss: SQLConf = {
     val conf = SQLConf.get.clone()
-    conf.setConf(SQLConf.STORE_ASSIGNMENT_POLICY, StoreAssignmentPolicy.STRICT)
+    conf.setConfString(SQLConf.STORE_ASSIGNMENT_POLICY.key, StoreAssignmentPolicy.STRICT.toString)
     conf
   }
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.stream
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.release.Streaming
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.write.{ApplicationBatch, CatalogExtWrite, DiscardingWriterFactory, RunningWrite,
@@ -10,7 +11,6 @@ import org.apache.spark.sql.catalogext.write.{ApplicationBatch, CatalogExtWrite,
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
-import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 
 /**
  * Writes the epochs of a streaming query: each is one transaction, committed once under the query's id and the
@@ -49,7 +49,7 @@ class CatalogExtStreamingWrite(
     running.foreach(_.abort(s"epoch $epochId of query $queryId failed"))
 
   // Spark tells of the epoch only at its commit; the query's thread carries the number.
-  private def epoch: Long = Option(spark.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).getOrElse(
+  private def epoch: Long = Option(spark.sparkContext.getLocalProperty(Streaming.BatchId)).getOrElse(
     throw ConnectorErrors.notSupported(
       s"Table ${target.tableName} is written in micro-batches: use another trigger than a continuous one.")).toLong
 

@@ -2,6 +2,8 @@ package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.release.Streaming
+import org.apache.spark.sql.catalogext.release.Streaming.{HDFSMetadataLog, SerializedOffset}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, DirectoryFiles, FileColumns,
   FileFilters, PackedFiles, PackedFilesBuilder, PlannedFileIndex, SharedFiles, TextBuffer}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
@@ -10,8 +12,6 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.execution.datasources.FileFormat
-import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
-import org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -57,7 +57,7 @@ class CatalogExtMicroBatchStream(
         case StreamStart.Latest => StreamingOffset(table.tableId, upto + 1, 0, snapshot = false)
         case StreamStart.From(version) => StreamingOffset(table.tableId, checked(version), 0, snapshot = false)
       }
-      log.add(0, SerializedOffset(decided.json()))
+      log.add(0, Streaming.offset(decided.json()))
       decided
     }
     offset

@@ -3,8 +3,9 @@ package org.apache.spark.sql.catalogext.views
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.CatalogExtCatalog
 import org.apache.spark.sql.catalogext.commands.{DescribeAction, PartitionCommand, ShowAction}
-import org.apache.spark.sql.catalyst.analysis.{ResolvedPersistentView, ResolvedTable, UnresolvedIdentifier,
-  UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalogext.release.Views
+import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedIdentifier, UnresolvedTable,
+  UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -12,7 +13,6 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Table}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.datasources.v2.DescribeV2ViewExec
 
 /** A partition of a statement on a view: columns and values as text (null for NULL). */
 case class ViewPartition(values: Seq[(String, String)], location: Option[String])
@@ -70,7 +70,7 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
   /** What a name stands for in one of our catalogs: a view, or a table. */
   private def found(plan: LogicalPlan): Option[Either[CatalogExtView, LogicalPlan]] = plan match {
     case UnresolvedTable(name, _, _) => found(name)
-    case UnresolvedTableOrView(name, _, _, _) => found(name)
+    case either: UnresolvedTableOrView => found(either.multipartIdentifier)
     case _ => None
   }
 
@@ -86,18 +86,13 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
 /** Plans what only our views have. */
 object ViewCommandStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ViewPartitionCommand(ResolvedPersistentView(_, _, view: CatalogExtView), change, _) =>
-      Seq(ViewPartitionExec(view, change))
-    case ViewPartitionCommand(_: ResolvedPersistentView, _, refusal) => throw refusal
+    case ViewPartitionCommand(Views.Resolved(view), change, refusal) =>
+      Seq(ViewPartitionExec(view.getOrElse(throw refusal), change))
     case ShowViewPartitions(view, spec, output) => Seq(ShowViewPartitionsExec(output, view, spec))
     case DescribeViewPartition(view, spec, extended, output) =>
       Seq(DescribeViewPartitionExec(output, view, spec, extended))
-    case DescribeRelation(ResolvedPersistentView(catalog, ident, view: CatalogExtView), extended, output)
-        if view.partitioned =>
-      val described = DescribeV2ViewExec(output, catalog.name(), ident, view, extended)
-      Seq(DescribePartitionedViewExec(output, view, described))
-    case ShowCreateTable(ResolvedPersistentView(_, _, view: CatalogExtView), _, output) if view.partitioned =>
+    case ShowCreateTable(Views.Resolved(Some(view)), _, output) if view.partitioned =>
       Seq(ShowCreatePartitionedViewExec(output, view))
-    case _ => Nil
+    case other => Views.described(other).toSeq
   }
 }

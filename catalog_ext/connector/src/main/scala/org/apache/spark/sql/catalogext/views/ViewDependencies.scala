@@ -5,6 +5,7 @@ import scala.collection.mutable
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns}
+import org.apache.spark.sql.catalogext.release.Views.View
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, IndexAnswers}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.catalog.{ExternalCatalogUtils, HiveTableRelation}
@@ -12,7 +13,6 @@ import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.classic.SparkSession
-import org.apache.spark.sql.connector.catalog.View
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.types.StructField
@@ -25,13 +25,15 @@ object ViewDependencies {
     // As the view itself is analysed: from where it was written.
     val session = SparkSession.active.cloneSession()
     val manager = session.sessionState.catalogManager
-    Option(view.currentCatalog()).filter(_.nonEmpty).foreach(manager.setCurrentCatalog)
-    Option(view.currentNamespace()).filter(_.nonEmpty).foreach(manager.setCurrentNamespace)
-    val plan = session.sessionState.sqlParser.parsePlan(view.queryText())
+    Option(view.currentCatalog).filter(_.nonEmpty).foreach(manager.setCurrentCatalog)
+    Option(view.currentNamespace).filter(_.nonEmpty).foreach(manager.setCurrentNamespace)
+    val plan = session.sessionState.sqlParser.parsePlan(view.queryText)
     session.sessionState.executePlan(plan).analyzed.collectWithSubqueries {
-      case DataSourceV2Relation(table: CatalogExtTable, _, _, _, _, _) if table.catalogName == catalogName =>
-        table.metadata.qualifiedName
-    }.distinct
+      case relation: DataSourceV2Relation => relation.table match {
+        case table: CatalogExtTable if table.catalogName == catalogName => Some(table.metadata.qualifiedName)
+        case _ => None
+      }
+    }.flatten.distinct
   }
 
   /**
@@ -66,7 +68,7 @@ object ViewDependencies {
 
   /** With scans of all files that the query is of, in place of what the index answers or a limit cuts. */
   private def scanned(plan: LogicalPlan): LogicalPlan = plan.transformDownWithSubqueries {
-    case relation @ DataSourceV2Relation(_: CatalogExtTable, _, _, _, _, _) =>
+    case relation: DataSourceV2Relation if relation.table.isInstanceOf[CatalogExtTable] =>
       val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())
       options.put(IndexAnswers.Setting, "false")
       relation.copy(options = new CaseInsensitiveStringMap(options))
@@ -77,10 +79,13 @@ object ViewDependencies {
     def add(relation: String, partitions: Seq[String]): Unit =
       found.getOrElseUpdate(relation, mutable.LinkedHashSet.empty) ++= partitions
     plan.collectWithSubqueries {
-      case DataSourceV2ScanRelation(_, scan: CatalogExtScan, _, _, _, _, _) =>
-        scan.checkStrict()
-        add(s"${scan.index.catalogName}.${scan.index.table.qualifiedName}", scan.index.partitionNames.filter(_.nonEmpty))
-      case DataSourceV2ScanRelation(relation, _, _, _, _, _, _) => add(relation.name, Nil)
+      case scanned: DataSourceV2ScanRelation => scanned.scan match {
+        case scan: CatalogExtScan =>
+          scan.checkStrict()
+          val partitions = scan.index.partitionNames.filter(_.nonEmpty)
+          add(s"${scan.index.catalogName}.${scan.index.table.qualifiedName}", partitions)
+        case _ => add(scanned.relation.name, Nil)
+      }
       case relation: DataSourceV2Relation => add(relation.name, Nil)
       case relation: LogicalRelation => relation.catalogTable.foreach(table => add(table.qualifiedName, Nil))
       case relation: HiveTableRelation => add(relation.tableMeta.qualifiedName, Nil)

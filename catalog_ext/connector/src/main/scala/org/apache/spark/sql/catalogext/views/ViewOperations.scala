@@ -4,12 +4,14 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.{NamespaceOperations, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{NamespaceOperations, TableDefinitions, TableMetadata}
+import org.apache.spark.sql.catalogext.release.Views
+import org.apache.spark.sql.catalogext.release.Views.View
 import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchViewException,
   ViewAlreadyExistsException}
-import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, View}
+import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -23,7 +25,7 @@ class CatalogExtView(
     val metadata: TableMetadata,
     val client: ServiceClient,
     val automatic: Boolean,
-    builder: CatalogExtView.Builder)
+    builder: Views.Builder)
   extends View(builder) {
 
   def partitioned: Boolean = metadata.partitionColumns.nonEmpty
@@ -32,8 +34,6 @@ class CatalogExtView(
 }
 
 object CatalogExtView {
-  type Builder = View.Builder
-
   /** The property by which the partition columns come and go between Spark and the catalog: names with commas. */
   val PartitionedOn = "partitioned-on"
 
@@ -42,7 +42,7 @@ object CatalogExtView {
     val query = node.field("view")
     val on = metadata.partitionColumns.fieldNames
     val properties = metadata.properties ++ Option.when(on.nonEmpty)(PartitionedOn -> on.mkString(","))
-    val builder = new View.Builder()
+    val builder = Views.builder()
     builder.withSchema(StructType(metadata.columns ++ metadata.partitionColumns))
     builder.withProperties(properties.asJava)
     metadata.comment.foreach(builder.withComment)
@@ -77,19 +77,20 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
    * @param kind `create`, `create_or_replace` or `replace`
    */
   def put(ident: Identifier, view: View, kind: String): View = {
-    val properties = view.properties().asScala.toMap
+    val properties = view.properties.asScala.toMap
     val on = properties.get(CatalogExtView.PartitionedOn).toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
     val request = named(ident)
     request.setAll[JsonNode](java.util.Map.ofEntries(
       java.util.Map.entry("kind", text(kind)),
-      java.util.Map.entry("text", text(view.queryText())),
-      java.util.Map.entry("catalog", text(Option(view.currentCatalog()).getOrElse(""))),
-      java.util.Map.entry("current_namespace", texts(view.currentNamespace())),
-      java.util.Map.entry("configuration", map(view.sqlConfigs().asScala)),
-      java.util.Map.entry("schema_mode", text(Option(view.schemaMode()).getOrElse("BINDING"))),
-      java.util.Map.entry("query_columns", texts(view.queryColumnNames())),
+      java.util.Map.entry("text", text(view.queryText)),
+      java.util.Map.entry("catalog", text(Option(view.currentCatalog).getOrElse(""))),
+      java.util.Map.entry("current_namespace", texts(view.currentNamespace)),
+      java.util.Map.entry("configuration", map(view.sqlConfigs.asScala)),
+      java.util.Map.entry("schema_mode", text(Option(view.schemaMode).getOrElse("BINDING"))),
+      java.util.Map.entry("query_columns", texts(view.queryColumnNames)),
       java.util.Map.entry("tables", Null),
-      java.util.Map.entry("columns", arr(view.schema().map(TableMetadata.columnJson))),
+      java.util.Map.entry("own_catalog", text(catalogName)),
+      java.util.Map.entry("columns", arr(view.schema.map(TableMetadata.columnJson))),
       java.util.Map.entry("partition_columns", arr(on.map(text(_)))),
       java.util.Map.entry("properties", map(properties -- Reserved)),
       java.util.Map.entry("comment", text(properties.get(TableCatalog.PROP_COMMENT))),
@@ -144,6 +145,6 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
 
 object ViewOperations {
   /** Properties with which Spark says what the contract has fields for. */
-  private val Reserved = Set(TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_TABLE_TYPE,
+  private val Reserved = Set(TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableDefinitions.TableType,
     TableCatalog.PROP_PROVIDER, CatalogExtView.PartitionedOn)
 }

@@ -13,7 +13,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIfNeeded
 import org.apache.spark.sql.connector.catalog.TableCatalog
-import org.apache.spark.sql.execution.datasources.v2.{DescribeV2ViewExec, LeafV2CommandExec}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -63,7 +64,7 @@ case class DescribeViewPartitionExec(
 
   override protected def run(): Seq[InternalRow] = {
     val names = ViewPartitions.of(view).of(spec).map(_.name)
-    val described = ViewPartitions.columns(view.schema()) ++ ViewPartitions.information(view)
+    val described = ViewPartitions.columns(view.schema) ++ ViewPartitions.information(view)
     if (!extended) described
     else described ++ Seq(
       ViewPartitions.row("", "", ""), ViewPartitions.row("# Detailed Partition Information", "", ""),
@@ -73,11 +74,11 @@ case class DescribeViewPartitionExec(
 }
 
 /** Spark's description of a view, with its partition columns behind its columns. */
-case class DescribePartitionedViewExec(output: Seq[Attribute], view: CatalogExtView, described: DescribeV2ViewExec)
+case class DescribePartitionedViewExec(output: Seq[Attribute], view: CatalogExtView, described: SparkPlan)
   extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] = {
-    val (columns, more) = described.executeCollect().toSeq.splitAt(view.schema().length)
+    val (columns, more) = described.executeCollect().toSeq.splitAt(view.schema.length)
     columns ++ ViewPartitions.information(view) ++ more
   }
 }
@@ -109,7 +110,7 @@ object ViewPartitions {
     columns(view.metadata.partitionColumns)
 
   def createStatement(view: CatalogExtView): String = {
-    val fields = view.schema().map { field =>
+    val fields = view.schema.map { field =>
       quoteIfNeeded(field.name) + field.getComment().fold("")(comment => s" COMMENT ${SqlText.literal(comment)}")
     }
     val properties = view.metadata.properties - TableCatalog.PROP_COMMENT
@@ -120,6 +121,6 @@ object ViewPartitions {
       view.metadata.comment.map(comment => s"COMMENT ${SqlText.literal(comment)}"),
       Some(view.metadata.partitionColumns.fieldNames.map(quoteIfNeeded).mkString("PARTITIONED ON (", ", ", ")")),
       Option.when(properties.nonEmpty)(s"TBLPROPERTIES ${SqlText.pairs(properties)}"),
-      Some(s"AS ${view.queryText()}\n")).flatten.mkString("\n")
+      Some(s"AS ${view.queryText}\n")).flatten.mkString("\n")
   }
 }

@@ -1,11 +1,12 @@
 package org.apache.spark.sql.catalogext.write
 
+import scala.annotation.tailrec
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{LocalFileSystem, ParentNotDirectoryException, Path}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.service.Json._
@@ -50,13 +51,31 @@ object FileStaging {
 
 /** Files on a store with directories: in the hidden staging directory, for the driver's side to rename. */
 class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job, conf) {
+  import RenameStaging._
+
   private val made = mutable.ArrayBuffer.empty[Path]
   private val finished = mutable.ArrayBuffer.empty[JsonNode]
 
   override def pathFor(partition: String, name: String): String = {
     val path = new Path(job.stagingLocations.path(partition, name))
     made += path
+    path.getFileSystem(conf) match {
+      case local: LocalFileSystem =>
+        WriteErrors.storing(job.tableName, path.toString)(makeDirectory(local, path.getParent, MostTries))
+      case _ => // Makes a directory and its parents at once.
+    }
     path.toString
+  }
+
+  /**
+   * Hadoop makes local directories one by one, and another write of the table that ends removes the staging directory
+   * while it is empty.
+   */
+  @tailrec private def makeDirectory(local: LocalFileSystem, directory: Path, tries: Int): Unit = {
+    val made = try local.mkdirs(directory) catch {
+      case _: ParentNotDirectoryException if tries > 1 => false
+    }
+    if (!made && tries > 1) makeDirectory(local, directory, tries - 1)
   }
 
   override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
@@ -67,4 +86,8 @@ class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   override def commit(): JsonNode = arr(finished)
   override def abort(): Unit = made.foreach(remove)
   override def close(): Unit = ()
+}
+
+private object RenameStaging {
+  private val MostTries = 10
 }

@@ -22,6 +22,7 @@ import org.apache.parquet.schema.LogicalTypeAnnotation.{DateLogicalTypeAnnotatio
   IntLogicalTypeAnnotation, TimeUnit, TimestampLogicalTypeAnnotation}
 
 import org.apache.spark.sql.catalogext.catalog.PartitionNames
+import org.apache.spark.sql.catalogext.release.Types
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.util.TypeUtils
@@ -185,7 +186,8 @@ object FileStatistics {
     case (Category.STRING | Category.VARCHAR, _: StringType) => true
     case (Category.TIMESTAMP | Category.TIMESTAMP_INSTANT, TimestampType | TimestampNTZType) => true
     // What Spark writes as numbers: no bounds come of these, only how many are NULL.
-    case (Category.LONG, TimestampNTZType | _: DayTimeIntervalType | _: TimeType) => true
+    case (Category.LONG, TimestampNTZType | _: DayTimeIntervalType) => true
+    case (Category.LONG, other) => Types.isTime(other)
     case (Category.INT, _: YearMonthIntervalType) => true
     case _ => false
   }

@@ -5,10 +5,11 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, KeyZone, PartitionNames, ResolvedSettings}
 import org.apache.spark.sql.catalogext.commands.PartitionClauses
+import org.apache.spark.sql.catalogext.release.{Inserts, OmittedColumns}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.IndexedNames
-import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -16,7 +17,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.CatalogManager
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -28,14 +29,37 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
-        if !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier) =>
-      val constants = spec.map { case (key, value) => key -> value.map(constant) }
-      val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
-        WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")
-      else Map(WriteMarks.Specification ->
-        InsertMarks.write(constants.collect { case (key, Some(value)) => key -> value }))
-      insert.copy(table = target.copy(options = InsertMarks.added(target.options, mark)), partitionSpec = constants)
+    case insert: InsertIntoStatement => insert.table match {
+      case target: UnresolvedRelation if insert.ifPartitionNotExists && names.areIndexed(target.multipartIdentifier) =>
+        unlessThere(insert, target)
+      case target: UnresolvedRelation if isUnmarked(target) =>
+        val constants = insert.partitionSpec.map { case (key, value) => key -> value.map(constant) }
+        val mark = if (Inserts.replaces(insert)) InsertMarks.ReplacesRows
+        else Map(WriteMarks.Specification ->
+          InsertMarks.write(constants.collect { case (key, Some(value)) => key -> value }))
+        OmittedColumns.filled(insert, columnsOf(target)).copy(table = marked(target, mark), partitionSpec = constants)
+      case _ => insert
+    }
+    case Inserts.ReplaceWhere(overwrite, target) if isUnmarked(target) =>
+      overwrite.copy(table = marked(target, InsertMarks.ReplacesRows))
+  }
+
+  private def columnsOf(target: UnresolvedRelation): StructType =
+    names.table(target.multipartIdentifier).fold(new StructType)(_.metadata.writeSchema)
+
+  private def isUnmarked(target: UnresolvedRelation): Boolean =
+    !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier)
+
+  private def marked(target: UnresolvedRelation, mark: Map[String, String]): UnresolvedRelation =
+    target.copy(options = InsertMarks.added(target.options, mark))
+
+  /** INSERT OVERWRITE ... PARTITION ... IF NOT EXISTS does nothing where the partition is there. */
+  private def unlessThere(insert: InsertIntoStatement, target: UnresolvedRelation): LogicalPlan = {
+    val constants = insert.partitionSpec.collect { case (key, Some(value)) => key -> constant(value) }
+    val there = names.table(target.multipartIdentifier).exists(
+      _.partitions.list(Seq(PartitionClauses.equalities(constants)), limit = Some(1)).nonEmpty)
+    if (there) NoopCommand("INSERT OVERWRITE", target.multipartIdentifier)
+    else insert.copy(ifPartitionNotExists = false)
   }
 
   /** As in Hive, the default partition's name stands for NULL. */
@@ -49,39 +73,42 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
  */
 class ResolveInserts extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case append @ AppendData(Target(relation, table), _, options, _, _, _, _) if !WriteMarks.decided(options) =>
-      val insert = new Insert(relation, table, options)
+    case Undecided(append: AppendData, insert) =>
       insert.check()
       append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
 
-    case overwrite @ OverwriteByExpression(Target(relation, table), condition, query, options, byName, evolution, _, _)
-        if !WriteMarks.decided(options) =>
-      val insert = new Insert(relation, table, options)
+    case Undecided(overwrite: OverwriteByExpression, insert) =>
       if (insert.replaces) {
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
-      } else if (!insert.marked && (byName || condition != Literal.TrueLiteral)) {
+      } else if (!insert.marked && (overwrite.isByName || overwrite.deleteExpr != Literal.TrueLiteral)) {
         // DataFrameWriterV2.overwrite means its condition.
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
-      } else insert.overwrite(query, byName, evolution)
+      } else insert.overwrite(overwrite)
 
-    case overwrite @ OverwritePartitionsDynamic(Target(relation, table), query, options, byName, evolution, _)
-        if !WriteMarks.decided(options) =>
-      val insert = new Insert(relation, table, options)
-      if (insert.marked) insert.overwrite(query, byName, evolution)
+    case Undecided(overwrite: OverwritePartitionsDynamic, insert) =>
+      if (insert.marked) insert.overwrite(overwrite)
       else {
         insert.check()
         overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
       }
   }
 
-  private object Target {
-    def unapply(target: NamedRelation): Option[(DataSourceV2Relation, CatalogExtTable)] = target match {
-      case relation: DataSourceV2Relation => relation.table match {
-        case table: CatalogExtTable => Some((relation, table))
-        case _ => None
-      }
+  private object Undecided {
+    def unapply(plan: LogicalPlan): Option[(V2WriteCommand, Insert)] = plan match {
+      case append: AppendData => insert(append, append.writeOptions)
+      case overwrite: OverwriteByExpression => insert(overwrite, overwrite.writeOptions)
+      case overwrite: OverwritePartitionsDynamic => insert(overwrite, overwrite.writeOptions)
       case _ => None
     }
+
+    private def insert(write: V2WriteCommand, options: Map[String, String]): Option[(V2WriteCommand, Insert)] =
+      write.table match {
+        case relation: DataSourceV2Relation if !WriteMarks.decided(options) => relation.table match {
+          case table: CatalogExtTable => Some((write, new Insert(relation, table, options)))
+          case _ => None
+        }
+        case _ => None
+      }
   }
 }
 
@@ -107,12 +134,11 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), values).toOptions
 
   /** What INSERT OVERWRITE replaces. */
-  def overwrite(query: LogicalPlan, byName: Boolean, evolution: Boolean): LogicalPlan = {
+  def overwrite(write: V2WriteCommand): LogicalPlan = {
     check()
     if (allStatic || userChoseStatic) {
-      OverwriteByExpression(
-        target, staticCondition, query, options(None, keeps = allStatic), byName, evolution)
-    } else OverwritePartitionsDynamic(target, query, options(None, keeps = false), byName, evolution)
+      Inserts.overwrite(write, target, staticCondition, options(None, keeps = allStatic))
+    } else Inserts.overwritePartitions(write, target, options(None, keeps = false))
   }
 
   def check(): Unit = {
@@ -189,6 +215,7 @@ private[write] object InsertMarks {
   val Mode = "hive.exec.dynamic.partition.mode"
   /** The statement replaces by criteria of its own. */
   val Replaces = s"${WriteMarks.Specification}.replaces"
+  val ReplacesRows: Map[String, String] = Map(WriteMarks.Specification -> "{}", Replaces -> "true")
 
   def write(constants: Map[String, String]): String = map(constants).toString
 

@@ -14,6 +14,7 @@ import org.apache.hadoop.fs.{MultipartUploader, PartHandle, Path, UploadHandle}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalogext.release.Uploads
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.Utils
 
@@ -154,7 +155,7 @@ class MultipartUpload(target: Path, conf: Configuration) extends Logging {
     (0 until count).grouped(MultipartUpload.PartsAtOnce).flatMap { numbers =>
       val sending = numbers.map { i =>
         val part = new FilePart(file, i * size, math.min(size, length - i * size))
-        (i, part, uploader.putPart(handle, i + 1, i == count - 1, target, part, part.length))
+        (i, part, Uploads.put(uploader, handle, i + 1, i == count - 1, target, part, part.length))
       }
       try sending.map { case (i, part, future) => UploadedPart.read(bytes(waitFor(future)), id, i + 1, part.length) }
       finally sending.foreach(_._2.close())

@@ -243,7 +243,10 @@ object WriteTransaction {
       "clause_session" -> PartitionClauses.session,
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
-      "definition" -> target.definition.getOrElse(Null))
+      "definition" -> target.definition.getOrElse(Null),
+      // The tasks' writers have been made by these, and the table may be read otherwise since.
+      "planned" -> (if (target.creates) Null
+        else obj("format" -> text(target.metadata.format), "options" -> map(target.metadata.options))))
     settings.forService.foreach { case (name, value) => request.set[JsonNode](name, value) }
     val answer = ServiceException.translating(target.client.call("writes/begin", request, limited = false))
     if (answer.field("duplicate").asBoolean()) None

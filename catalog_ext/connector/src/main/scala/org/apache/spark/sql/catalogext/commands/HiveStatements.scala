@@ -1,0 +1,134 @@
+package org.apache.spark.sql.catalogext.commands
+
+import java.net.URI
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.{FileContext, FileStatus, FileUtil, FsConstants, Path}
+
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, Json, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.session.CachedPlans
+import org.apache.spark.sql.catalogext.write.WriteErrors
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.command.LoadDataCommand
+import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
+
+/**
+ * LOAD DATA. What is on the table's store is moved by the service; files of the driver's own disk are copied into a
+ * hidden directory of the table first, and loaded from there: of a statement that dies they are still where they were.
+ */
+case class LoadDataExec(
+    table: CatalogExtTable, path: String, isLocal: Boolean, overwrite: Boolean, spec: Option[Map[String, String]])
+  extends LeafV2CommandExec {
+
+  override def output: Seq[Attribute] = Nil
+
+  private lazy val hadoopConf = session.sessionState.newHadoopConf()
+
+  override protected def run(): Seq[InternalRow] = {
+    if (isLocal) loadCopies() else load(qualified.toString)
+    CachedPlans.refresh(session, table)
+    Nil
+  }
+
+  /** As Hive and Spark read it: on the default file system, and there below the user's directory. */
+  private def qualified: Path = LoadDataCommand.makeQualified(
+    URI.create(hadoopConf.get("fs.defaultFS", "")), new Path(s"/user/${System.getProperty("user.name")}/"), new Path(path))
+
+  private def loadCopies(): Unit = {
+    val copies = new Path(s"${table.metadata.location}/${LoadDataExec.Staging}/load-${UUID.randomUUID()}")
+    val target = copies.getFileSystem(hadoopConf)
+    var unknown = false
+    try {
+      WriteErrors.storing(table.name(), copies.toString) {
+        val files = localFiles
+        val twins = files.map(_.getName).distinct.size < files.size
+        files.zipWithIndex.foreach { case (file, number) =>
+          // With every name numbered, none is another's.
+          val copy = new Path(copies, if (twins) s"$number-${file.getName}" else file.getName)
+          FileUtil.copy(file.getFileSystem(hadoopConf), file, target, copy, false, false, hadoopConf)
+        }
+      }
+      load(copies.toString)
+    } catch {
+      // Whoever finishes the write takes the copies.
+      case e: CatalogExtRuntimeException if e.getCondition == ConnectorErrors.CommitStateUnknown.code =>
+        unknown = true
+        throw e
+    } finally if (!unknown) remove(copies)
+  }
+
+  private def remove(copies: Path): Unit =
+    try copies.getFileSystem(hadoopConf).delete(copies, true) catch {
+      case NonFatal(e) => logWarning(s"The copies at $copies that LOAD DATA has made were not deleted", e)
+    }
+
+  private def localFiles: Seq[Path] = {
+    val working = FileContext.getLocalFSFileContext().getWorkingDirectory
+    val given = LoadDataCommand.makeQualified(FsConstants.LOCAL_FS_URI, working, new Path(path))
+    val local = given.getFileSystem(hadoopConf)
+    val found = Option(local.globStatus(given)).fold(Seq.empty[FileStatus])(_.toSeq)
+    if (found.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
+      s"Nothing lies at $given on the driver's disk, which was to be loaded into table ${table.name()}. Correct the " +
+        "path; without LOCAL it is one on the table's store.")
+    // As the service reads the paths of the store.
+    val wild = LoadDataExec.beginsWithWildcard(given.getName)
+    val named = found.filterNot(one => wild && LoadDataExec.isHidden(one.getPath.getName))
+    named.filter(one => one.isFile && LoadDataExec.isHidden(one.getPath.getName)).map(_.getPath).foreach(location =>
+      throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
+        s"The file $location cannot be loaded into table ${table.name()}: names that begin with '_' or '.' are " +
+          "hidden from every reader. Rename it."))
+    val files = named.flatMap { status =>
+      if (!status.isDirectory) Seq(status)
+      else local.listStatus(status.getPath).toSeq.filterNot(one => LoadDataExec.isHidden(one.getPath.getName))
+    }
+    files.find(_.isDirectory).foreach(nested => throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
+      s"$given holds the directory ${nested.getPath.getName}, and LOAD DATA loads the files of one directory into " +
+        s"table ${table.name()}. Load each directory by a statement of its own."))
+    if (files.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
+      s"There is no file at $given that could be loaded into table ${table.name()}. TRUNCATE TABLE empties a table or " +
+        "a partition.")
+    files.map(_.getPath)
+  }
+
+  private def load(place: String): Unit = {
+    val request = obj(
+      "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
+      "path" -> text(place), "spec" -> spec.fold[JsonNode](Null)(Json.map(_)), "overwrite" -> bool(overwrite),
+      "session" -> PartitionClauses.changing(table.catalogName))
+    // Files move, and that takes as long as it takes.
+    ServiceException.translating(table.client.call("writes/load", request, limited = false))
+  }
+}
+
+private object LoadDataExec {
+  /** Hidden from every reader, and where `catalog_ext/writes/loading.py` takes copies from. */
+  val Staging = "_catalog_ext_staging"
+
+  def isHidden(name: String): Boolean = name.startsWith("_") || name.startsWith(".")
+
+  /** Whether what a path ends in is matched by a wildcard from its first character on; a list may name others. */
+  def beginsWithWildcard(name: String): Boolean =
+    (name.startsWith("*") || name.startsWith("?")) && name.count(_ == '{') == name.count(_ == '}')
+}
+
+/** ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES. What they mean for the table's files, the service says. */
+case class SetSerDeExec(table: CatalogExtTable, serde: Option[String], properties: Map[String, String])
+  extends LeafV2CommandExec {
+
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    val request = obj(
+      "namespace" -> text(table.metadata.namespace), "name" -> text(table.metadata.name), "serde" -> text(serde),
+      "properties" -> Json.map(properties))
+    ServiceException.translating(table.client.call("tables/set_serde", request))
+    CachedPlans.refresh(session, table)
+    Nil
+  }
+}

@@ -1,0 +1,37 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, OverwriteByExpression,
+  OverwritePartitionsDynamic, V2WriteCommand}
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege
+
+/** INSERT, and the commands that Spark makes of it. */
+object Inserts {
+  /** Whether the statement says which rows it replaces, which makes a command of its own of it here. */
+  def replaces(insert: InsertIntoStatement): Boolean = false
+
+  /** INSERT INTO ... REPLACE WHERE as it is parsed; `DataFrameWriterV2.overwrite` finds columns by their names. */
+  object ReplaceWhere {
+    def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = plan match {
+      case overwrite: OverwriteByExpression if !overwrite.isByName => overwrite.table match {
+        case target: UnresolvedRelation => Some((overwrite, target))
+        case _ => None
+      }
+      case _ => None
+    }
+  }
+
+  /** `write` as a command that replaces the rows of the condition. */
+  def overwrite(
+      write: V2WriteCommand, target: NamedRelation, condition: Expression, options: Map[String, String]): LogicalPlan =
+    OverwriteByExpression(target, condition, write.query, options, write.isByName)
+
+  /** `write` as a command that replaces the partitions that receive rows. */
+  def overwritePartitions(write: V2WriteCommand, target: NamedRelation, options: Map[String, String]): LogicalPlan =
+    OverwritePartitionsDynamic(target, write.query, options, write.isByName)
+
+  /** The target of an INSERT. */
+  def target(name: Seq[String]): UnresolvedRelation =
+    UnresolvedRelation(name).requireWritePrivileges(Seq(TableWritePrivilege.INSERT))
+}

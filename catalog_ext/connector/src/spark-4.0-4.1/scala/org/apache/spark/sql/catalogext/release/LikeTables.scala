@@ -1,0 +1,92 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalogext.parser.{StatementCursor, StatementSyntax}
+import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.session.IndexedNames
+import org.apache.spark.sql.catalyst.analysis.{TableAlreadyExistsException, UnresolvedIdentifier}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog}
+import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
+
+/** CREATE TABLE ... LIKE, which knows tables of Spark's own alone: the new table's name, and whether it may be there. */
+object LikeTables {
+  /** The statement with names that Spark's grammar does not take. */
+  val Syntax: Option[StatementSyntax] = Some(LikeSyntax)
+
+  def unapply(plan: LogicalPlan): Option[(LogicalPlan, Boolean)] = plan match {
+    case create: CreateTableLikeCommand =>
+      Some((UnresolvedIdentifier(create.targetTable.nameParts), create.ifNotExists))
+    case _ => None
+  }
+
+  /** Has another catalog create the table. */
+  def create(catalog: TableCatalog, ident: Identifier, info: TableInfo, source: Table): Table =
+    throw new UnsupportedOperationException("Spark does it by a command of its own")
+}
+
+/** A catalog that makes tables like others. */
+trait LikeTables extends TableCatalog {
+  def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table
+}
+
+/** Spark parses the statement with short names in place of those with a catalog, and says all but the names. */
+private object LikeSyntax extends StatementSyntax {
+  override def parse(cursor: StatementCursor): Option[LogicalPlan] = if (!cursor.take("CREATE", "TABLE")) None else {
+    cursor.take("IF", "NOT", "EXISTS")
+    val (targetFrom, target) = (cursor.place._1, cursor.takeName())
+    val targetEnd = cursor.place._1
+    if (target.isEmpty || !cursor.take("LIKE")) None else {
+      cursor.begun(target.get)
+      val (sourceFrom, source) = (cursor.place._1, cursor.expectName("a table's name"))
+      val sourceEnd = cursor.place._1
+      cursor.rest
+      cursor.parser.parsePlan(cursor.replaced((targetFrom, targetEnd, "t"), (sourceFrom, sourceEnd, "t"))) match {
+        case like: CreateTableLikeCommand => Some(CreateLikeTable(target.get, source, like))
+        case _ => None
+      }
+    }
+  }
+}
+
+/** Takes the statement from Spark where a name is of ours, in whatever catalog. */
+class MarkLikeTables(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new IndexedNames(session)
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case like: CreateTableLikeCommand if Seq(like.targetTable, like.sourceTable).exists(t => names.areIndexed(t.nameParts)) =>
+      CreateLikeTable(like.targetTable.nameParts, like.sourceTable.nameParts, like)
+    case other => other
+  }
+}
+
+/** CREATE TABLE ... LIKE where one of the tables is in a catalog of ours. */
+case class CreateLikeTable(target: Seq[String], source: Seq[String], like: CreateTableLikeCommand)
+  extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val names = new IndexedNames(session)
+    val (catalog, ident) = names.tableCatalog(target)
+    val (from, of) = names.tableCatalog(source)
+    val table = from.loadTable(of)
+    catalog match {
+      case _ if catalog.tableExists(ident) =>
+        if (!like.ifNotExists) throw new TableAlreadyExistsException(ident)
+      case ours: LikeTables =>
+        ours.createTableLike(ident, Definitions.info(table.columns(), table.partitioning(), properties), table)
+      case other =>
+        throw ConnectorErrors.needsSpark(s"CREATE TABLE ... LIKE in the catalog ${other.name()}", "4.2")
+    }
+    Nil
+  }
+
+  /** What the statement says of the new table, as Spark says it from 4.2 on. */
+  private def properties: Map[String, String] = like.properties ++
+    like.provider.map(TableCatalog.PROP_PROVIDER -> _) ++
+    like.fileFormat.locationUri.map(TableCatalog.PROP_LOCATION -> _.toString) ++
+    like.fileFormat.serde.map("hive.serde" -> _) ++
+    like.fileFormat.inputFormat.map("hive.input-format" -> _) ++
+    like.fileFormat.outputFormat.map("hive.output-format" -> _)
+}

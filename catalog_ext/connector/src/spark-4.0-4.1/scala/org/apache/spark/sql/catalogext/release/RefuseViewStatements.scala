@@ -1,0 +1,58 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.CatalogExtCatalog
+import org.apache.spark.sql.catalogext.catalog.CatalogBase
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.views.{CatalogExtView, ViewPartitionCommand}
+import org.apache.spark.sql.catalyst.analysis.{NoSuchViewException, UnresolvedIdentifier, UnresolvedNamespace,
+  UnresolvedTableOrView, UnresolvedView}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
+
+/** Says of the statements which Spark keeps for its own catalog before 4.2 which release has them for others. */
+class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
+  override protected lazy val catalogManager: CatalogManager =
+    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case change @ ViewPartitionCommand(view: UnresolvedView, _, _) => view.multipartIdentifier match {
+      case CatalogAndIdentifier(catalog: CatalogExtCatalog, ident) => catalog.relation(ident) match {
+        case Some(found: CatalogExtView) => change.copy(child = Views.Named(found))
+        case _ => throw new NoSuchViewException(ident)
+      }
+      case _ => throw change.refusal
+    }
+    case other =>
+      refuse(other)
+      other
+  }
+
+  private def refuse(plan: LogicalPlan): Unit = plan match {
+    case create: CreateView if isOurs(create.child) => refuse("CREATE VIEW")
+    case drop: DropView if isOurs(drop.child) => refuse("DROP VIEW")
+    case alter: AlterViewAs if isOurs(alter.child) => refuse("ALTER VIEW ... AS")
+    case set: SetViewProperties if isOurs(set.child) => refuse("ALTER VIEW ... SET TBLPROPERTIES")
+    case unset: UnsetViewProperties if isOurs(unset.child) => refuse("ALTER VIEW ... UNSET TBLPROPERTIES")
+    case rename: RenameTable if rename.isView && isOurs(rename.child) => refuse("ALTER VIEW ... RENAME TO")
+    case ShowViews(UnresolvedNamespace(CatalogAndNamespace(_: CatalogBase, _), _), _, _) => refuse("SHOW VIEWS")
+    case _ =>
+  }
+
+  private def refuse(statement: String): Nothing =
+    throw ConnectorErrors.needsSpark(s"$statement in a catalog other than Spark's own", "4.2")
+
+  private def isOurs(plan: LogicalPlan): Boolean = plan match {
+    case UnresolvedIdentifier(name, _) => isOurs(name)
+    case view: UnresolvedView => isOurs(view.multipartIdentifier)
+    case either: UnresolvedTableOrView => isOurs(either.multipartIdentifier)
+    case _ => false
+  }
+
+  private def isOurs(name: Seq[String]): Boolean = name match {
+    case CatalogAndIdentifier(_: CatalogBase, _) => true
+    case _ => false
+  }
+}

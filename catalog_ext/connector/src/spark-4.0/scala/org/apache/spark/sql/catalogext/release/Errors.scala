@@ -1,0 +1,32 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.QueryContext
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.parser.ParseException
+import org.apache.spark.sql.catalyst.trees.Origin
+
+/** An analysis error with a condition that Spark's own list does not have. */
+abstract class OwnAnalysisException(
+    text: String,
+    condition: String,
+    sqlState: String,
+    parameters: Map[String, String],
+    cause: Option[Throwable])
+  extends AnalysisException(
+    message = text,
+    line = None,
+    startPosition = None,
+    cause = cause,
+    errorClass = Some(condition),
+    messageParameters = parameters,
+    context = Array.empty[QueryContext]) {
+
+  // Spark would look for it in its own list.
+  override def getSqlState: String = sqlState
+}
+
+object Errors {
+  /** A mistake at a place of the text `of`. */
+  def parse(of: String, at: Origin, condition: String, parameters: Map[String, String]): ParseException =
+    new ParseException(Some(of), at, at, condition, parameters)
+}

@@ -1,0 +1,20 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.SaveMode
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OptionList, UnresolvedTableSpec}
+import org.apache.spark.sql.execution.datasources.CreateTable
+
+/** `df.write.saveAsTable` of a format of Spark's. */
+object SavedTable {
+  def unapply(plan: LogicalPlan): Option[(CatalogTable, SaveMode, LogicalPlan)] = plan match {
+    case CreateTable(table, mode, Some(query)) => Some((table, mode, query))
+    case _ => None
+  }
+
+  /** The table that it makes, of another provider. */
+  def spec(table: CatalogTable, provider: String, properties: Map[String, String]): UnresolvedTableSpec =
+    UnresolvedTableSpec(
+      properties, Some(provider), OptionList(Nil), table.storage.locationUri.map(_.toString), table.comment,
+      table.collation, None, external = false)
+}

@@ -1,0 +1,16 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.catalogext.parser.Parameters
+import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+
+/** The parser sees a statement without the values of its parameters, which Spark puts into the plan afterwards. */
+trait StatementParameters extends ParserInterface {
+  protected def delegate: ParserInterface
+  protected def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan
+}
+
+object StatementParameters {
+  val Missing: String = "in a statement that Spark itself has not: it takes parameters from Spark 4.1 on. Put the value " +
+    "into the text"
+}

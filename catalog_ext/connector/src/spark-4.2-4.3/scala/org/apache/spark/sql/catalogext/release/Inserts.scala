@@ -1,0 +1,31 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, OverwriteByExpression,
+  OverwritePartitionsDynamic, V2WriteCommand}
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege
+
+/** INSERT, and the commands that Spark makes of it. */
+object Inserts {
+  /** Whether the statement says which rows it replaces: REPLACE WHERE, ON, USING. */
+  def replaces(insert: InsertIntoStatement): Boolean = insert.replaceCriteriaOpt.isDefined
+
+  /** The same as a command of its own, in a Spark that parses it as one. */
+  object ReplaceWhere {
+    def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = None
+  }
+
+  /** `write` as a command that replaces the rows of the condition. */
+  def overwrite(
+      write: V2WriteCommand, target: NamedRelation, condition: Expression, options: Map[String, String]): LogicalPlan =
+    OverwriteByExpression(target, condition, write.query, options, write.isByName, write.withSchemaEvolution)
+
+  /** `write` as a command that replaces the partitions that receive rows. */
+  def overwritePartitions(write: V2WriteCommand, target: NamedRelation, options: Map[String, String]): LogicalPlan =
+    OverwritePartitionsDynamic(target, write.query, options, write.isByName, write.withSchemaEvolution)
+
+  /** The target of an INSERT. */
+  def target(name: Seq[String]): UnresolvedRelation =
+    UnresolvedRelation(name).requireWritePrivileges(Set(TableWritePrivilege.INSERT))
+}
