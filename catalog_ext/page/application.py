@@ -1,0 +1,264 @@
+"""The page as an application: its routes, who may see them, and the headers that keep browsers from doing more."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from anyio import CapacityLimiter, to_thread
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, NotFoundError
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.page import formats
+from catalog_ext.page.query import ROOT, Query, is_local, table_path
+from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
+from catalog_ext.page.views import Views
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from typing import Any
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from catalog_ext.catalog import Catalog
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 4
+"""Pages that are made at the same time: the others wait, and planning queries of Spark do not wait for them."""
+
+_LONGEST_FORM = 4096
+_HEADERS = (
+    (
+        b"content-security-policy",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+        b"frame-ancestors 'none'; base-uri 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+
+
+def build_page(catalog: Catalog, token: str, port: int) -> ASGIApp:
+    """Return the application that answers below ``/ui``, and ``/``, to whoever has signed in with the service's token.
+
+    Args:
+        catalog: What it shows; nothing of it is changed.
+        token: What one signs in with.
+        port: Where the service listens: browsers keep one cookie of a name for all ports of a host.
+    """
+    return _WithHeaders(_Page(catalog, token, port).application())
+
+
+class _WithHeaders:
+    """Adds the headers of security to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message["headers"])
+                # Our own files alone have a tag, by which a browser asks whether they are new.
+                kept = b"no-cache" if any(name == b"etag" for name, _ in headers) else b"no-store"
+                message = {**message, "headers": [*headers, (b"cache-control", kept), *_HEADERS]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class _Page:
+    def __init__(self, catalog: Catalog, token: str, port: int) -> None:
+        self._views = Views(catalog)
+        self._sessions = Sessions(token)
+        self._wrong = WrongTokens()
+        self._cookie = f"catalog_ext_page_{port}"
+        self._templates = Environment(
+            loader=PackageLoader("catalog_ext.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+            lstrip_blocks=True,
+        )  # fmt: skip
+        self._templates.filters |= {
+            "count": formats.count, "size": formats.size, "age": formats.age, "instant": formats.instant,
+            "counted": counted, "cut": formats.cut, "visible": formats.visible, "table_path": table_path,
+        }  # fmt: skip
+        self._limiter: CapacityLimiter | None = None
+
+    def application(self) -> ASGIApp:
+        files = StaticFiles(packages=[("catalog_ext.page", "static")])
+        return Starlette(
+            routes=[
+                Route("/", self._home),
+                Route(ROOT, self._home),
+                Mount(f"{ROOT}/static", files),
+                Route(f"{ROOT}/sign-in", self._sign_in_form, methods=["GET"]),
+                Route(f"{ROOT}/sign-in", self._sign_in, methods=["POST"]),
+                Route(f"{ROOT}/sign-out", self._sign_out, methods=["POST"]),
+                Route(f"{ROOT}/", self._signed_in(self._views.tables)),
+                Route(f"{ROOT}/activity", self._signed_in(self._views.activity)),
+                Route(f"{ROOT}/table/{{namespace}}/{{name}}", self._signed_in(self._views.table)),
+            ],
+            exception_handlers={HTTPException: self._no_page},
+        )
+
+    async def _home(self, _: Request) -> Response:
+        return RedirectResponse(f"{ROOT}/", 303)
+
+    async def _no_page(self, http: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        if not self._sessions.is_open(http.cookies.get(self._cookie)):
+            return _to_sign_in(http)
+        return self._failed(
+            http, "There is no such page", f"{http.method} {http.url.path[:200]} is none of them.", status
+        )
+
+    def _signed_in(
+        self, view: Callable[[Query, dict[str, str]], Iterator[tuple[str, dict[str, Any]]]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return the answer to a request for a page: each part is sent when it is made, the first before the others."""
+
+        async def answer(http: Request) -> Response:
+            cookie = http.cookies.get(self._cookie)
+            if not self._sessions.is_open(cookie):
+                return _to_sign_in(http)
+            try:
+                query = Query.of(http.url.path, http.query_params)
+                parts = view(query, http.path_params)
+                first = await self._in_thread(self._next_part, http, query, parts)
+            except NotFoundError as error:
+                return self._failed(http, "Not found", error.message, 404)
+            except InvalidInputError as error:
+                return self._failed(http, "The address cannot be understood", error.message, 400)
+            except CatalogExtError as error:
+                logger.warning("The page %s cannot be shown: %s", http.url.path, error.message)
+                return self._failed(http, "This page cannot be shown now", error.message, 503)
+            except Exception as error:
+                logger.exception("The page %s failed unexpectedly", http.url.path)
+                return self._failed(http, "This page failed", f"{type(error).__name__}: see the service's log.", 500)
+            return StreamingResponse(self._rest(http, query, first, parts), media_type="text/html")
+
+        return answer
+
+    async def _rest(
+        self, http: Request, query: Query, first: str | None, parts: Iterator[tuple[str, dict[str, Any]]]
+    ) -> AsyncIterator[str]:  # fmt: skip
+        part = first
+        while part is not None:
+            yield part
+            try:
+                part = await self._in_thread(self._next_part, http, query, parts)
+            except Exception as error:
+                # The head is sent: what is left to say is that a part of it is missing.
+                logger.exception("A part of the page %s failed unexpectedly", http.url.path)
+                message = f"{type(error).__name__}: see the service's log"
+                part = self._render(http, "failed_part.html", query=query, part="A part", message=message)
+
+    def _next_part(self, http: Request, query: Query, parts: Iterator[tuple[str, dict[str, Any]]]) -> str | None:
+        made = next(parts, None)
+        if made is None:
+            return None
+        template, values = made
+        return self._render(http, template, query=query, **values)
+
+    def _render(self, http: Request, template: str, **values: object) -> str:
+        cookie = http.cookies.get(self._cookie)
+        signed_in = self._sessions.is_open(cookie)
+        form_key = self._sessions.form_key(cookie) if cookie and signed_in else ""
+        return self._templates.get_template(template).render(
+            root=ROOT, signed_in=signed_in, form_key=form_key, catalog=self._views.name, **values
+        )
+
+    async def _in_thread(self, function: Callable[..., str | None], *arguments: object) -> str | None:
+        if self._limiter is None:
+            # It belongs to the loop of the server's thread.
+            self._limiter = CapacityLimiter(_AT_ONCE)
+        return await to_thread.run_sync(partial(function, *arguments), limiter=self._limiter)
+
+    def _failed(self, http: Request, title: str, message: str, status: int) -> Response:
+        return HTMLResponse(self._render(http, "failed.html", title=title, message=message), status)
+
+    async def _sign_in_form(self, http: Request) -> Response:
+        if self._sessions.is_open(http.cookies.get(self._cookie)):
+            return RedirectResponse(f"{ROOT}/", 303)
+        return self._form(http, http.query_params.get("to", ""))
+
+    def _form(self, http: Request, to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
+        """Return the form, with a cookie that it is good for: nobody signs somebody else in from another site."""
+        visitor = self._sessions.new_visitor()
+        page = self._render(
+            http, "sign_in.html", to=to if is_local(to) else "", problem=problem, key=self._sessions.form_key(visitor)
+        )
+        answer = HTMLResponse(page, status, {"Retry-After": str(round(wait_s) + 1)} if wait_s else None)
+        self._set_cookie(http, answer, f"{self._cookie}_form", visitor, 3600)
+        return answer
+
+    async def _sign_in(self, http: Request) -> Response:
+        form = await _form_of(http)
+        to, client = form.get("to", ""), http.client.host if http.client else ""
+        if not _is_of_this_site(http) or not self._sessions.is_form_key(
+            form.get("key", ""), http.cookies.get(f"{self._cookie}_form")
+        ):
+            return self._form(http, to, "The form was too old, or not sent by this page. Try again.", 403)
+        wait_s = self._wrong.wait_s(client)
+        if wait_s:
+            return self._form(http, to, f"Too many wrong tokens. Wait {wait_s:.0f} seconds.", 429, wait_s)
+        cookie = self._sessions.open(form.get("token", "").strip())
+        if cookie is None:
+            self._wrong.note(client)
+            logger.warning("Somebody at %s gave the page a wrong token", formats.visible(client[:64]))
+            return self._form(http, to, "This is not the service's token.", 401)
+        answer = RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
+        self._set_cookie(http, answer, self._cookie, cookie, SESSION_S)
+        answer.delete_cookie(f"{self._cookie}_form", path=ROOT, httponly=True, samesite="strict")
+        return answer
+
+    async def _sign_out(self, http: Request) -> Response:
+        form, cookie = await _form_of(http), http.cookies.get(self._cookie)
+        if not _is_of_this_site(http) or not self._sessions.is_form_key(form.get("key", ""), cookie):
+            return self._failed(http, "Not signed out", "The request was not sent by this page.", 403)
+        self._sessions.close(cookie)
+        answer = RedirectResponse(f"{ROOT}/sign-in", 303)
+        answer.delete_cookie(self._cookie, path=ROOT, httponly=True, samesite="strict")
+        return answer
+
+    def _set_cookie(self, http: Request, answer: Response, name: str, value: str, seconds: int) -> None:
+        answer.set_cookie(
+            name, value, max_age=seconds, path=ROOT, httponly=True, samesite="strict", secure=http.url.scheme == "https"
+        )
+
+
+def _to_sign_in(http: Request) -> Response:
+    asked = Query(http.url.path, dict(http.query_params)).but() if http.method == "GET" else ""
+    known = is_local(asked) and not asked.startswith((f"{ROOT}/sign-", f"{ROOT}/static")) and asked != f"{ROOT}/"
+    return RedirectResponse(Query(f"{ROOT}/sign-in", {"to": asked} if known else {}).but(), 303)
+
+
+def _is_of_this_site(http: Request) -> bool:
+    """Return whether a browser says that a page of this site sent the form; what is no browser says nothing."""
+    if http.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = http.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == http.headers.get("host")
+
+
+async def _form_of(http: Request) -> dict[str, str]:
+    """Return the fields of a form; none of one that is too long."""
+    body = b""
+    async for part in http.stream():
+        body += part
+        if len(body) > _LONGEST_FORM:
+            return {}
+    return {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}

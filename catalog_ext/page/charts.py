@@ -1,0 +1,110 @@
+"""Charts as SVG, made here by leather, coloured by the page's style sheet.
+
+leather takes care of scales, ticks and axes, and builds elements, so that no text can pass for markup. Its colours are
+presentation attributes, which a style sheet wins over: one picture serves the dark and the light theme.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import leather
+from markupsafe import Markup
+
+from catalog_ext.page import formats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+
+_WIDE, _NARROW = (640, 260), (380, 220)
+_LABELS = 8
+_STEPS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a chart.
+
+    Attributes:
+        label: Below it.
+        value: Its height.
+        said: What a pointer over it shows.
+        kind: A class of the style sheet.
+    """
+
+    label: str
+    value: float
+    said: str
+    kind: str = ""
+
+
+class _Columns(leather.shapes.Columns):  # type: ignore[misc]
+    """leather's columns, which say what they are."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__(fill_color="currentColor")
+        self._columns = columns
+
+    def to_svg(self, *arguments: Any) -> ET.Element:  # noqa: ANN401 -- as leather has it
+        group: ET.Element = super().to_svg(*arguments)
+        for rectangle, column in zip(group.findall("rect"), self._columns, strict=True):
+            rectangle.set("class", column.kind)
+            ET.SubElement(rectangle, "title").text = column.said
+        return group
+
+
+def columns(title: str, of: Sequence[Column]) -> Markup:
+    """Return a chart of columns that count; where there are many, some of their labels are left out."""
+    every = -(-len(of) // _LABELS)
+    labels = [column.label for column in of]
+    # Labels may be alike, and leather would put such columns in one place.
+    data = [(str(i), column.value) for i, column in enumerate(of)]
+    chart = leather.Chart()
+    chart.add_series(leather.Series(data), _Columns(of))
+    _add_y(chart, max((column.value for column in of), default=0), formats.short, _round_steps(1, whole=True))
+    chart.add_x_axis(tick_formatter=lambda _, i, __: labels[i] if i % every == 0 else "")
+    return _drawn(title, chart, "columns", _WIDE)
+
+
+def line(title: str, points: Sequence[tuple[datetime, float]], *, of_bytes: bool = False) -> Markup:
+    """Return a chart of a value over time: two points or more, of different times."""
+    chart = leather.Chart()
+    chart.add_line(list(points))
+    greatest = max(value for _, value in points)
+    unit = 1024 ** int(math.log(max(greatest, 1), 1024)) if of_bytes else 1
+    _add_y(chart, greatest, formats.size if of_bytes else formats.short, _round_steps(unit, whole=not of_bytes))
+    first, last = points[0][0], points[-1][0]
+    days = (last - first).days
+    form = "%H:%M:%S" if days < 1 else "%m-%d" if days < 365 else "%Y-%m"
+    chart.add_x_scale(first, last)
+    chart.add_x_axis(
+        ticks=[first + (last - first) * i / 3 for i in range(4)], tick_formatter=lambda value, *_: value.strftime(form)
+    )
+    return _drawn(title, chart, "line", _NARROW)
+
+
+def _round_steps(unit: int, *, whole: bool) -> Iterator[float]:
+    """Yield steps of an axis that people count in, of a unit: 1, 2, 5, 10, 20 and so on."""
+    for power in itertools.count(0 if whole else -2):
+        for digit in (1, 2, 5):
+            yield digit * 10.0**power * unit
+
+
+def _add_y(chart: Any, greatest: float, unit: Callable[[float], str], steps: Iterator[float]) -> None:  # noqa: ANN401
+    step = next(step for step in steps if step * _STEPS >= greatest)
+    ticks = [step * i for i in range(math.ceil(greatest / step) + 1)] if greatest else [0, step]
+    chart.add_y_scale(0, ticks[-1])
+    chart.add_y_axis(ticks=ticks, tick_formatter=lambda value, *_: unit(float(value)))
+
+
+def _drawn(title: str, chart: Any, kind: str, size: tuple[int, int]) -> Markup:  # noqa: ANN401 -- no types are published
+    box = f"0 0 {size[0]} {size[1]}"
+    root = ET.Element("svg", {"viewBox": box, "role": "img", "class": f"chart {kind}", "aria-label": title})
+    root.append(chart.to_svg_group(*size))
+    # The elements are built, not written: whatever a name holds is text here.
+    return Markup(ET.tostring(root, encoding="unicode"))

@@ -1,0 +1,124 @@
+"""Dates of a partition map: days, months and years as texts, and the days that are missing among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.index import Bounds
+    from catalog_ext.metastore.model.values import Key
+
+_MOST_HOLES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Days that follow each other and have no partition."""
+
+    first: str
+    last: str
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """What is missing between the first and the last day of a key.
+
+    Attributes:
+        key: Its name.
+        missing: How many days; ``days`` are all.
+        gaps: The longest of them, in the order of time.
+        more: How many gaps are left out.
+    """
+
+    key: str
+    first: str
+    last: str
+    days: int
+    missing: int
+    gaps: tuple[Gap, ...]
+    more: int
+
+
+def first_day(period: str) -> str:
+    """Return the first day of a day, month or year."""
+    return f"{period}-01-01"[:10] if len(period) == 4 else f"{period}-01"[:10]
+
+
+def checked_period(asked: str, unit: Unit) -> str:
+    """Return the period that a text means.
+
+    Raises:
+        InvalidInputError: It is none.
+    """
+    try:
+        return date.fromisoformat(first_day(asked)).isoformat()[: unit.length]
+    except ValueError as error:
+        raise InvalidInputError(
+            f"The map is to end at {asked[:40]!r}, which is no {unit}. Give it like 2025-01-31."
+        ) from error
+
+
+def next_period(period: str, unit: Unit) -> str:
+    """Return the period after one."""
+    return _moved(period, unit, 1)
+
+
+def previous_period(period: str, unit: Unit) -> str:
+    """Return the period before one."""
+    return _moved(period, unit, -1)
+
+
+def _moved(period: str, unit: Unit, by: int) -> str:
+    if unit is Unit.YEAR:
+        return f"{int(period) + by:04}"
+    if unit is Unit.MONTH:
+        months = int(period[:4]) * 12 + int(period[5:7]) - 1 + by
+        return f"{months // 12:04}-{months % 12 + 1:02}"
+    try:
+        return (date.fromisoformat(period) + timedelta(by)).isoformat()
+    except ValueError:
+        # A text that is written like a day and is none: the 30th of February.
+        return (date.fromisoformat(f"{period[:7]}-01") + timedelta(31 if by > 0 else -1)).isoformat()
+
+
+def is_date_within(at: str, bounds: Bounds, unit: Unit) -> bool:
+    """Return whether a date is one, and between the first and the last of the key."""
+    if not str(bounds.least)[: unit.length] <= at <= str(bounds.greatest)[: unit.length]:
+        return False
+    return unit is Unit.MONTH or _day(at) is not None
+
+
+def find_holes(key: Key, days: Sequence[str]) -> Holes | None:
+    """Return what is missing among days; None where fewer than two are there."""
+    there = sorted({day for text in days if (day := _day(text)) is not None})
+    if len(there) < 2:
+        return None
+    gaps = list(_gaps(there))
+    longest = sorted(sorted(gaps, key=lambda gap: gap.days, reverse=True)[:_MOST_HOLES], key=lambda gap: gap.first)
+    return Holes(
+        key.name, there[0].isoformat(), there[-1].isoformat(), (there[-1] - there[0]).days + 1,
+        sum(gap.days for gap in gaps), tuple(longest), len(gaps) - len(longest),
+    )  # fmt: skip
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _gaps(days: Sequence[date]) -> Iterator[Gap]:
+    for one, other in pairwise(days):
+        if (missing := (other - one).days - 1) > 0:
+            first, last = one + timedelta(1), other - timedelta(1)
+            yield Gap(first.isoformat(), last.isoformat(), missing)

@@ -1,0 +1,66 @@
+"""How numbers, sizes and times are written on the page."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def count(number: float) -> str:
+    """Return a number with commas: ``1,234``."""
+    return f"{number:,.0f}"
+
+
+def size(number: float) -> str:
+    """Return bytes in their unit, with three digits: ``1.21 GiB``."""
+    sign, left, unit = "-" if number < 0 else "", abs(float(number)), 0
+    while left >= 1000 and unit < len(_UNITS) - 1:
+        left, unit = left / 1024, unit + 1
+    digits = 0 if unit == 0 or left >= 100 else 1 if left >= 10 else 2
+    return f"{sign}{left:.{digits}f} {_UNITS[unit]}"
+
+
+def short(number: float) -> str:
+    """Return a number in at most four characters and its power: ``12.3k``."""
+    left = float(number)
+    for suffix in ("", "k", "M", "G", "T"):
+        if abs(left) < 1000:
+            return f"{left:.3g}{suffix}"
+        left /= 1000
+    return f"{left:.3g}P"
+
+
+def age(ms: float) -> str:
+    """Return a duration in its greatest unit: ``3 d``."""
+    seconds = max(ms, 0) / 1000
+    for length, unit in _AGES:
+        if seconds >= length:
+            return f"{seconds / length:.{1 if unit == 'y' else 0}f} {unit}"
+    return f"{ms:.0f} ms" if ms > 0 else "0 s"
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def visible(text: object) -> str:
+    r"""Return a text whose controls, and what turns the direction of others, are seen and do nothing.
+
+    >>> visible("a\nb\u202e")
+    'a⟨U+000A⟩b⟨U+202E⟩'
+    """
+    return _UNSEEN.sub(_seen, str(text))
+
+
+def _seen(found: re.Match[str]) -> str:
+    return f"⟨U+{ord(found.group()):04X}⟩"
+
+
+def instant(ms: int) -> str:
+    """Return a time in UTC by ISO 8601, to the second: ``2025-01-31T10:00:00Z``."""
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

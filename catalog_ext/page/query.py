@@ -1,0 +1,95 @@
+"""The state of a page, which is all in its address: what was chosen, and the addresses of what can be chosen next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote, urlencode
+
+from catalog_ext.metastore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.backports import StrEnum
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+
+_Choice = TypeVar("_Choice", bound="StrEnum")
+
+ROOT = "/ui"
+_LONGEST = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a page's address says.
+
+    Attributes:
+        path: Without what is chosen.
+        chosen: What is, without what is empty.
+    """
+
+    path: str
+    chosen: Mapping[str, str]
+
+    @classmethod
+    def of(cls, path: str, given: Mapping[str, str]) -> Query:
+        """Return what an address says.
+
+        Raises:
+            InvalidInputError: A part of it is too long, or has a NUL.
+        """
+        for name, value in given.items():
+            if "\x00" in value:
+                raise InvalidInputError(f"{name[:40]!r} in the page's address has a NUL, which no name has.")
+            if len(value) > _LONGEST:
+                raise InvalidInputError(
+                    f"{name[:40]!r} in the page's address has {len(value)} characters; at most {_LONGEST} are taken."
+                )
+        return cls(path, {name: value for name, value in given.items() if value})
+
+    def text(self, name: str) -> str:
+        """Return what is chosen, ``''`` for nothing."""
+        return self.chosen.get(name, "")
+
+    def choice(self, name: str, kind: type[_Choice], default: _Choice) -> _Choice:
+        """Return which one of several is chosen.
+
+        Raises:
+            InvalidInputError: It is none of them.
+        """
+        given = self.chosen.get(name)
+        if given is None:
+            return default
+        if given not in list(kind):
+            raise InvalidInputError(f"{name} is {given[:40]!r} in the page's address; it is one of {', '.join(kind)}.")
+        return kind(given)
+
+    def number(self, name: str, default: int) -> int:
+        """Return a whole number that is not negative.
+
+        Raises:
+            InvalidInputError: It is none.
+        """
+        given = self.chosen.get(name)
+        if given is None:
+            return default
+        if not (given.isascii() and given.isdigit() and len(given) <= 18):
+            raise InvalidInputError(f"{name} is {given[:40]!r} in the page's address; it is a whole number.")
+        return int(given)
+
+    def but(self, **changes: str | int | None) -> str:
+        """Return the address where some things are chosen otherwise, None for not at all."""
+        chosen = {**self.chosen, **{name: "" if value is None else str(value) for name, value in changes.items()}}
+        said = urlencode({name: value for name, value in chosen.items() if value})
+        return f"{self.path}?{said}" if said else self.path
+
+
+def table_path(identifier: TableIdentifier) -> str:
+    """Return the path of a table's page."""
+    return f"{ROOT}/table/{quote(identifier.namespace, safe='')}/{quote(identifier.name, safe='')}"
+
+
+def is_local(address: str) -> bool:
+    """Return whether an address is one of the page's own, to which somebody may be sent after signing in."""
+    return address.startswith(f"{ROOT}/") and "\\" not in address and address.isprintable() and "//" not in address

@@ -1,0 +1,346 @@
+"""What the parts of a table's page are made of: a few bounded queries each, whose answers are kept for their version.
+
+A version never changes, but for rows that are counted later: what is dear is kept for a minute.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.page import charts, formats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from markupsafe import Markup
+
+    from catalog_ext.metastore.index import CommitCount, HistoryEvent, Overviews, SizeClass, SmallFiles, TableSummary
+    from catalog_ext.metastore.model.tables import Table
+
+_Answer = TypeVar("_Answer")
+
+SMALL = 32 * 2**20
+"""Bytes below which a file is called too small, unless the address says otherwise."""
+
+SMALL_CHOICES = tuple(n * 2**20 for n in (1, 4, 16, 32, 64, 128))
+_EDGES = (2**16, *SMALL_CHOICES, 2**28, 2**29, 2**30)
+_MOST_FILES = 2_000_000
+_STRIDES = (3, 7, 11, 31, 101, 307, 1009)
+"""Primes, so that a sample does not take the same value of a key each time."""
+
+_INTERVALS = 60
+_DAY_MS = 86_400_000
+_EVENTS = 50
+_WORST = 15
+_KEPT_S, _MOST_KEPT = 60.0, 200
+
+
+class Kept:
+    """Answers that were dear, by what they are of, for a minute."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], _Answer]) -> _Answer:
+        """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it."""
+        now = time.monotonic()
+        with self._lock:
+            kept = self._answers.get(key)
+        if kept is not None and kept[0] > now:
+            return kept[1]  # type: ignore[no-any-return]
+        made = make()
+        with self._lock:
+            self._answers[key] = (time.monotonic() + _KEPT_S, made)
+            self._answers.move_to_end(key)
+            while len(self._answers) > _MOST_KEPT:
+                self._answers.popitem(last=False)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreState:
+    """Whether the metastore has what the index has, as far as the index knows.
+
+    Attributes:
+        word: ``none``, ``in step``, ``pending``, ``failed``, ``set aside`` or ``cannot hold``.
+        detail: Why, or ``''``.
+    """
+
+    word: str
+    detail: str
+
+
+def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> MetastoreState:
+    """Return what is known without asking the metastore."""
+    if not enabled:
+        return MetastoreState("none", "")
+    reason = unrepresentable_reason(summary.table.definition)
+    if reason is not None:
+        return MetastoreState("cannot hold", reason)
+    if not summary.pending:
+        return MetastoreState("in step", "")
+    since = summary.pending_since_ms or now_ms
+    detail = f"{counted(summary.pending, 'change')}, the oldest {formats.age(now_ms - since)} old"
+    if summary.set_aside:
+        return MetastoreState("set aside", detail)
+    return MetastoreState("failed" if summary.failed else "pending", detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The pictures of how a table has grown, and of its commits; ``rows`` are what they show.
+
+    Attributes:
+        sizes: Time, partitions, files, bytes and rows.
+        commits: Time and the counts of the kinds.
+    """
+
+    pictures: tuple[tuple[str, Markup], ...]
+    sizes: tuple[tuple[str, int, int, int, int], ...]
+    timeline: Markup | None
+    kinds: tuple[str, ...]
+    commits: tuple[tuple[str, tuple[int, ...]], ...]
+    step: str
+
+
+def read_growth(overviews: Overviews, table: Table, now_ms: int) -> Growth | None:
+    """Return how the table has grown since its oldest version that is kept; None where it has none."""
+    span = overviews.history_span(table)
+    if span is None:
+        return None
+    step = _step(span[1] - span[0])
+    sizes = overviews.growth(table, step)
+    counts = overviews.commit_counts(table, step)
+    pictures = []
+    if sizes:
+        ends = [*sizes, sizes[-1]]
+        times = [_in_utc(size.at_ms) for size in sizes]
+        # It is as large now as it was after its last commit.
+        times.append(max(_in_utc(now_ms), times[-1] + timedelta(seconds=1)))
+        for what in ("bytes", "partitions", "files"):
+            points = [(at, float(getattr(size, what))) for at, size in zip(times, ends, strict=True)]
+            title = "Size" if what == "bytes" else what.capitalize()
+            pictures.append(
+                (f"{title} over time", charts.line(f"{title} over time", _stairs(points), of_bytes=what == "bytes"))
+            )
+    kinds, rows = _by_interval(counts)
+    shown = [
+        charts.Column(_label(at, step), sum(each), _commits_said(formats.instant(at), kinds, each))
+        for at, each in _without_gaps(rows, step, len(kinds))
+    ]
+    return Growth(
+        tuple(pictures),
+        tuple((formats.instant(s.at_ms), s.partitions, s.files, s.bytes, s.rows) for s in sizes),
+        charts.columns("Commits over time", shown) if shown else None,
+        kinds, tuple((formats.instant(at), each) for at, each in rows), formats.age(step),
+    )  # fmt: skip
+
+
+def _in_utc(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).replace(tzinfo=None)
+
+
+def _step(span_ms: int) -> int:
+    """Return an interval that people count in, of which about sixty make the span."""
+    wanted = max(span_ms / _INTERVALS, 1000)
+    steps = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
+    return next((step * 1000 for step in steps if step * 1000 >= wanted), 365 * 86_400_000)
+
+
+def _stairs(points: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, float]]:
+    """Return points between which a line has steps: a table keeps its size until the next commit."""
+    stairs = [points[0]]
+    for (_, before), (at, value) in pairwise(points):
+        stairs += [(at, before), (at, value)]
+    return stairs
+
+
+def _label(at_ms: int, step: int) -> str:
+    text = formats.instant(at_ms)
+    return text[:10] if step >= _DAY_MS else text[5:16].replace("T", " ")
+
+
+def _without_gaps(
+    rows: Sequence[tuple[int, tuple[int, ...]]], step: int, kinds: int
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the intervals between the first and the last, those without commits too."""
+    found = dict(rows)
+    for at in range(min(found, default=0), max(found, default=-1) + 1, step):
+        yield at, found.get(at, (0,) * kinds)
+
+
+def _by_interval(counts: Sequence[CommitCount]) -> tuple[tuple[str, ...], list[tuple[int, tuple[int, ...]]]]:
+    kinds = tuple(sorted({count.operation for count in counts}))
+    by_time: dict[int, dict[str, int]] = {}
+    for count in counts:
+        by_time.setdefault(count.at_ms, {})[count.operation] = count.commits
+    return kinds, [(at, tuple(found.get(kind, 0) for kind in kinds)) for at, found in sorted(by_time.items())]
+
+
+def _commits_said(at: str, kinds: Sequence[str], counts: Sequence[int]) -> str:
+    said = ", ".join(f"{n} {kind}" for kind, n in zip(kinds, counts, strict=True) if n)
+    return f"{at}: {said or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizes:
+    """How large files are.
+
+    Attributes:
+        classes: Name, files, bytes and whether they are too small.
+        small: How many files are too small, and ``small_bytes`` what they have.
+        every: One partition in so many was looked at; 1 for all.
+        worst: The partitions whose files are too small on average, the most files first.
+    """
+
+    picture: Markup
+    classes: tuple[tuple[str, int, int, bool], ...]
+    below: int
+    small: int
+    small_bytes: int
+    files: int
+    every: int
+    worst: tuple[SmallFiles, ...]
+
+
+def read_file_sizes(overviews: Overviews, table: Table, below: int) -> FileSizes | None:
+    """Return how large the table's files are; None where it has none."""
+    if not table.totals.files:
+        return None
+    every = _stride(table.totals.files)
+    classes = overviews.file_sizes(table, _EDGES, every)
+    named = [(_class_name(each), each.files, each.bytes, _is_small(each, below)) for each in classes]
+    columns = [
+        charts.Column(name, files, _class_said(name, files, size), "small" if small else "")
+        for name, files, size, small in named
+    ]  # fmt: skip
+    small = [each for each in classes if _is_small(each, below)]
+    return FileSizes(
+        charts.columns("Files by size", columns), tuple(named), below, sum(each.files for each in small),
+        sum(each.bytes for each in small), sum(each.files for each in classes), every,
+        tuple(overviews.small_file_partitions(table, below, _WORST)),
+    )  # fmt: skip
+
+
+def _class_said(name: str, files: int, size: int) -> str:
+    return f"{name}: {counted(files, 'file')}, {formats.size(size)}"
+
+
+def _stride(files: int) -> int:
+    if files <= _MOST_FILES:
+        return 1
+    return next((n for n in _STRIDES if files / n <= _MOST_FILES), _STRIDES[-1])
+
+
+def _class_name(each: SizeClass) -> str:
+    if each.below is None:
+        return f"≥ {_round(each.least)}"
+    return f"< {_round(each.below)}"
+
+
+def _round(number: int) -> str:
+    for power, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if number >= power:
+            return f"{number // power} {unit}"
+    return f"{number} B"
+
+
+def _is_small(each: SizeClass, below: int) -> bool:
+    return each.below is not None and each.below <= below
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A commit or repair in words."""
+
+    at: str
+    age: str
+    kind: str
+    operation: str
+    who: str
+    version: int | None
+    what: str
+    duration: str
+    error: str | None
+
+
+def read_events(
+    overviews: Overviews, table: Table, before_ms: int | None, now_ms: int
+) -> tuple[list[EventRow], int | None]:  # fmt: skip
+    """Return commits and repairs, the newest first, and before which time the next are; None where there are none."""
+    found = overviews.recent_events(table, before_ms=before_ms, limit=_EVENTS + 1)
+    shown = found[:_EVENTS]
+    more = shown[-1].at_ms if len(found) > _EVENTS else None
+    return [_event(each, now_ms) for each in shown], more
+
+
+def _event(event: HistoryEvent, now_ms: int) -> EventRow:
+    return EventRow(
+        formats.instant(event.at_ms), formats.age(now_ms - event.at_ms), event.kind, event.operation,
+        event.who or "", event.version, _in_words(event.summary, event.kind),
+        "" if event.duration_ms is None else formats.age(event.duration_ms), event.error,
+    )  # fmt: skip
+
+
+_OF_COMMITS = (
+    ("partitions_added", "partition", "added"), ("partitions_changed", "partition", "changed"),
+    ("partitions_removed", "partition", "removed"), ("files_added", "file", "added"),
+    ("files_removed", "file", "removed"), ("rows", "row", "written"),
+)  # fmt: skip
+_OF_REPAIRS = (
+    ("added", "partition", "added"), ("dropped", "partition", "dropped"), ("changed", "partition", "changed"),
+    ("skipped", "path", "skipped"),
+)  # fmt: skip
+
+
+def _in_words(summary: Mapping[str, Any], kind: str) -> str:
+    of_kind = _OF_REPAIRS if kind == "repair" else _OF_COMMITS
+    words = [
+        f"{counted(n, noun)} {verb}" for key, noun, verb in of_kind if isinstance(n := summary.get(key), int) and n
+    ]
+    if isinstance(size := summary.get("bytes"), int) and size:
+        words.append(f"{formats.size(size)} written")
+    if summary.get("where"):
+        words.append(f"where {summary['where']}")
+    return ", ".join(words) or "nothing changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What the index knows of drift: when it was last compared with the store and the metastore, and what is in doubt.
+
+    Attributes:
+        verified: When all of the table was last compared with the store, in words; None for never.
+        since: How many partitions were compared by themselves since.
+        metastore_version: The version at which a follower last compared it with the metastore; None for never.
+        command: What compares all three sides.
+    """
+
+    verified: tuple[str, str] | None
+    since: int
+    metastore_version: int | None
+    command: str
+
+
+def read_sides(overviews: Overviews, summary: TableSummary, now_ms: int) -> Sides:
+    """Return what the index knows of drift; nothing is compared."""
+    table, at = summary.table, summary.verified_at_ms
+    return Sides(
+        None if at is None else (formats.instant(at), formats.age(now_ms - at)), overviews.compared_since(table),
+        overviews.compared_with_metastore(table), f"catalog-ext drift {table.identifier}",
+    )  # fmt: skip
+
+
+def is_view(table: Table) -> bool:
+    """Return whether it is a view, which has partitions and no files."""
+    return table.definition.table_type is TableType.VIEW

@@ -1,0 +1,114 @@
+"""Who may look: sessions that begin with the service's token, forms that only our own pages send, and a throttle."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SESSION_S = 12 * 3600
+"""Seconds after which one has to sign in again."""
+
+_MOST_SESSIONS = 1000
+_WRONG_S, _MOST_WRONG, _MOST_CLIENTS = 60.0, 5, 1000
+
+
+class Sessions:
+    """The sessions of a service. A cookie has a random number, of which only the hash is kept; threads may share it.
+
+    Args:
+        token: The service's token; it is kept here and never sent.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._token = token.encode()
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._ends: OrderedDict[bytes, float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, token: str) -> str | None:
+        """Return the cookie of a new session; None for a wrong token, in the same time whatever is wrong with it."""
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
+            return None
+        cookie = secrets.token_urlsafe(32)
+        with self._lock:
+            self._ends[_hash(cookie)] = self._clock() + SESSION_S
+            while len(self._ends) > _MOST_SESSIONS:
+                self._ends.popitem(last=False)
+        return cookie
+
+    def is_open(self, cookie: str | None) -> bool:
+        """Return whether the cookie is of a session that has neither ended nor expired."""
+        if not cookie:
+            return False
+        key = _hash(cookie)
+        with self._lock:
+            end = self._ends.get(key)
+            if end is not None and end <= self._clock():
+                del self._ends[key]
+                end = None
+        return end is not None
+
+    def close(self, cookie: str | None) -> None:
+        """End a session."""
+        if cookie:
+            with self._lock:
+                self._ends.pop(_hash(cookie), None)
+
+    @staticmethod
+    def new_visitor() -> str:
+        """Return a random cookie of somebody who has not signed in yet."""
+        return secrets.token_urlsafe(16)
+
+    def form_key(self, cookie: str) -> str:
+        """Return what a form has to hold that is sent with this cookie: another site cannot know it."""
+        return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
+
+    def is_form_key(self, given: str, cookie: str | None) -> bool:
+        """Return whether a form was made for who has this cookie."""
+        return bool(cookie) and hmac.compare_digest(
+            given.encode("utf-8", "replace"), self.form_key(cookie or "").encode()
+        )
+
+
+class WrongTokens:
+    """Counts wrong tokens: five a minute from one address, then none is looked at until the oldest is a minute old.
+
+    Args:
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, client: str) -> None:
+        """Count one."""
+        with self._lock:
+            times = self._wrong.setdefault(client, deque(maxlen=_MOST_WRONG))
+            times.append(self._clock())
+            self._wrong.move_to_end(client)
+            while len(self._wrong) > _MOST_CLIENTS:
+                self._wrong.popitem(last=False)
+
+    def wait_s(self, client: str) -> float:
+        """Return for how many seconds no token of this address is looked at; 0 for not at all."""
+        with self._lock:
+            times = self._wrong.get(client)
+            if times is None or len(times) < _MOST_WRONG:
+                return 0.0
+            return max(times[0] + _WRONG_S - self._clock(), 0.0)
+
+
+def _hash(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode("utf-8", "replace")).digest()
