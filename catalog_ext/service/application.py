@@ -49,15 +49,18 @@ from catalog_ext.service.handlers.tables import TableOperations
 from catalog_ext.service.handlers.views import ViewOperations
 from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
+from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
+from catalog_ext.service.observation import PREFIX, Observation, operation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
     from typing import Any
 
     from starlette.requests import Request as HttpRequest
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.service.monitoring import Monitoring
 
 logger = logging.getLogger(__name__)
 
@@ -105,20 +108,36 @@ def error_response(error: CatalogExtError) -> JSONResponse:
 
 
 class _Authentication:
-    """Lets only requests through that carry the token; the comparison takes the same time for every wrong one."""
+    """Lets only requests through that carry a token; the comparison takes the same time for every wrong one.
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    Args:
+        app: Answers them.
+        token: What they must carry.
+        others: The tokens, instead, of single paths.
+        open_paths: The paths that ask for none.
+    """
+
+    def __init__(
+        self, app: ASGIApp, token: str, others: Mapping[str, Sequence[str]], open_paths: Collection[str]
+    ) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode()
+        self._expected = _headers((token,))
+        self._others = {path: _headers(tokens) for path, tokens in others.items()}
+        self._open = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == "http" and scope["path"] not in self._open:
             given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._expected):
+            expected = self._others.get(scope["path"], self._expected)
+            if sum(hmac.compare_digest(given, header) for header in expected) == 0:
                 refusal = UnauthorizedError("The request does not carry the service's token.")
                 await error_response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _headers(tokens: Sequence[str]) -> list[bytes]:
+    return [f"Bearer {token}".encode() for token in tokens]
 
 
 class _Sink:
@@ -180,14 +199,25 @@ def _ping(request: Request) -> dict[str, Any]:
     return {"service": "catalog-ext", "contract": CONTRACT, "version": version("catalog-ext")}
 
 
-def build_application(catalog: Catalog, token: str) -> ASGIApp:
-    """Return the application that serves a catalog to whoever has the token."""
+def build_application(
+    catalog: Catalog, token: str, monitoring: Monitoring, *, metrics_token: str | None = None
+) -> ASGIApp:
+    """Return the application that serves a catalog to whoever has the token, and says how it is.
+
+    Args:
+        catalog: The catalog.
+        token: What requests must carry.
+        monitoring: Answers ``/health``, ``/ready`` and ``/metrics``.
+        metrics_token: What opens ``/metrics`` besides the token, and nothing else.
+    """
     operations = operations_of(catalog)
+    metrics = monitoring.metrics
 
     async def handle(http: HttpRequest) -> Response:
         try:
             seconds = sign_of_life.asked_for(http.headers)
         except InvalidInputError as error:
+            metrics.refused(operation_of(http.url.path, operations), error.code)
             return error_response(error)
         made = respond(http, seconds)
         return await made if seconds is None else await sign_of_life.answer_in_time(made, seconds)
@@ -203,17 +233,21 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
             return answer
         except CatalogExtError as error:
             logger.debug("%s was refused with %s: %s", name, error.code, error.message)
+            metrics.refused(operation_of(http.url.path, operations), error.code)
             return error_response(error)
         except Exception as error:  # the boundary: everything that is not ours is logged and translated
             logger.exception("The operation %s failed unexpectedly", name)
+            metrics.refused(operation_of(http.url.path, operations), CatalogExtError.code)
             return error_response(
                 CatalogExtError(f"The operation {name} failed unexpectedly: {type(error).__name__}: {error}")
             )
 
     app = Starlette(
-        routes=[Route("/v1/{operation:path}", handle, methods=["POST"])], exception_handlers={HTTPException: _no_route}
+        routes=[Route(f"{PREFIX}{{operation:path}}", handle, methods=["POST"]), *monitoring.routes],
+        exception_handlers={HTTPException: _no_route},
     )
-    return _Authentication(app, token)
+    opens = {METRICS_PATH: (token, metrics_token)} if metrics_token else {}
+    return Observation(_Authentication(app, token, opens, OPEN_PATHS), operations, metrics)
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:
@@ -280,7 +314,7 @@ def _answer(
             return Response(b"".join(begun), media_type=ARROW_STREAM)
         begun.append(more)
     sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds)
-    return StreamingResponse(sent, media_type=ARROW_STREAM)
+    return StreamingResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)
 
 
 def _parsed(body: bytes) -> object:

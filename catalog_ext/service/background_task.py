@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
+from catalog_ext.metastore.runtime.measures import TaskRan, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ class BackgroundTask:
     """
 
     def __init__(self, name: str, work: Callable[[], object], interval_s: float, failure: str) -> None:
+        self._name = name
         self._work = work
         self._interval_s = interval_s
         self._failure = failure
@@ -51,7 +53,10 @@ class BackgroundTask:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
+                tell(TaskRan(self._name, failed=True))
                 self._log(error)
+            else:
+                tell(TaskRan(self._name, failed=False))
 
     def _log(self, error: Exception) -> None:
         if isinstance(error, CatalogExtError):

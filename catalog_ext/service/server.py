@@ -7,26 +7,33 @@ import secrets
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import uvicorn
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.follow_keys import FOLLOW, FOLLOW_INTERVAL
+from catalog_ext.conf.page_keys import PAGE
 from catalog_ext.following.background import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError
+from catalog_ext.page.mount import WithPage
+from catalog_ext.page.query import ROOT
+from catalog_ext.service import LOOPBACK
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
+from catalog_ext.service.monitoring import Monitoring
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from starlette.types import ASGIApp
+    from typing_extensions import Self
 
     from catalog_ext.catalog import Catalog
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK = "127.0.0.1"
 _START_TIMEOUT_S = 10.0
 
 
@@ -56,6 +63,8 @@ class Service:
         token: What requests must carry; a new random one if left out.
         drain_seconds: How long requests that are in flight when it stops have to end.
         follow: Whether it follows the metastore; None for the setting ``follow``.
+        metrics_token: What opens ``/metrics`` besides the token, and nothing else.
+        page: Whether it shows the page; None for the setting ``page``.
 
     Raises:
         ServiceError: The port is taken.
@@ -63,7 +72,7 @@ class Service:
 
     def __init__(
         self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None,
-        drain_seconds: int = 1, follow: bool | None = None,
+        drain_seconds: int = 1, follow: bool | None = None, metrics_token: str | None = None, page: bool | None = None,
     ) -> None:  # fmt: skip
         self.token = token or new_token()
         try:
@@ -75,8 +84,15 @@ class Service:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
+        self._monitoring = Monitoring(catalog.index)
+        self._application = WithPage(
+            build_application(catalog, self.token, self._monitoring, metrics_token=metrics_token),
+            lambda: self._build_page(catalog),
+        )
+        if PAGE.read(catalog.settings.conf) if page is None else page:
+            self._application.show()
         config = uvicorn.Config(
-            build_application(catalog, self.token),
+            self._application,
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -107,6 +123,22 @@ class Service:
     def uri(self) -> str:
         """Where it answers."""
         return f"http://{self.host}:{self.port}"
+
+    @property
+    def page_uri(self) -> str | None:
+        """Where the page is; None where it is not shown."""
+        return f"{self.uri}{ROOT}/" if self._application.is_shown else None
+
+    def show_page(self) -> str:
+        """Show the page from now on, if it is not shown yet, and return where it is."""
+        self._application.show()
+        return f"{self.uri}{ROOT}/"
+
+    def _build_page(self, catalog: Catalog) -> ASGIApp:
+        # Here: who shows no page need not wait until its templates are loaded.
+        from catalog_ext.page.application import build_page
+
+        return build_page(catalog, self.token, self.port)
 
     def start(self) -> Self:
         """Serve from a thread of this process.
@@ -145,12 +177,14 @@ class Service:
         self._socket.close()
 
     def _start_tasks(self) -> None:
+        self._monitoring.start()
         for task in self._tasks:
             task.start()
 
     def _stop_tasks(self) -> None:
         for task in self._tasks:
             task.stop()
+        self._monitoring.stop()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 HEADER = "X-Sign-Of-Life"
 _LATE = "application/octet-stream"
-# A proxy that gathers an answer would keep the sign of life back.
-_UNBUFFERED = {"X-Accel-Buffering": "no"}
+UNBUFFERED = {"X-Accel-Buffering": "no"}
+"""Headers of an answer that comes in parts: a proxy that gathers it would keep the signs of life back."""
 
 
 def asked_for(headers: Mapping[str, str]) -> float | None:
@@ -40,7 +40,7 @@ async def answer_in_time(making: Coroutine[None, None, Response], seconds: float
     """Return the answer, or where it is not made within so many seconds, one that begins with blanks until it is."""
     answer = asyncio.ensure_future(making)
     done, _ = await asyncio.wait({answer}, timeout=seconds)
-    return answer.result() if done else StreamingResponse(_late(answer, seconds), 200, _UNBUFFERED, _LATE)
+    return answer.result() if done else StreamingResponse(_late(answer, seconds), 200, UNBUFFERED, _LATE)
 
 
 async def _late(answer: asyncio.Future[Response], seconds: float) -> AsyncIterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.service.messages.core import Request, namespace_json
+from catalog_ext.service.messages.partitions import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +49,7 @@ class NamespaceOperations:
         return namespace_json(self._catalog.alter_namespace(name, set_, remove))
 
     def _drop(self, request: Request) -> dict[str, Any]:
-        name, cascade = request.text("namespace"), request.flag("cascade")
+        name, cascade, session = request.text("namespace"), request.flag("cascade"), session_of(request)
         request.finish()
-        self._catalog.drop_namespace(name, cascade=cascade)
+        self._catalog.drop_namespace(name, cascade=cascade, session=session.settings)
         return {"dropped": True}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.procedures.procedure import SessionTable
 from catalog_ext.procedures.registry import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.messages.partitions import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,9 +32,9 @@ class ProcedureOperations:
 
     def _call(self, request: Request) -> ArrowStream:
         name, arguments = request.text("procedure"), request.mapping("arguments")
-        session_table = _session_table(request)
+        session_table, session = _session_table(request), session_of(request)
         request.finish()
-        result = find_procedure(name).call(self._catalog, arguments, session_table)
+        result = find_procedure(name).call(self._catalog, arguments, session_table, session.settings)
         return ArrowStream(result.schema, result.batches)
 
 

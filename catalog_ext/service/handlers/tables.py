@@ -11,10 +11,17 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
-from catalog_ext.service.messages.partitions import clauses_of, optional_spec
+from catalog_ext.service.messages.partitions import clauses_of, optional_spec, session_of
 from catalog_ext.service.messages.reads import among_of, metadata_groups_of, staleness_of, wanted_of
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
-from catalog_ext.service.messages.tables import column_changes, hive_clauses_json, metadata_json, removals_of
+from catalog_ext.service.messages.tables import (
+    column_changes,
+    descriptors_json,
+    hive_clauses_json,
+    metadata_json,
+    removals_of,
+)
+from catalog_ext.service.planned_files import planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +40,7 @@ class TableOperations:
             "tables/load": self._load,
             "tables/create": self._create,
             "tables/alter": self._alter,
+            "tables/set_serde": self._set_serde,
             "tables/rename": self._rename,
             "tables/drop": self._drop,
             "tables/hive_clauses": self._hive_clauses,
@@ -79,25 +87,33 @@ class TableOperations:
         altered = self._catalog.alterations.alter(str(identifier), changes, set_=set_, remove=remove, location=location)
         return self._loaded(altered)
 
+    def _set_serde(self, request: Request) -> dict[str, Any]:
+        identifier, serde = request.identifier(), request.optional_text("serde")
+        properties = request.text_map("properties")
+        request.finish()
+        return self._loaded(self._catalog.alterations.set_serde(str(identifier), serde, properties))
+
     def _rename(self, request: Request) -> dict[str, Any]:
         identifier, to = request.identifier(), TableIdentifier.of(request.text("to_namespace"), request.text("to_name"))
         request.finish()
         return self._loaded(self._catalog.alterations.rename(str(identifier), str(to)))
 
     def _drop(self, request: Request) -> dict[str, Any]:
-        identifier, purge = request.identifier(), request.flag("purge")
+        identifier, purge, session = request.identifier(), request.flag("purge"), session_of(request)
         request.finish()
-        self._catalog.drop_table(str(identifier), purge=purge)
+        self._catalog.drop_table(str(identifier), purge=purge, session=session.settings)
         return {"dropped": True}
 
     def _plan(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         clauses, among, rows = clauses_of(request, open_keys=True), among_of(request), request.optional_count("limit")
         bounds, staleness = request.texts("bounds"), staleness_of(request)
+        descriptor = request.optional_count("descriptor")
         request.finish()
         reads = self._catalog.reads
-        plan = reads.plan_files(table_id, version, condition, clauses, among, rows, bounds, staleness)
-        return ArrowStream.of(plan)
+        return planned(
+            lambda: reads.plan_files(table_id, version, condition, clauses, among, rows, bounds, staleness, descriptor)
+        )
 
     def _groups(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
@@ -139,7 +155,8 @@ class TableOperations:
     def _loaded(self, table: Table) -> dict[str, Any]:
         definition = self._catalog.reads.remember(table).definition
         settings = settings_json(str(definition.identifier), definition.properties, self._catalog.settings.conf)
-        return {**table_json(table), "settings": settings}
+        described = descriptors_json(self._catalog.reads.descriptors(table))
+        return {**table_json(table), **described, "settings": settings}
 
     def _load_settings(self, request: Request) -> dict[str, Any]:
         table, properties = request.text("table"), request.text_map("properties")

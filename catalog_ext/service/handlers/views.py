@@ -98,6 +98,7 @@ def _query(request: Request, tables: Sequence[str]) -> ViewQuery:
         request.text("schema_mode"),
         tuple(request.texts("query_columns")),
         tuple(tables),
+        request.optional_text("own_catalog") or "",
     )
 
 

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.service.messages.core import Request, definition_of
-from catalog_ext.service.messages.partitions import clauses_of
-from catalog_ext.service.messages.writes import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
+from catalog_ext.service.messages.partitions import clauses_of, optional_spec, session_of
+from catalog_ext.service.messages.writes import (
+    begun_json,
+    creates,
+    files_of,
+    kind_of,
+    outcome_json,
+    planned_of,
+    transaction_of,
+)
 from catalog_ext.writes.writes import Batch
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ class WriteOperations:
             "writes/abort": self._abort,
             "writes/release": self._release,
             "writes/delete": self._delete,
+            "writes/load": self._load,
         }
 
     def _begin(self, request: Request) -> dict[str, Any]:
@@ -42,6 +51,7 @@ class WriteOperations:
             request.text_map("options"),
             request.text_map("session"),
             transaction_of(request),
+            planned_of(request),
         )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate = request.predicate("predicate")
@@ -115,3 +125,12 @@ class WriteOperations:
         truncate = operation == "truncate"
         deleted = self._catalog.writes.delete(table_id, version, predicate, truncate=truncate, clauses=clauses)
         return outcome_json(deleted)
+
+    def _load(self, request: Request) -> dict[str, Any]:
+        table_id, version = request.integer("table_id"), request.integer("version")
+        path, spec, overwrite = request.text("path"), optional_spec(request, "spec"), request.flag("overwrite")
+        session = session_of(request)
+        request.finish()
+        # Who only adds reads nothing, and goes by the newest version.
+        table = self._catalog.writes.table_at(table_id, version if overwrite else None)
+        return outcome_json(self._catalog.loading.load(table, path, spec, overwrite=overwrite, session=session))

@@ -28,7 +28,7 @@ def session_of(request: Request, name: str = "session") -> Session:
     given = request.optional_object(name)
     if given is None:
         return Session()
-    session = Session(given.optional_text("zone"), given.flag("case_sensitive"))
+    session = Session(given.optional_text("zone"), given.flag("case_sensitive"), given.text_map("settings"))
     given.finish()
     return session
 

@@ -23,8 +23,9 @@ from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.writes.metadata_tables import NAMES, describe_metadata_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.service.messages.core import Request
 
@@ -56,6 +57,15 @@ def metadata_json(table: Table, name: str) -> dict[str, Any]:
         "numbers": list(found.numbers),
     }  # fmt: skip
     return {"metadata": described, "metadata_tables": list(NAMES)}
+
+
+def descriptors_json(found: Mapping[int, PartitionDescriptor]) -> dict[str, Any]:
+    """Return what ``tables/load`` says of partitions that are not read as their table: nothing where there are none."""
+    items = [
+        {"number": number, "format": d.format, "options": dict(d.options), "columns": columns_to_list(d.columns)}
+        for number, d in found.items()
+    ]
+    return {"descriptors": items} if items else {}
 
 
 def hive_clauses_json(table: Table) -> dict[str, Any]:

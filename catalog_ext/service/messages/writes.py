@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.plan import COMMANDS, CREATIONS, WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
+from catalog_ext.metastore.commit.transaction import PlannedFormat
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
 from catalog_ext.metastore.index.database.texts import storable
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
@@ -47,6 +48,16 @@ def kind_of(request: Request) -> WriteKind:
             f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(kinds)}."
         )
     return WriteKind(text)
+
+
+def planned_of(request: Request) -> PlannedFormat | None:
+    """Return what a write was planned with, in the field ``planned``; None where it is null or left out."""
+    given = request.optional_object("planned")
+    if given is None:
+        return None
+    planned = PlannedFormat(given.text("format"), given.text_map("options"))
+    given.finish()
+    return planned
 
 
 def creates(kind: WriteKind) -> bool:

@@ -1,0 +1,90 @@
+"""Looks at the index for those who watch the service, however many ask and however long it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.metastore.index.read.state import IndexState
+
+logger = logging.getLogger(__name__)
+
+KEPT_S = 2.0
+"""How long a look is good for: whoever asks more often costs the database nothing."""
+
+WAIT_S = 4.0
+"""How long an answer is waited for. Probes of Kubernetes and scrapes of Prometheus give up after 10 s at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at the index has found: its state, or why there is none.
+
+    Attributes:
+        seconds: How long it took.
+    """
+
+    state: IndexState | None
+    error: CatalogExtError | None
+    seconds: float
+
+
+class IndexProbe:
+    """Looks at an index; one look at a time, which everybody who asks meanwhile shares.
+
+    Args:
+        state: Returns the index's state.
+        kept_s: How long a look is good for, in seconds.
+        wait_s: How long an answer is waited for, in seconds.
+    """
+
+    def __init__(self, state: Callable[[], IndexState], *, kept_s: float = KEPT_S, wait_s: float = WAIT_S) -> None:
+        self._state = state
+        self._kept_s = kept_s
+        self._wait_s = wait_s
+        self._lock = threading.Lock()
+        self._running: Future[Look] | None = None
+        self._ended_at = float("-inf")
+
+    async def look(self) -> Look:
+        """Return what the last look has found, if that is new enough, or what one does now; no thread waits for it.
+
+        One that does not end in time is an error like any other; it goes on, and whoever asks next finds it.
+        """
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._begun())), self._wait_s)
+        except asyncio.TimeoutError:  # until Python 3.11 not the built-in one
+            late = f"The index has not answered within {self._wait_s:g} s. Look at the database."
+            return Look(None, IndexUnavailableError(late), self._wait_s)
+
+    def _begun(self) -> Future[Look]:
+        with self._lock:
+            running = self._running
+            if running is None or (running.done() and time.monotonic() - self._ended_at > self._kept_s):
+                self._running = running = Future()
+                # A thread of its own: a database that hangs takes none of the requests', and keeps no process alive.
+                threading.Thread(target=self._look, args=(running,), name="catalog-ext-probe", daemon=True).start()
+            return running
+
+    def _look(self, found: Future[Look]) -> None:
+        started = time.monotonic()
+        state, failure = None, None
+        try:
+            state = self._state()
+        except CatalogExtError as error:
+            failure = error
+        except Exception as error:
+            logger.exception("The index could not be looked at")
+            failure = CatalogExtError(f"The index could not be looked at: {type(error).__name__}: {error}")
+        self._ended_at = time.monotonic()
+        found.set_result(Look(state, failure, self._ended_at - started))

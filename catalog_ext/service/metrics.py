@@ -1,0 +1,250 @@
+"""The metrics of a service, in Prometheus' text format; ``docs/monitoring.md`` lists them.
+
+No metric is labelled with tables, users or anything else that grows with the data: the labels are operations, kinds of
+writes, codes of errors and states, of which there are as many as the code has.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from importlib.metadata import version
+from itertools import product
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, MetastoreError, StorageError
+from catalog_ext.metastore.runtime.measures import (
+    Committed,
+    Delivered,
+    Event,
+    Failed,
+    MetastoreCalled,
+    NotCommitted,
+    Planned,
+    Repaired,
+    Subject,
+    TaskRan,
+    listening,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.read.state import IndexState
+    from catalog_ext.service.index_probe import Look
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ROOTS = {Subject.INDEX: IndexDatabaseError, Subject.METASTORE: MetastoreError, Subject.STORAGE: StorageError}
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class ServiceMetrics:
+    """Counts what happens in this process while it listens.
+
+    Args:
+        index: The index, of which connections and statements are told.
+
+    Attributes:
+        in_progress: Requests that are being answered.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._listening = ExitStack()
+
+        def counter(name: str, meaning: str, *labels: str) -> Counter:
+            return Counter(f"catalog_ext_{name}", meaning, labels, registry=registry)
+
+        def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = _FAST) -> Histogram:
+            return Histogram(f"catalog_ext_{name}", meaning, labels, registry=registry, buckets=buckets)
+
+        built = Gauge("catalog_ext_build_info", "1; the label is the release.", ("version",), registry=registry)
+        built.labels(version("catalog-ext")).set(1)
+        self.in_progress = Gauge(
+            "catalog_ext_requests_in_progress", "Requests that are being answered.", registry=registry
+        )
+        self._requests = histogram(
+            "request_duration_seconds", "Time from a request's head to the end of its answer.", "operation"
+        )
+        self._request_errors = counter(
+            "request_errors", "Requests answered with an error, by its code.", "operation", "code"
+        )
+        self._planning = histogram("planning_duration_seconds", "Time in which the files of a read were chosen.")
+        self._planned_files = counter("planned_files", "Files that reads were given.")
+        self._commits = counter(
+            "commits", "Commits of writes and partition commands: committed, conflict, failed.", "kind", "outcome"
+        )
+        self._commit_seconds = histogram(
+            "commit_duration_seconds", "Time of successful commits, without the metastore.", buckets=_SLOW
+        )
+        self._rows = counter("committed_rows", "Rows that commits have made visible.")
+        self._bytes = counter("committed_bytes", "Bytes that commits have made visible.")
+        self._files = counter("committed_files", "Files that commits have added and removed.", "change")
+        self._repairs = counter("repairs", "Repairs: in_step, changed, failed.", "outcome")
+        self._repair_seconds = histogram("repair_duration_seconds", "Time of repairs.", buckets=_SLOW)
+        self._repaired = counter(
+            "repaired_partitions", "Partitions that repairs have added, dropped and changed.", "change"
+        )
+        self._deliveries = counter(
+            "deliveries", "Messages to the metastore: delivered, refused, unavailable.", "outcome"
+        )
+        self._calls = histogram("metastore_call_duration_seconds", "Time of calls of the metastore.")
+        self._errors = {
+            Subject.INDEX: counter("index_errors", "Errors of the index database.", "code"),
+            Subject.METASTORE: counter("metastore_errors", "Errors of the metastore.", "code"),
+            Subject.STORAGE: counter("storage_errors", "Errors of stores.", "code"),
+        }
+        self._runs = counter("background_runs", "Runs of background tasks: done, failed.", "task", "outcome")
+        self._last_run = Gauge(
+            "catalog_ext_background_last_success_timestamp_seconds",
+            "When a background task last ended well, in seconds since the epoch.",
+            ("task",),
+            registry=registry,
+        )
+
+        self._begin_with_zeros()
+
+    def _begin_with_zeros(self) -> None:
+        # What has not happened yet is zero: an increase from nothing is seen by nobody.
+        for kind, outcome in product(WriteKind, ("committed", "conflict", "failed")):
+            self._commits.labels(str(kind), outcome)
+        for change in ("added", "removed"):
+            self._files.labels(change)
+        for outcome in ("in_step", "changed", "failed"):
+            self._repairs.labels(outcome)
+        for change in ("added", "dropped", "changed"):
+            self._repaired.labels(change)
+        for outcome in ("delivered", "refused", "unavailable"):
+            self._deliveries.labels(outcome)
+        for subject, root in _ROOTS.items():
+            for code in _codes(root):
+                self._errors[subject].labels(code)
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._listening.enter_context(listening(self._take))
+
+    def stop(self) -> None:
+        """Count no more."""
+        self._listening.close()
+
+    def text(self, look: Look) -> bytes:
+        """Return all of it, as ``CONTENT_TYPE`` says, with what a look at the index has found."""
+        return generate_latest(_Shown(self._registry, self._index, look))
+
+    def answered(self, operation: str, seconds: float) -> None:
+        """Count an answer of an operation."""
+        self._requests.labels(operation).observe(seconds)
+
+    def refused(self, operation: str, code: str) -> None:
+        """Count an error that was the answer of an operation, or that has broken it off."""
+        self._request_errors.labels(operation, code).inc()
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Failed():
+                self._errors[event.subject].labels(event.code).inc()
+            case MetastoreCalled():
+                self._calls.observe(event.seconds)
+            case Delivered():
+                self._deliveries.labels(event.outcome).inc()
+            case Planned():
+                self._planning.observe(event.seconds)
+                self._planned_files.inc(event.files)
+            case Committed():
+                self._committed(event)
+            case NotCommitted():
+                self._commits.labels(event.kind, "conflict" if event.conflict else "failed").inc()
+            case Repaired():
+                self._repaired_table(event)
+            case TaskRan():
+                self._runs.labels(event.task, "failed" if event.failed else "done").inc()
+                if not event.failed:
+                    self._last_run.labels(event.task).set(time.time())
+
+    def _committed(self, event: Committed) -> None:
+        self._commits.labels(event.kind, "committed").inc()
+        self._commit_seconds.observe(event.seconds)
+        self._rows.inc(event.rows)
+        self._bytes.inc(event.bytes)
+        self._files.labels("added").inc(event.files_added)
+        self._files.labels("removed").inc(event.files_removed)
+
+    def _repaired_table(self, event: Repaired) -> None:
+        changes = {"added": event.added, "dropped": event.dropped, "changed": event.changed}
+        self._repair_seconds.observe(event.seconds)
+        outcome = "failed" if event.added is None else "changed" if any(changes.values()) else "in_step"
+        self._repairs.labels(outcome).inc()
+        for change, partitions in changes.items():
+            self._repaired.labels(change).inc(partitions or 0)
+
+
+def _codes(root: type[CatalogExtError]) -> set[str]:
+    return {root.code}.union(*map(_codes, root.__subclasses__()))
+
+
+class _Shown(Collector):
+    """What is shown: all that is counted, but not when that began, and what the index is like now.
+
+    An index that does not answer has no values, which are not zeros.
+    """
+
+    def __init__(self, registry: CollectorRegistry, index: Index, look: Look) -> None:
+        self._registry = registry
+        self._index = index
+        self._look = look
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+        look, pool = self._look, self._index.pool
+        yield _gauge("index_up", "1 if the index answers, with this release's schema.", look.state is not None)
+        yield _gauge("index_look_seconds", "How long the last look at the index took.", look.seconds)
+        queries = "SQL statements sent to the index."
+        yield CounterMetricFamily("catalog_ext_index_queries", queries, self._index.query_count)
+        connections = "Connections of the pool to the index, in_use and idle."
+        yield _gauges("index_pool_connections", connections, "state", {"in_use": pool.in_use, "idle": pool.idle})
+        yield _gauge("index_pool_limit", "Connections that the pool may have at once; 0 without a pool.", pool.limit)
+        if look.state is not None:
+            yield from _of(look.state)
+
+
+def _of(state: IndexState) -> Iterator[Metric]:
+    yield _gauge("deliveries_pending", "Messages that the metastore has not taken.", state.pending)
+    yield _gauge("deliveries_failing", "Those of them that were tried in vain.", state.failing)
+    yield _gauge("deliveries_oldest_age_seconds", "Age of the oldest of them; 0 without any.", state.oldest_pending_s)
+    transactions = {str(name): count for name, count in state.transactions.items()}
+    yield _gauges("transactions_open", "Transactions that have not ended, by state.", "state", transactions)
+    yield _gauge("transactions_abandoned", "Those of them whose owner's lease is over.", state.abandoned)
+    yield _gauge(
+        "transactions_oldest_age_seconds", "Age of the oldest of them; 0 without any.", state.oldest_transaction_s
+    )
+    yield _gauge("tables", "Tables in the index.", state.tables)
+    yield _gauge("partitions", "Partitions in the index.", state.partitions)
+    yield _gauge("files", "Files in the index.", state.files)
+    yield _gauge("data_bytes", "Bytes of these files.", state.bytes)
+    if state.followed_s is not None:
+        yield _gauge("followed_age_seconds", "How long ago the metastore was last followed.", state.followed_s)
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"catalog_ext_{name}", meaning, value)
+
+
+def _gauges(name: str, meaning: str, label: str, values: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(f"catalog_ext_{name}", meaning, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family

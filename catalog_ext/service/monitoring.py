@@ -1,0 +1,91 @@
+"""Says how the service is: ``/health``, ``/ready`` and ``/metrics``."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from catalog_ext.metastore.errors import IndexNotAtHeadError, IndexUnavailableError
+from catalog_ext.service.index_probe import IndexProbe
+from catalog_ext.service.metrics import CONTENT_TYPE, ServiceMetrics
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from catalog_ext.metastore.errors import CatalogExtError
+    from catalog_ext.metastore.index import Index
+
+logger = logging.getLogger(__name__)
+
+HEALTH_PATH, READY_PATH, METRICS_PATH = "/health", "/ready", "/metrics"
+OPEN_PATHS = frozenset({HEALTH_PATH, READY_PATH})
+"""What load balancers and orchestrators ask, who have no token: nothing of the catalog is in the answers."""
+
+_NOT_KEPT = {"Cache-Control": "no-store"}
+_REASONS = {
+    IndexUnavailableError.code: "The index does not answer.",
+    IndexNotAtHeadError.code: "The schema of the index is of another release.",
+}
+
+
+class Monitoring:
+    """What a service says of itself.
+
+    Args:
+        index: The index that it serves.
+        probe: Looks at the index; by default one of its own.
+
+    Attributes:
+        metrics: What it counts.
+        routes: The pages.
+    """
+
+    def __init__(self, index: Index, probe: IndexProbe | None = None) -> None:
+        self._probe = probe or IndexProbe(index.state)
+        self.metrics = ServiceMetrics(index)
+        self._reason: str | None = None
+        self.routes = [
+            Route(HEALTH_PATH, self._health),
+            Route(READY_PATH, self._ready),
+            Route(METRICS_PATH, self._metrics),
+        ]
+
+    def start(self) -> None:
+        """Count from now on."""
+        self.metrics.start()
+
+    def stop(self) -> None:
+        """Count no more."""
+        self.metrics.stop()
+
+    async def _health(self, _: Request) -> Response:
+        # That this is answered is all there is to say: whatever else is amiss, a new process would not mend it.
+        return JSONResponse({"status": "ok"}, headers=_NOT_KEPT)
+
+    async def _ready(self, _: Request) -> Response:
+        look = await self._probe.look()
+        self._log(look.error)
+        if look.error is None:
+            return JSONResponse({"ready": True}, headers=_NOT_KEPT)
+        # The message names hosts and files, which are nobody's business who has no token; the log has it.
+        code = look.error.code
+        reason = _REASONS.get(code, "The index refuses to be read.")
+        answer = {"ready": False, "code": code, "reason": f"{reason} The service's log says more."}
+        return JSONResponse(answer, 503, _NOT_KEPT)
+
+    async def _metrics(self, _: Request) -> Response:
+        # In the loop itself: the threads of the requests may all be waiting for what is to be told here.
+        text = self.metrics.text(await self._probe.look())
+        return Response(text, media_type=CONTENT_TYPE, headers=_NOT_KEPT)
+
+    def _log(self, error: CatalogExtError | None) -> None:
+        """Log why the service is not ready, once for each reason."""
+        reason = None if error is None else error.message
+        if reason is not None and reason != self._reason:
+            logger.warning("The service is not ready: %s", reason)
+        elif reason is None and self._reason is not None:
+            logger.info("The service is ready again.")
+        self._reason = reason
