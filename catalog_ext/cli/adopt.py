@@ -6,23 +6,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.options import json_option
-from catalog_ext.cli.writes import UNCHANGED, Listing
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import UNCHANGED, Listing
+from catalog_ext.cli.options import list_options
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.metastore.index.database.urls import missing_file
-from catalog_ext.metastore_sync.home import adopt as adopt_home
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
+    from catalog_ext.cli.listing import Shape
+
+_CHANGES = (Column("what"), Column("before"), Column("after"))
 
 _NEXT = "Restart the services and sessions that have it open. What another metastore lacks: catalog-ext publish --all"
 
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Preview: say what would change and change nothing.")
-@json_option
+@list_options(_CHANGES)
 @click.pass_obj
-def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
+def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
     """Make the --metastore and the --warehouse that are named the index's own, in the place of those that it has.
 
     An index has one of each: whoever opens it gets both, and others are refused. Tables stay where they are. The three
@@ -35,6 +37,9 @@ def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
     catalog-ext --index lake.db --warehouse s3://bucket/lake adopt --dry-run
     catalog-ext --index .catalog-ext/index.db --metastore embedded --warehouse spark-warehouse adopt
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    from catalog_ext.metastore.index.database.urls import missing_file
+    from catalog_ext.metastore_sync.home import adopt as adopt_home
+
     if invocation.index is None and invocation.warehouse is not None and missing_file(invocation.settings().index):
         raise InvalidConfigurationError(
             f"No index is named, and none lies beside the warehouse {invocation.warehouse} that it is to take on. Name "
@@ -46,6 +51,5 @@ def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
         storage=invocation.storage, dry_run=dry_run,
     )  # fmt: skip
     rows = [entry._asdict() for entry in adopted]
-    Listing(("change", "changes"), rows, ("what", "before", "after"), {"dry_run": dry_run}).show(
-        None, as_json=as_json, end=UNCHANGED if dry_run else _NEXT
-    )
+    end = UNCHANGED if dry_run else _NEXT
+    Listing(("change", "changes"), _CHANGES, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)

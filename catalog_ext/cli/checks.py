@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
-from catalog_ext.conf.resolved import EMBEDDED
+from catalog_ext.conf.home import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
+from catalog_ext.conf.resolved import EMBEDDED, embedded_folder
 from catalog_ext.connector.build import connector_jar, spark_version
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
+from catalog_ext.metastore.hive.embedded.lease import read_state
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.urls import missing_file, shown_index
 from catalog_ext.metastore.runtime.java import find_java
+from catalog_ext.metastore.runtime.processes import runs
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.client import connect
@@ -90,7 +93,7 @@ def _index(settings: Settings) -> Iterator[Finding]:
     try:
         missing = missing_file(settings.index)
         if missing is not None:
-            found = f"there is none at {missing} yet: catalog-ext register or a Spark session makes it"
+            found = f"there is none at {missing} yet: catalog-ext init or register makes it, or a Spark session"
             yield Finding("index", "reachable", State.WARNING, found)
             return
         index = Index.connect(settings.index)
@@ -128,10 +131,17 @@ def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
 def _belongings(index: Index) -> str:
     at_head = index.current_revision() == index.head_revision()
     recorded = index.properties() if at_head else {}
-    own = [f"the {what} {recorded[what]}" for what in (METASTORE, WAREHOUSE) if what in recorded]
+    own = [f"the {what} {_place(recorded[what])}" for what in (METASTORE, WAREHOUSE) if what in recorded]
     if NO_METASTORE in recorded and METASTORE not in recorded:
         own = ["no metastore", *own]
     return " and ".join(own) or "nothing yet; what it is opened with next becomes its own"
+
+
+def _place(recorded: str) -> str:
+    """Return a place as people look for it: the embedded metastore's folder is one in that of everything embedded."""
+    if not recorded.startswith(EMBEDDED_AT):
+        return recorded
+    return f"{EMBEDDED_AT}{embedded_folder(Path(recorded.removeprefix(EMBEDDED_AT)))}"
 
 
 def _schema(index: Index) -> Finding:
@@ -139,7 +149,7 @@ def _schema(index: Index) -> Finding:
     if revision == head:
         return Finding("index", "schema", State.OK, f"at head ({head})")
     if revision is None and index.url.startswith("sqlite"):
-        return Finding("index", "schema", State.OK, "not there yet; made at the first use")
+        return Finding("index", "schema", State.WARNING, "not there yet; made by catalog-ext init")
     found = f"at {revision or 'no revision'}, this release wants {head}. Run: catalog-ext migrate"
     return Finding("index", "schema", State.WRONG, found)
 
@@ -174,10 +184,15 @@ def _embedded(settings: Settings, *, quick: bool) -> Iterator[Finding]:
     lost = _lost(settings)
     if lost is not None:
         yield Finding("metastore", "identity", State.WRONG, lost)
-    if lost is not None and not settings.embedded_folder.exists():
-        yield Finding("metastore", "embedded", State.SKIPPED, "not made anew by looking")
+    if not settings.embedded_folder.exists():
+        found = "not there yet; made by the first change" if lost is None else "not made anew by looking"
+        yield Finding("metastore", "embedded", State.SKIPPED, found)
     elif quick:
-        yield Finding("metastore", "embedded", State.SKIPPED, "not started with --quick")
+        running = read_state(settings.embedded_folder)
+        if running is not None and runs(running.pid):
+            yield from _asked("embedded", running.uri, settings)
+        else:
+            yield Finding("metastore", "embedded", State.SKIPPED, "it does not run, and is not started with --quick")
     else:
         server = EmbeddedMetastore(settings.embedded_folder)
         server.start_in_background()
@@ -322,4 +337,4 @@ def _python_of_spark() -> Finding:
     try:
         return Finding("spark", "PySpark", State.OK, version("pyspark"))
     except PackageNotFoundError:
-        return Finding("spark", "PySpark", State.WRONG, "not installed. Run: pip install 'pyspark>=4.3,<4.4'")
+        return Finding("spark", "PySpark", State.WRONG, "not installed. Run: pip install 'pyspark>=4.0,<4.4'")

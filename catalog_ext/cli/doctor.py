@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
-from catalog_ext.cli.checks import Finding, State, findings
-from catalog_ext.cli.invocation import Invocation, message_console, output_console
-from catalog_ext.cli.options import json_option
-from catalog_ext.cli.output import echo_json, make_table, note, shown
+from catalog_ext.cli.invocation import Invocation, message_console
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import Listing
+from catalog_ext.cli.options import list_options
+from catalog_ext.cli.output import can_draw
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.wording import counted
 
-_MARKS = {
-    State.OK: ("✓", "green"),
-    State.WARNING: ("!", "yellow"),
-    State.WRONG: ("✗", "bold red"),
-    State.SKIPPED: ("-", "dim"),
-}
+if TYPE_CHECKING:
+    from catalog_ext.cli.checks import Finding
+    from catalog_ext.cli.listing import Shape
+
+_MARKS = {"ok": "✓", "warning": "!", "wrong": "✗", "skipped": "-"}
+_STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red", "skipped": "dim"}
+_CHECKS = (
+    Column("state", "", cell=lambda state: _MARKS[state] if can_draw(sys.stdout.encoding) else state),
+    Column("area"),
+    Column("check"),
+    Column("found", wraps=True),
+)
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Leave out what starts a server or compiles the connector.")
-@json_option
+@list_options(_CHECKS)
 @click.pass_obj
-def doctor(invocation: Invocation, quick: bool, as_json: bool) -> None:
+def doctor(invocation: Invocation, quick: bool, shape: Shape) -> None:
     """Check the index, the metastore, the store and Spark; say what is wrong and how to mend it.
 
     Exits with 1 when something is wrong.
     """
+    from catalog_ext.cli.checks import Finding, State, findings
+
     found: list[Finding] = []
     try:
         settings = invocation.settings()
@@ -40,25 +51,10 @@ def doctor(invocation: Invocation, quick: bool, as_json: bool) -> None:
         with spinner(message_console(), "Looking at the index, the metastore, the store and Spark"):
             found.extend(findings(settings, quick=quick))
     wrong = sum(finding.state is State.WRONG for finding in found)
-    if as_json:
-        echo_json({"healthy": wrong == 0, "checks": [asdict(finding) for finding in found]})
-    else:
-        _print(found, wrong)
+    rows = [asdict(finding) | {"state": finding.state.value} for finding in found]
+    of = counted(len(found), "check")
+    end = f"{wrong:,} of {of} found something wrong." if wrong else "Everything is in order."
+    listing = Listing(("check", "checks"), _CHECKS, {"healthy": wrong == 0}, style=lambda row: _STYLES[row["state"]])
+    listing.show(shape, rows, len(rows), end=end)
     if wrong:
         raise click.exceptions.Exit(1)
-
-
-def _print(found: list[Finding], wrong: int) -> None:
-    console = output_console()
-    table = make_table((("", "left"), ("area", "left"), ("check", "left"), ("found", "left")))
-    for finding in found:
-        mark, style = _MARKS[finding.state]
-        cells = (
-            Text(mark, style),
-            Text(finding.area),
-            Text(finding.check),
-            Text(shown(finding.found), style if wrong else ""),
-        )
-        table.add_row(*cells)
-    console.print(table)
-    note(console, "Everything is in order." if not wrong else f"{wrong} of {len(found)} checks found something wrong.")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from catalog_ext.cli.completion import complete_table
+from catalog_ext.cli.exit_codes import EXIT_REFUSED, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
-from catalog_ext.cli.options import json_option
-from catalog_ext.cli.output import add_row, echo_json_rows, make_table, note
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import UNCHANGED, Listing, print_csv
+from catalog_ext.cli.options import list_options
+from catalog_ext.cli.output import echo_json_rows, note, shown
 from catalog_ext.cli.progress import progress_bar
-from catalog_ext.drift.difference import Side
-from catalog_ext.repair.report import counted
+from catalog_ext.drift.difference import DriftKind, Side
+from catalog_ext.metastore.model.table_patterns import is_pattern
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,63 +25,74 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.cli.listing import Shape
     from catalog_ext.drift.difference import Difference
     from catalog_ext.drift.mended import Mended
 
-_EXIT_FOUND = 3
-_AT_ONCE = 20
-"""Rows of one printed table: so many are found before they are shown."""
-
-_HEADINGS = ("table", "what", "of", "store", "index", "metastore", "newer", "why")
+_DIFFERENCES = (
+    Column("table"),
+    Column("kind"),
+    Column("subject"),
+    *(Column(str(side), wraps=True) for side in Side),
+    Column("newer", rank=1),
+    Column("evidence", wraps=True, rank=2),
+    *(Column(name, hidden=True, rank=3) for name in ("pending", "failed", "unavailable")),
+)
+_MENDED = ("table", "action", "subject", "why", "done")
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--mend", is_flag=True, help="Bring the sides together: see --from.")
 @click.option("--from", "source", type=click.Choice([str(s) for s in Side]), help="The side that is right, for --mend.")
 @click.option("--dry-run", is_flag=True, help="With --mend: say what would be done and change nothing.")
 @click.option("--drop", is_flag=True, help="With --from metastore: drop what the metastore does not have, too.")
 @click.option("--force", is_flag=True, help="With --mend: drop however much has gone.")
-@click.option("--check", is_flag=True, help="Exit with 3 unless all sides were compared and agree.")
-@json_option
+@click.option("--check", is_flag=True, help="Exit with 3 unless all sides agree, and with 4 where one does not answer.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="A database or tables to leave out. Repeatable.")
+@list_options(_DIFFERENCES)
 @click.pass_obj
 def drift(
     invocation: Invocation, table: str | None, mend: bool, source: str | None, dry_run: bool, drop: bool, force: bool,
-    check: bool, as_json: bool,
+    check: bool, exclude: tuple[str, ...], shape: Shape,
 ) -> int:  # fmt: skip
-    """Show where the store, the index and the metastore differ, of TABLE or of all tables, or mend it.
+    """Show where the store, the index and the metastore differ, or mend a table.
 
-    Nothing is changed without --mend. What the outbox still has to deliver is shown as pending. --mend takes the side
-    that --from names for right: store repairs and publishes, index publishes, metastore takes over what Hive engines
-    have changed. Exits with 1 if something could not be mended.
+    TABLE is a table, a database, or tables of one with * and ? (quote it); all tables if it is left out. Nothing is
+    changed without --mend. What the outbox still has to deliver is shown as pending, which is no drift unless it was
+    tried in vain; tables of the metastore that `import` refuses are shown with the reason, and are none. --mend takes
+    one table and the side that --from names for right: store repairs and publishes, index publishes, metastore takes
+    over what Hive engines have changed. It exits with 1 if something could not be mended.
 
     \b
     catalog-ext drift sales.trips
+    catalog-ext drift 'sales.*' --check --exclude 'sales.tmp_*'
     catalog-ext drift sales.trips --mend --from metastore --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
-    _check_options(mend=mend, source=source, others=(dry_run, drop, force), check=check)
-    if mend and table is None:
-        raise click.UsageError("--mend takes one table: name it.")
-    with invocation.catalog() as catalog:
+    _check_options(
+        mend=mend, source=source, others=(dry_run, drop, force), listing=check or bool(exclude or shape.columns)
+    )
+    if drop and source != Side.METASTORE:
+        raise click.UsageError("--drop goes with --from metastore.")
+    if mend and (table is None or is_pattern(table)):
+        raise click.UsageError("--mend takes one table: name it, NAMESPACE.TABLE.")
+    with invocation.catalog(at_once=mend and not dry_run, looks=not mend or dry_run) as catalog:
         if source is not None and table is not None:
             rows = catalog.mend_drift(table, source=source, drop=drop, allow_mass_drop=force, dry_run=dry_run)
-            return _show_mended(catalog, rows, dry_run=dry_run, as_json=as_json)
+            return _show_mended(catalog, rows, dry_run=dry_run, shape=shape)
         with progress_bar(message_console(), "Comparing") as progress:
-            count = _Counted(catalog.drift(table, progress=progress))
-            if as_json:
-                echo_json_rows({"table": table}, "differences", (each.to_dict() for each in count))
-            else:
-                _print(count, output_console())
-    return _EXIT_FOUND if check and count.differ else 0
+            count = _Counted(catalog.drift(table, exclude=exclude, progress=progress))
+            _show(count, table, shape)
+    return count.exit_code if check else 0
 
 
-def _check_options(*, mend: bool, source: str | None, others: tuple[bool, ...], check: bool) -> None:
+def _check_options(*, mend: bool, source: str | None, others: tuple[bool, ...], listing: bool) -> None:
     if mend is not (source is not None):
         raise click.UsageError("--mend and --from go together: --mend --from store, index or metastore.")
     if not mend and any(others):
         raise click.UsageError("--dry-run, --drop and --force go with --mend; without it nothing is changed.")
-    if mend and check:
-        raise click.UsageError("--check goes without --mend.")
+    if mend and listing:
+        raise click.UsageError("--check, --exclude and --columns go without --mend.")
 
 
 class _Counted:
@@ -84,58 +100,112 @@ class _Counted:
 
     def __init__(self, differences: Iterator[Difference]) -> None:
         self._differences = differences
-        self.drifted = self.pending = self.unknown = 0
+        self.drifted = self.pending = self.failed = self.unknown = self.unavailable = self.not_taken = 0
 
     def __iter__(self) -> Iterator[Difference]:
         for each in self._differences:
             self.pending += each.pending
+            self.failed += each.failed
             self.drifted += each.is_drift
-            self.unknown += not each.pending and not each.is_drift
+            self.unknown += each.kind is DriftKind.NOT_COMPARED
+            self.unavailable += each.unavailable
+            self.not_taken += each.kind is DriftKind.NOT_TAKEN
             yield each
 
     @property
-    def differ(self) -> bool:
-        """Whether something differs, or may."""
-        return bool(self.drifted or self.unknown)
+    def exit_code(self) -> int:
+        """3 where something differs for good, was not compared or not delivered; 4 where a side does not answer."""
+        if self.drifted or self.failed or self.unknown > self.unavailable:
+            return EXIT_REFUSED
+        return EXIT_UNAVAILABLE if self.unavailable else 0
+
+    def __str__(self) -> str:
+        words = [counted(self.drifted, "difference")]
+        words += [f"{self.pending:,} pending" + (f" ({self.failed:,} failed)" if self.failed else "")] * bool(
+            self.pending
+        )
+        words += [f"{self.unknown:,} not compared"] * bool(self.unknown)
+        words += [f"{self.not_taken:,} not taken by import"] * bool(self.not_taken)
+        return "All sides agree." if words == ["0 differences"] else ", ".join(words) + "."
 
 
-def _print(count: _Counted, console: Console) -> None:
-    rows = iter(count)
-    while some := list(islice(rows, _AT_ONCE)):
-        table = make_table([(heading, "left") for heading in _HEADINGS])
-        for each in some:
-            cells = (each.table, each.kind, each.subject or None, each.store, each.index, each.metastore)
-            newer = "pending" if each.pending else each.newer
-            add_row(table, *cells, newer, each.evidence or None, style="dim" if each.pending else "")
-        console.print(table)
-    words = [counted(count.drifted, "difference")]
-    words += [f"{count.pending:,} pending"] if count.pending else []
-    words += [f"{count.unknown:,} not compared"] if count.unknown else []
-    note(console, "All sides agree." if not (count.differ or count.pending) else ", ".join(words) + ".")
+def _show(count: _Counted, table: str | None, shape: Shape) -> None:
+    """Print some differences, and count all."""
+    if shape.is_text and not (shape.columns or shape.wide):
+        _print(count, output_console(), shape.most())
+        return
+    listing = Listing(("difference", "differences"), _DIFFERENCES, {"table": table})
+    listing.show_rows(shape, (each.to_dict() for each in count))
+    deque(count, maxlen=0)
+    if shape.is_text:
+        note(output_console(), f"{count}")
 
 
-def _show_mended(catalog: Catalog, rows: Iterator[Mended], *, dry_run: bool, as_json: bool) -> int:
-    failed = 0
+def _print(count: _Counted, console: Console, most: int | None) -> None:
+    """Print some differences, each in two or three lines below its table's name, and count the others."""
+    printed, table = 0, None
+    for each in count:
+        if most and printed == most:
+            continue
+        if each.table != table:
+            table = each.table
+            note(console, shown(table), "bold")
+        printed += 1
+        style = "dim" if each.pending and not each.failed else ""
+        for line in _lines(each):
+            note(console, line, style)
+    listed = count.drifted + count.pending + count.unknown + count.not_taken
+    note(console, f"{count}" if printed == listed else f"{count} {printed:,} shown, --limit 0 shows all.")
 
-    def passed() -> Iterator[Mended]:
-        nonlocal failed
+
+def _lines(each: Difference) -> Iterator[str]:
+    sides = (("store", each.store), ("index", each.index), ("metastore", each.metastore))
+    words = " | ".join(f"{side}: {shown(text)}" for side, text in sides if text is not None)
+    yield f"  {each.kind}{f' {shown(each.subject)}' if each.subject else ''}"
+    if words:
+        yield f"    {words}"
+    why = shown(each.evidence)
+    if each.newer:
+        yield f"    newer: {each.newer}" + (f" ({why})" if why else "")
+    elif why:
+        yield f"    {'failed' if each.failed else 'pending' if each.pending else 'why'}: {why}"
+
+
+def _show_mended(catalog: Catalog, rows: Iterator[Mended], *, dry_run: bool, shape: Shape) -> int:
+    failed = passed = 0
+
+    def counting() -> Iterator[Mended]:
+        nonlocal failed, passed
         for each in rows:
+            passed += 1
             failed += not each.done
             yield each
 
-    if as_json:
-        echo_json_rows({"dry_run": dry_run}, "mended", (each.to_dict() for each in passed()))
+    as_json = (_mended_json(each, dry_run=dry_run) for each in counting())
+    if shape.is_json:
+        echo_json_rows({"dry_run": dry_run}, "mended", as_json)
+    elif not shape.is_text:
+        print_csv(_MENDED, as_json)
     else:
         console = output_console()
-        listed = passed()
-        while some := list(islice(listed, _AT_ONCE)):
-            table = make_table([(heading, "left") for heading in ("table", "action", "of", "why")])
-            for row in some:
-                add_row(
-                    table, row.table, row.action, row.subject or None, row.why or None, style="" if row.done else "red"
-                )
-            console.print(table)
-        note(console, "Nothing was changed. Run it without --dry-run to apply this." if dry_run else "Done.")
+        most = shape.most()
+        for each in counting():
+            if not most or passed <= most:
+                of = f" {shown(each.subject)}" if each.subject else ""
+                why = f": {shown(each.why)}" if each.why else ""
+                note(console, f"{each.table} {each.action}{of}{why}", "" if each.done else "red")
+        if most and passed > most:
+            note(console, f"{passed:,} in all; {most:,} shown, --limit 0 shows all.")
+        done = "Done, but for what was left alone." if failed else "Done."
+        note(console, UNCHANGED if dry_run else done)
     if not dry_run:
         settle(catalog)
     return 1 if failed else 0
+
+
+def _mended_json(each: Mended, *, dry_run: bool) -> dict[str, Any]:
+    """Return it as JSON; of a preview, by which nothing is done, it says what would be."""
+    fields = each.to_dict()
+    if dry_run:
+        fields["would_be_done"], fields["done"] = fields["done"], False
+    return fields

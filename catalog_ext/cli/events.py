@@ -14,9 +14,8 @@ import click
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note, one_line
-from catalog_ext.events.notifications import read_notification
-from catalog_ext.events.outcome_json import outcome_json
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, StorageUnavailableError
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +87,8 @@ def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
 
 def _batches(file: BinaryIO, wrong: list[InvalidInputError]) -> Iterator[list[StoreEvent]]:
     """Yield the events of lines as they come: many at a time, those of about a second."""
+    from catalog_ext.events.notifications import read_notification
+
     lines: SimpleQueue[bytes | None] = SimpleQueue()
 
     def read() -> None:
@@ -157,7 +158,8 @@ def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
     if not outcome.left or error is None:
         return
     message = error.message if isinstance(error, CatalogExtError) else error
-    left = f"{len(outcome.left):,} events are left in the queue: {message}"
+    are = "is" if len(outcome.left) == 1 else "are"
+    left = f"{counted(len(outcome.left), 'event')} {are} left in the queue: {message}"
     if once:
         raise StorageUnavailableError(left)
     note(message_console(), f"warning: {one_line(left)}")
@@ -166,14 +168,18 @@ def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
 
 
 def _print(outcome: EventsOutcome, as_json: bool) -> None:
+    from catalog_ext.events.outcome_json import outcome_json
+
     if as_json:
         echo_json(outcome_json(outcome))
         return
     console = output_console()
-    note(console, f"{outcome.events:,} events, {outcome.ignored:,} of them about no partition or known already")
+    note(
+        console, f"{counted(outcome.events, 'event')}, {outcome.ignored:,} of them about no partition or known already"
+    )
     for each in outcome.tables:
         note(
             console,
-            f"  {each.table}: {each.looked_at:,} partitions looked at; {each.added:,} added, {each.dropped:,} dropped, "
-            f"{each.changed:,} changed; version {each.version}",
+            f"  {each.table}: {counted(each.looked_at, 'partition')} looked at; {each.added:,} added, "
+            f"{each.dropped:,} dropped, {each.changed:,} changed; version {each.version}",
         )

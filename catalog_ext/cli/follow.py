@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import time
 from typing import TYPE_CHECKING
 
 import click
 
+from catalog_ext.cli.exit_codes import EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
 from catalog_ext.cli.options import json_option
-from catalog_ext.cli.output import echo_json, note, one_line
+from catalog_ext.cli.output import echo_json, moment, note, one_line
 from catalog_ext.conf import follow_keys
-from catalog_ext.following.background import pause_s
-from catalog_ext.following.follower import WAITING
-from catalog_ext.following.outcomes import outcome_json
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from catalog_ext.catalog import Catalog
     from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
 
@@ -48,48 +50,94 @@ def follow(invocation: Invocation, databases: str | None, once: bool, as_json: b
     catalog-ext follow --once --json
     """  # noqa: D301 -- click wants the character, not a raw backslash
     chosen = None if databases is None else follow_keys.FOLLOW_DATABASES.value_of(databases)
-    with invocation.catalog() as catalog:
+    with invocation.catalog(at_once=True) as catalog, _told_once():
         if once:
             return _once(catalog, chosen, as_json)
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             # Whatever was committed stays, and the next one goes on: both signals end it alike.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             _follow(catalog, chosen, as_json)
+        except KeyboardInterrupt:
+            _tell("ended; whoever follows next goes on from here")
     return 0
 
 
 def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> int:
+    from catalog_ext.following.follower import WAITING
+
     outcome = catalog.follower.look(databases, lambda part: _print(part, as_json), at_once=True)
     if outcome.is_idle:
         _print(outcome, as_json)
     if outcome.source == WAITING:
-        return 4
+        return EXIT_UNAVAILABLE
     return 1 if any(each.action in ("left", "refused") for each in outcome.tables) else 0
 
 
 def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:
+    from catalog_ext.following.background import pause_s
+    from catalog_ext.following.follower import WAITING
+
     interval_s = follow_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
+    _tell(f"following {catalog.metastore.uri()}, every {interval_s:g} s; Ctrl-C ends it")
+    trouble: str | None = None
     failures = 0
-    waits = False
+    before: str | None = None
     while True:
         try:
-            outcome = catalog.follower.look(databases, lambda part: _print(part, as_json))
-            failures = 0
+            outcome = catalog.follower.look(databases, lambda part: _print_news(part, as_json))
         except CatalogExtError as error:
             if not error.retryable:
                 raise
             failures += 1
-            note(message_console(), f"warning: {one_line(error.message)}")
+            if error.message != trouble:
+                _tell(f"warning: {one_line(error.message)} It is tried again until it works.")
+            trouble = error.message
             time.sleep(pause_s(interval_s, failures))
             continue
+        if trouble is not None:
+            _tell("the metastore answers again, and is followed")
+        trouble, failures = None, 0
         waiting = outcome.source == WAITING
-        if waiting and not waits:
-            note(message_console(), "another process follows the metastore; this one takes over when it ends")
-        waits = waiting
+        if waiting and before != WAITING:
+            _tell("another process follows the metastore; this one takes over when it ends")
+        elif not waiting and before in (None, WAITING):
+            upto = "" if outcome.event_id is None else f" up to event {outcome.event_id:,}"
+            _tell(f"{'in step' if before is None else 'this process follows from now on; in step'}{upto}")
+        before = outcome.source
         time.sleep(_WAITING_PAUSE_S if waiting else interval_s)
 
 
-def _print(outcome: FollowOutcome, as_json: bool) -> None:
+def _tell(text: str) -> None:
+    """Tell whoever watches, with the time."""
+    note(message_console(), f"{_now()} {text}")
+
+
+def _now() -> str:
+    return moment(round(time.time() * 1000))
+
+
+@contextlib.contextmanager
+def _told_once() -> Iterator[None]:
+    """What becomes of tables is printed here, and no warning in the log as well."""
+    log = logging.getLogger("catalog_ext.following.tables")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _print_news(outcome: FollowOutcome, as_json: bool) -> None:
+    """Print what was done, with the time; a comparison that found nothing, as one often does, is no news."""
+    if outcome.events or outcome.gap is not None or any(each.says_something for each in outcome.tables):
+        _print(outcome, as_json, f"{_now()} ")
+
+
+def _print(outcome: FollowOutcome, as_json: bool, time_of_day: str = "") -> None:
+    from catalog_ext.following.follower import WAITING
+    from catalog_ext.following.outcomes import outcome_json
+
     if as_json:
         echo_json(outcome_json(outcome))
         return
@@ -98,8 +146,8 @@ def _print(outcome: FollowOutcome, as_json: bool) -> None:
         note(console, "another process follows the metastore")
         return
     upto = "" if outcome.event_id is None else f", up to {outcome.event_id:,} of {outcome.newest_id:,}"
-    read = "everything compared" if outcome.event_id is None or outcome.gap else f"{outcome.events:,} events"
-    note(console, f"{read}{upto}{'' if outcome.gap is None else f': {outcome.gap}'}")
+    read = "everything compared" if outcome.event_id is None or outcome.gap else counted(outcome.events, "event")
+    note(console, f"{time_of_day}{read}{upto}{'' if outcome.gap is None else f': {outcome.gap}'}")
     for each in outcome.tables:
         if each.says_something:
             note(console, _line(each))

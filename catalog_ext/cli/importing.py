@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs
-from catalog_ext.cli.options import json_option
-from catalog_ext.cli.output import add_row, echo_json_rows, make_table, note
+from catalog_ext.cli.invocation import Invocation, message_console, pairs
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import Listing
+from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import progress_bar, spinner
 from catalog_ext.cli.tables import show_table
-from catalog_ext.tables.import_tables import JOBS, REFUSED, TAKEN
+from catalog_ext.metastore.errors import TableAlreadyExistsError, UnsupportedFormatError
+from catalog_ext.metastore.model.table_patterns import is_pattern
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.tables.import_tables import JOBS, REFUSED, TAKEN, THERE, ImportEntry
 
 if TYPE_CHECKING:
-    from catalog_ext.tables.import_tables import ImportEntry
+    from catalog_ext.cli.listing import Shape
+
+_FOR_GOOD = (UnsupportedFormatError.code,)
+"""Of tables that no import takes."""
+
+_ENTRIES = (
+    Column("table"),
+    Column("action"),
+    Column("partitions", right=True, rank=1),
+    Column("files", right=True, rank=2),
+    Column("code", rank=3, hidden=True),
+    Column("reason", "why", wraps=True),
+)
 
 
 @click.command("import")
@@ -24,53 +40,76 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=JOBS, show_default=True, help="Tables of a pattern at a time."
 )
-@json_option
+@click.option("--refused-ok", is_flag=True, help="Exit with 0 although tables cannot be taken (views, ACID, Avro, …).")
+@list_options(_ENTRIES)
 @click.pass_obj
-def import_(invocation: Invocation, table: str, properties: tuple[str, ...], jobs: int, as_json: bool) -> int:
+def import_(
+    invocation: Invocation, table: str, properties: tuple[str, ...], jobs: int, refused_ok: bool, shape: Shape
+) -> int:
     """Take TABLE of the metastore into the index, with its partitions and files.
 
     Nothing changes in the metastore. TABLE is a table, a database, or tables of one with * and ? (quote it): then each
-    is taken, there already, or refused with the reason, and the command exits with 1 if one was refused.
+    is taken, there already, or refused with the reason, and the command exits with 1 if one was refused (--refused-ok:
+    only if one could not be read for now), or no table matches. A managed table of the metastore stays a managed one:
+    `drop-partitions`, DROP TABLE and overwrites delete its files.
 
     \b
     catalog-ext import sales.trips
-    catalog-ext import 'sales.*' --jobs 8
+    catalog-ext import 'sales.*' --jobs 8 --refused-ok
     """  # noqa: D301 -- click wants the character, not a raw backslash
     given = pairs(properties, "--property")
-    if "." not in table or any(c in table for c in "*?"):
-        return _import_many(invocation, table, given, jobs, as_json=as_json)
+    if is_pattern(table):
+        return _import_many(invocation, table, given, jobs, refused_ok=refused_ok, shape=shape)
     with (
-        invocation.catalog(makes_index=True) as catalog,
+        invocation.catalog(makes_index=True, at_once=True) as catalog,
         progress_bar(message_console(), "Reading the metastore") as progress,
     ):
-        imported = catalog.import_table(table, given, progress=progress)
-    show_table(imported, "Imported", None, as_json=as_json)
+        done = "Imported"
+        try:
+            imported = catalog.import_table(table, given, progress=progress)
+        except TableAlreadyExistsError:
+            # As a pattern does, which names it; with properties, which it might not have, it is an error.
+            if given or next(catalog.import_tables(table)).action != THERE:
+                raise
+            imported, done = catalog.load_table(table), "There already:"
+    if shape.is_text or shape.is_json:
+        show_table(imported, done, None, as_json=shape.is_json)
+    else:
+        totals = imported.totals
+        action = TAKEN if done == "Imported" else THERE
+        _show([ImportEntry(str(imported.identifier), action, totals.partitions, totals.files)], {}, shape)
     return 0
 
 
-def _import_many(invocation: Invocation, pattern: str, properties: dict[str, str], jobs: int, *, as_json: bool) -> int:
+def _import_many(
+    invocation: Invocation, pattern: str, properties: dict[str, str], jobs: int, *, refused_ok: bool, shape: Shape
+) -> int:
     with (
-        invocation.catalog(makes_index=True) as catalog,
+        invocation.catalog(makes_index=True, at_once=True) as catalog,
         spinner(message_console(), f"Importing {pattern}"),
     ):
         entries = list(catalog.import_tables(pattern, properties, jobs=jobs))
-    if as_json:
-        echo_json_rows({"pattern": pattern}, "tables", map(asdict, entries))
-    else:
-        _print(entries)
-    return 1 if any(entry.action == REFUSED for entry in entries) else 0
+    _show(entries, {"pattern": pattern}, shape)
+    refused = [entry for entry in entries if entry.action == REFUSED]
+    if refused_ok:
+        refused = [entry for entry in refused if entry.code not in _FOR_GOOD]
+    return 1 if refused else 0
 
 
-def _print(entries: list[ImportEntry]) -> None:
-    console = output_console()
-    headings = ("table", "left"), ("", "left"), ("partitions", "right"), ("files", "right"), ("why", "left")
-    listed = make_table(headings)
-    for entry in entries:
-        counts = (None, None) if entry.action == REFUSED else (entry.partitions, entry.files)
-        style = "red" if entry.action == REFUSED else ""
-        why = entry.reason if entry.code is None else f"[{entry.code}] {entry.reason}"
-        add_row(listed, entry.table, entry.action, *counts, why, style=style)
-    if entries:
-        console.print(listed)
+def _show(entries: list[ImportEntry], head: dict[str, Any], shape: Shape) -> None:
     taken = sum(entry.action == TAKEN for entry in entries)
-    note(console, f"{taken} of {len(entries)} tables taken." if entries else "No table matches.")
+    end = f"{taken:,} of {counted(len(entries), 'table')} taken." if entries else "No table matches."
+    listing = Listing(("table", "tables"), _ENTRIES, head, style=lambda row: "red" if row["action"] == REFUSED else "")
+    listing.show(shape, map(_row, entries), len(entries), end=end, as_json=_fields)
+
+
+def _row(entry: ImportEntry) -> dict[str, Any]:
+    row = asdict(entry)
+    if entry.action == REFUSED:
+        # What was not taken has no counts.
+        row |= {"partitions": None, "files": None}
+    return row
+
+
+def _fields(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"partitions": row["partitions"] or 0, "files": row["files"] or 0}

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
-from catalog_ext.catalog import Catalog
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
-from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.metastore.index.database.urls import missing_file
-from catalog_ext.metastore_sync.home import look_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import IO, TextIO
 
+    from rich.console import Console
+
+    from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
 
 _SETTLE_TIMEOUT_S = 30.0
-_PLAIN_WIDTH = 200
-"""Characters of a line where the output is no terminal: tables in files and pipes are not cut to a screen."""
+_SETTLE_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +44,58 @@ class Invocation:
     storage: Mapping[str, str] = field(default_factory=dict)
     debug: bool = False
 
-    def catalog(self, *, with_metastore: bool = True, makes_index: bool = False) -> Catalog:
+    def catalog(
+        self,
+        *,
+        with_metastore: bool = True,
+        makes_index: bool = False,
+        at_once: bool = False,
+        looks: bool = False,
+    ) -> Catalog:
         """Return the catalog; close it.
 
         Args:
-            with_metastore: Whether the command concerns the metastore. Where it does not, none is connected to, and the
-                embedded one is not started.
+            with_metastore: Whether the command concerns the metastore. Where it does not, none is connected to.
             makes_index: Whether the command makes an index that is not there.
+            at_once: Whether the embedded metastore is needed in any case, and is started meanwhile. Otherwise it is
+                started when there is something to tell it, which costs seconds and a JVM.
+            looks: Whether the command only looks, and makes no embedded metastore where there is none.
 
         Raises:
             InvalidConfigurationError: There is no index, and the command makes none.
         """
-        settings = self.settings(with_metastore=with_metastore)
-        if makes_index:
-            return Catalog(settings, settings.open_storage)
-        self.require_index()
-        # Who looks at a table, or mistypes its metastore, does not say what a whole index belongs to.
-        return Catalog(settings, settings.open_storage, at_home=look_home)
+        # Not at the top: to complete a command line, or to show its help, needs none of it.
+        from catalog_ext.metastore.runtime.garbage import collecting_rarely
 
-    def require_index(self) -> None:
-        """Refuse a SQLite index that is not there: a wrong folder is no new one.
+        with collecting_rarely():
+            from catalog_ext.catalog import Catalog
+        from catalog_ext.metastore_sync.connection import Embedded
+        from catalog_ext.metastore_sync.home import look_home, open_at_home
+
+        embedded = Embedded.NEVER_MADE if looks else Embedded.AHEAD if at_once else Embedded.WHEN_NEEDED
+        settings = self.settings(with_metastore=with_metastore)
+        self.require_index(or_none=makes_index)
+        # Who looks at a table, or mistypes its metastore, does not say what a whole index belongs to.
+        at_home = open_at_home if makes_index else look_home
+        return Catalog(settings, settings.open_storage, at_home=at_home, embedded=embedded)
+
+    def require_index(self, *, or_none: bool = False) -> None:
+        """Refuse a SQLite index that is not there, and a file that is another program's: a wrong name makes nothing.
+
+        Args:
+            or_none: Whether there may be none yet.
 
         Raises:
             InvalidConfigurationError: There is no index.
         """
-        if missing := missing_file(self.settings().index):
-            raise InvalidConfigurationError(
-                f"There is no index at {missing}. Name the right one by --index, or work in its folder; "
-                "catalog-ext register, import, serve and migrate make one, and so does a Spark session.",
-                {"index": str(missing)},
-            )
+        from catalog_ext.cli.near_index import no_index
+        from catalog_ext.metastore.index.database.sqlite_file import Contents, contents
+        from catalog_ext.metastore.index.database.urls import index_file
+
+        file = index_file(self.settings(with_metastore=False).index)
+        found = Contents.INDEX if file is None else contents(file)
+        if file is not None and found is not Contents.INDEX and not (or_none and found is Contents.NOTHING):
+            raise no_index(file, found)
 
     def settings(self, *, with_metastore: bool = True) -> Settings:
         """Return the resolved settings, without opening anything."""
@@ -92,7 +113,8 @@ def settle(catalog: Catalog) -> DeliveryReport | None:
     """Wait until the embedded metastore, which starts and ends with this process, has what it is to have.
 
     Returns:
-        What is left, after a refusal or half a minute; None where the metastore is not the embedded one.
+        What is left, after a refusal or half a minute; None where the metastore is not the embedded one, which is not
+        started if there is nothing to tell it.
     """
     if not catalog.metastore.embedded:
         return None
@@ -102,7 +124,21 @@ def settle(catalog: Catalog) -> DeliveryReport | None:
         # Pending without an error is what another thread is delivering, or what waits for its next attempt.
         if not report.pending or report.error is not None or time.monotonic() > deadline:
             return report
-        time.sleep(0.1)
+        time.sleep(_SETTLE_PAUSE_S)
+
+
+def room(stream: IO[str] | None = None) -> int | None:
+    """Return how many columns the terminal has; None where the output is none, and a line may be as long as it is.
+
+    Args:
+        stream: The output; standard output if left out.
+    """
+    output = stream or sys.stdout
+    # A log is for programs, whatever a script has said of its results.
+    chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
+    if chosen or output.isatty():
+        return max(shutil.get_terminal_size().columns, 1)
+    return None
 
 
 def output_console() -> Console:
@@ -115,11 +151,11 @@ def message_console() -> Console:
     return _console(sys.stderr)
 
 
-def _console(stream: object) -> Console:
-    is_terminal = bool(getattr(stream, "isatty", lambda: False)())
-    width = None if is_terminal or os.environ.get("COLUMNS") else _PLAIN_WIDTH
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
     # What is printed comes from stores and users: it is never taken for markup.
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)  # type: ignore[arg-type]
+    return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 
 def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:

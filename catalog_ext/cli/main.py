@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import logging
 import os
@@ -10,12 +11,15 @@ import sys
 import traceback
 import warnings
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from catalog_ext import __version__
+from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
 from catalog_ext.conf import keys
+from catalog_ext.metastore.backports import add_note
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError, TableNotFoundError
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "register": "tables",
     "import": "importing",
+    "init": "tables",
     "unregister": "tables",
     "repair": "repair",
     "partitions": "partitions",
@@ -49,13 +54,11 @@ COMMANDS = {
     "export": "exporting",
     "follow": "follow",
     "doctor": "doctor",
+    "init-conf": "init_conf",
 }
 
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-EXIT_REFUSED = 3
-EXIT_UNAVAILABLE = 4
-EXIT_INTERRUPTED = 130
+_COMPLETION = "_CATALOG_EXT_COMPLETE"
+_JSON_PAIRS = (("-o", "json"), ("--output", "json"))
 
 _EPILOG = """
 \b
@@ -64,7 +67,8 @@ Exit codes:
   1    an error; `doctor`: something is wrong; `migrate --check`: not at head; `recover`,
        `vacuum`: not all could be done
   2    an argument is wrong
-  3    `repair --strict`: something was skipped; `repair --check`: out of step
+  3    `repair --strict`: something was skipped; `repair --check`: out of step;
+       `drift --check`: the sides differ
   4    the index, the store or the metastore is not available: try again
   130  interrupted
 """
@@ -97,7 +101,8 @@ class Commands(click.Group):
             if type(error) is TableNotFoundError and ctx.obj is not None:
                 from catalog_ext.cli.near_names import where_to_look
 
-                error.add_note(where_to_look(ctx.obj, error))
+                of_metastore = ctx.invoked_subcommand == "import"
+                add_note(error, where_to_look(ctx.obj, error, of_metastore=of_metastore))
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -156,13 +161,25 @@ def cli(
 ) -> None:
     """Hive-style partitioned tables, planned from a SQL index.
 
-    Tables are named NAMESPACE.TABLE. Every command takes --json.
+    Tables are named NAMESPACE.TABLE. Every command takes --output json, and lists --output csv too.
     """
     from catalog_ext.cli.invocation import Invocation, pairs
-    from catalog_ext.conf.resolved import UNSET
+    from catalog_ext.conf.resolved import UNSET, check_metastore
+    from catalog_ext.metastore.storage.options import check_names
 
-    chosen = UNSET if metastore is None else None if metastore.lower() == "none" else metastore
-    context.obj = Invocation(index, chosen, warehouse, pairs(storage, "--storage"), debug)
+    chosen = UNSET if metastore is None else check_metastore(metastore)
+    options = pairs(storage, "--storage")
+    check_names(options, whole=False)
+    context.obj = Invocation(index, chosen, warehouse, options, debug)
+
+
+class _WithoutPandas:
+    """Has pyarrow not import pandas with the first value that it converts: that takes a quarter of a second."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Refuse pandas, and leave all else to others."""
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -173,7 +190,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
+    as_json = wants_json(given)
     _show_warnings(debug)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            # A name that the terminal's encoding lacks is escaped: no list ends in the middle because of it.
+            stream.reconfigure(errors="backslashreplace")
+    if arguments is None:
+        # Who calls this function in a process of his own keeps it.
+        sys.meta_path.insert(0, _WithoutPandas())
+    if _COMPLETION in os.environ:
+        from catalog_ext.cli.completion import register
+
+        register()
     try:
         result = cli.main(given, prog_name="catalog-ext", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -189,13 +218,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_ERROR
     except CatalogExtError as error:
-        return _report(error, as_json="--json" in given, debug=debug)
+        return _report(error, as_json=as_json, debug=debug)
     except Exception as error:  # noqa: BLE001 -- the outermost frame: whatever it is, it ends as a line and a code
         hint = "" if debug else " Run it again with --debug for the traceback."
         unexpected = CatalogExtError(f"Unexpected {type(error).__name__}: {error}.{hint}")
         unexpected.__cause__ = error
-        return _report(unexpected, as_json="--json" in given, debug=debug)
+        return _report(unexpected, as_json=as_json, debug=debug)
     return result if isinstance(result, int) else 0
+
+
+def wants_json(given: Sequence[str]) -> bool:
+    """Return whether the arguments ask for JSON, so that an error is JSON too, whatever they lack."""
+    chosen = ("-ojson", "--output=json", "-o=json", "--json")
+    followed = itertools.pairwise(given)
+    return any(each in chosen for each in given) or any(pair in _JSON_PAIRS for pair in followed)
 
 
 def _placed(error: click.ClickException) -> click.ClickException:

@@ -6,26 +6,36 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.options import json_option, limit_option, where_of, where_options
-from catalog_ext.cli.output import size
-from catalog_ext.cli.writes import DURATION, UNCHANGED, Listing
+from catalog_ext.cli.completion import complete_table
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import UNCHANGED, Listing
+from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.writes import DURATION
+from catalog_ext.metastore.runtime.wording import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog_ext.cli.invocation import Invocation
+    from catalog_ext.cli.listing import Shape
     from catalog_ext.repair.report import ReportEntry
 
+_DROPPED = (
+    Column("partition"),
+    Column("path", rank=3, hidden=True),
+    Column("files", right=True),
+    Column("bytes", "size", right=True, cell=format_bytes),
+    Column("reason", wraps=True, rank=1),
+)
 _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would be dropped and change nothing.")
 
 
 @click.command("drop-partitions")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @where_options
 @click.option("--purge", is_flag=True, help="Delete a managed table's data outside its directory too.")
 @_dry_run
-@limit_option
-@json_option
+@list_options(_DROPPED)
 @click.pass_obj
 def drop_partitions(
     invocation: Invocation,
@@ -34,8 +44,7 @@ def drop_partitions(
     spec: tuple[str, ...],
     purge: bool,
     dry_run: bool,
-    limit: int | None,
-    as_json: bool,
+    shape: Shape,
 ) -> None:
     """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
 
@@ -44,21 +53,18 @@ def drop_partitions(
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.drop(table, where_of(where, spec), purge=purge, dry_run=dry_run)
-    _show(table, entries, limit, dry_run=dry_run, as_json=as_json)
+    _show(table, entries, shape, dry_run=dry_run)
 
 
 @click.command("expire-partitions")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option(
     "--retention", metavar=DURATION, help="Age, by their values, from which they go. Default: the table's property."
 )
 @_dry_run
-@limit_option
-@json_option
+@list_options(_DROPPED)
 @click.pass_obj
-def expire_partitions(
-    invocation: Invocation, table: str, retention: str | None, dry_run: bool, limit: int | None, as_json: bool
-) -> None:
+def expire_partitions(invocation: Invocation, table: str, retention: str | None, dry_run: bool, shape: Shape) -> None:
     """Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
 
     \b
@@ -66,16 +72,10 @@ def expire_partitions(
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.expire(table, retention=retention, dry_run=dry_run)
-    _show(table, entries, limit, dry_run=dry_run, as_json=as_json)
+    _show(table, entries, shape, dry_run=dry_run)
 
 
-def _show(table: str, entries: Sequence[ReportEntry], limit: int | None, *, dry_run: bool, as_json: bool) -> None:
-    listing = Listing(
-        ("partition", "partitions"),
-        [entry._asdict() for entry in entries],
-        ("partition", "path", "files", "bytes", "reason"),
-        {"table": table, "dry_run": dry_run},
-        right=("files", "bytes"),
-        cells={"bytes": size},
-    )
-    listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and entries else "")
+def _show(table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool) -> None:
+    listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run})
+    rows = (entry._asdict() for entry in entries)
+    listing.show(shape, rows, len(entries), end=UNCHANGED if dry_run and entries else "")

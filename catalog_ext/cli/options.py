@@ -2,24 +2,122 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from catalog_ext.cli.completion import complete_column, complete_partition
 from catalog_ext.cli.invocation import pairs
-from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
+from catalog_ext.cli.listing import CSV, JSON, SHOWN, TABLE, Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from catalog_ext.cli.layout import Column
     from catalog_ext.metastore.predicates.conditions import Where
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+TEXT = "text"
+_JSON_FLAG = click.option("--json", "as_json", is_flag=True, help="The same as --output json.")
+
 
 def json_option(command: F) -> F:
-    """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(command)
+    """Add ``--output`` (``text`` or ``json``) and ``--json``; the command is called with ``as_json``."""
+
+    @functools.wraps(command)
+    def with_json(*args: Any, output: str | None, as_json: bool, **kwargs: Any) -> Any:  # noqa: ANN401 -- any command's
+        return command(*args, as_json=_output(output, as_json, TEXT) == JSON, **kwargs)
+
+    choose = click.option(
+        "-o", "--output", type=click.Choice([TEXT, JSON]), help=f"How the result is printed.  [default: {TEXT}]"
+    )
+    return choose(_JSON_FLAG(with_json))  # type: ignore[return-value]
+
+
+def list_options(columns: Sequence[Column], *, shown: int = SHOWN) -> Callable[[F], F]:
+    """Add the options of a list: ``--output``, ``--json``, ``--columns``, ``--wide`` and ``--limit``.
+
+    The command is called with a ``shape``.
+
+    Args:
+        columns: Those that the list has.
+        shown: How many rows people read where nobody said.
+    """
+
+    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+        return _columns(value, columns)
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def with_shape(
+            *args: Any,  # noqa: ANN401 -- any command's
+            output: str | None,
+            as_json: bool,
+            wide: bool,
+            columns: tuple[str, ...],
+            limit: int | None,
+            **kwargs: Any,  # noqa: ANN401
+        ) -> Any:  # noqa: ANN401
+            shape = Shape(_output(output, as_json, TABLE), wide, columns, limit)
+            return command(*args, shape=shape, **kwargs)
+
+        options = (
+            click.option(
+                "--limit",
+                type=click.IntRange(min=0),
+                metavar="ROWS",
+                help=f"Rows to show, 0 for all. Default: {shown} of a table, all as JSON and CSV.",
+            ),
+            click.option(
+                "--columns",
+                metavar="NAMES",
+                callback=parse,
+                shell_complete=complete_column([c.name for c in columns]),
+                help=f"The columns to show, with commas between them: {', '.join(c.name for c in columns)}.",
+            ),
+            click.option("--wide", is_flag=True, help="Show all columns of a table, however wide the terminal is."),
+            click.option(
+                "-o",
+                "--output",
+                type=click.Choice([TABLE, JSON, CSV]),
+                help=f"How the rows are printed.  [default: {TABLE}]",
+            ),
+        )
+        decorated: Any = _JSON_FLAG(with_shape)
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return add
+
+
+def _output(output: str | None, as_json: bool, default: str) -> str:
+    if as_json and output not in (None, JSON):
+        raise click.UsageError(f"--json and --output {output} exclude each other: say one of them.")
+    return JSON if as_json else output or default
+
+
+def _columns(value: str | None, columns: Sequence[Column]) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    known = {name.lower(): c.name for c in columns for name in (c.title, c.name)}
+    chosen = []
+    for part in (part.strip() for part in value.split(",")):
+        if not part:
+            continue
+        if part.lower() not in known:
+            near = difflib.get_close_matches(part.lower(), known, 1)
+            question = f" Did you mean {known[near[0]]}?" if near else ""
+            names = ", ".join(c.name for c in columns)
+            raise click.BadParameter(f"There is no column {part[:60]!r}.{question} The columns are {names}.")
+        if known[part.lower()] not in chosen:
+            chosen.append(known[part.lower()])
+    if not chosen:
+        raise click.BadParameter("No column is named.")
+    return tuple(chosen)
 
 
 def where_options(command: F) -> F:
@@ -30,6 +128,7 @@ def where_options(command: F) -> F:
         "spec",
         multiple=True,
         metavar="KEY=VALUE",
+        shell_complete=complete_partition,
         help="Limit to partitions with this value; repeatable. The value __HIVE_DEFAULT_PARTITION__ is NULL.",
     )(command)
     return click.option(
@@ -39,23 +138,14 @@ def where_options(command: F) -> F:
     )(command)
 
 
-def limit_option(command: F) -> F:
-    """Add ``--limit``."""
-    return click.option(
-        "--limit",
-        type=click.IntRange(min=0),
-        default=None,
-        metavar="ROWS",
-        help="Rows to show, 0 for all. Default: 100 as text, all as JSON.",
-    )(command)
-
-
 def where_of(where: str | None, spec: tuple[str, ...]) -> Where:
     """Return the limit that the options state.
 
     Raises:
         click.UsageError: Both are given, or a spec is not KEY=VALUE.
     """
+    from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
+
     if where is not None and spec:
         raise click.UsageError("--where and --partition exclude each other; say it all in --where.")
     if spec:

@@ -6,16 +6,37 @@ from typing import TYPE_CHECKING
 
 import click
 
+from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import message_console, settle
-from catalog_ext.cli.options import json_option, limit_option
-from catalog_ext.cli.output import moment
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import UNCHANGED, Listing
+from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import spinner
-from catalog_ext.cli.writes import UNCHANGED, Listing
+from catalog_ext.cli.writes import SINCE
 from catalog_ext.metastore_sync.outbox import ACTIONS, LIST, RETRY, SKIP, OutboxEntry
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.cli.invocation import Invocation
+    from catalog_ext.cli.listing import Shape
+
+_CHANGES = (
+    Column("id", right=True, cell=str),
+    Column("table"),
+    Column("operation", rank=1),
+    Column("state"),
+    Column("attempts", right=True, rank=3),
+    SINCE,
+    Column("error", wraps=True),
+)
+_PUBLISHED = (
+    Column("table"),
+    Column("action"),
+    Column("published", right=True, rank=1),
+    Column("dropped", right=True, rank=1),
+    Column("pending", right=True, rank=2),
+    Column("error", wraps=True),
+)
 
 _SKIPPED = "The metastore does not get it. catalog-ext publish brings a table there to the index's state."
 
@@ -23,10 +44,9 @@ _SKIPPED = "The metastore does not get it. catalog-ext publish brings a table th
 @click.command()
 @click.argument("action", type=click.Choice(ACTIONS), default=LIST)
 @click.argument("message_id", type=int, required=False, metavar="[ID]")
-@limit_option
-@json_option
+@list_options(_CHANGES)
 @click.pass_obj
-def outbox(invocation: Invocation, action: str, message_id: int | None, limit: int | None, as_json: bool) -> None:
+def outbox(invocation: Invocation, action: str, message_id: int | None, shape: Shape) -> None:
     """List the changes that the metastore has not taken, retry them now, or skip one for good.
 
     A change that was refused again and again is set aside: it is tried every ten minutes, and holds up only what
@@ -42,16 +62,8 @@ def outbox(invocation: Invocation, action: str, message_id: int | None, limit: i
         if action == RETRY:
             entries = _delivered(catalog, entries)
     rows = [entry._asdict() for entry in entries]
-    columns = ("id", "table", "operation", "state", "attempts", "since_ms", "error")
-    Listing(
-        ("change", "changes"),
-        rows,
-        columns,
-        {"action": action},
-        right=("id", "attempts"),
-        cells={"since_ms": moment, "id": str},
-        headings={"since_ms": "since (UTC)"},
-    ).show(limit, as_json=as_json, end=_SKIPPED if action == SKIP else "")
+    end = _SKIPPED if action == SKIP else ""
+    Listing(("change", "changes"), _CHANGES, {"action": action}).show(shape, rows, len(rows), end=end)
 
 
 def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry]:
@@ -63,15 +75,12 @@ def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--all", "all_tables", is_flag=True, help="Every table and view of the index.")
 @click.option("--dry-run", is_flag=True, help="Preview: compare, and change nothing.")
-@limit_option
-@json_option
+@list_options(_PUBLISHED)
 @click.pass_obj
-def publish(
-    invocation: Invocation, table: str | None, all_tables: bool, dry_run: bool, limit: int | None, as_json: bool
-) -> int:
+def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run: bool, shape: Shape) -> int:
     """Bring the metastore to the index's state, for TABLE or all tables: after it was lost, replaced or changed.
 
     Compares both sides, and sends what is missing or differs; partitions that the index does not have are dropped
@@ -83,11 +92,12 @@ def publish(
     """  # noqa: D301 -- click wants the character, not a raw backslash
     if (table is None) is not all_tables:
         raise click.UsageError("Name a table, or say --all.")
-    with invocation.catalog() as catalog, spinner(message_console(), "Comparing with the metastore"):
+    with (
+        invocation.catalog(at_once=not dry_run, looks=dry_run) as catalog,
+        spinner(message_console(), "Comparing with the metastore"),
+    ):
         rows = [entry._asdict() for entry in catalog.publish(table, dry_run=dry_run)]
-    columns = ("table", "action", "published", "dropped", "pending", "error")
     changed = any(row["action"] not in ("in step", "left out") for row in rows)
-    Listing(("table", "tables"), rows, columns, {"dry_run": dry_run}, right=("published", "dropped", "pending")).show(
-        limit, as_json=as_json, end=UNCHANGED if dry_run and changed else ""
-    )
+    end = UNCHANGED if dry_run and changed else ""
+    Listing(("table", "tables"), _PUBLISHED, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)
     return 1 if any(row["action"] == "refused" or (row["error"] and row["pending"]) for row in rows) else 0

@@ -1,25 +1,22 @@
-"""How results look: tables for people, JSON for programs."""
+"""How results look: texts for people that no name can spoil, JSON for programs."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import re
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
-
-from catalog_ext.repair.report import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from rich.console import Console
 
-_LONGEST_CELL = 400
+_LONGEST_TEXT = 400
+_TYPE_WORD = re.compile(r"`(?:[^`]|``)*`|[^<>,:()`]+(?![^<>,:()`]|:)")
 
 
 def one_line(text: str) -> str:
@@ -28,9 +25,9 @@ def one_line(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return ``one_line`` for a cell: no longer than people read there."""
+    """Return ``one_line`` for words: no more of them than people read."""
     visible = one_line(text)
-    return visible if len(visible) <= _LONGEST_CELL else f"{visible[:_LONGEST_CELL]}…"
+    return visible if len(visible) <= _LONGEST_TEXT else f"{visible[:_LONGEST_TEXT]}…"
 
 
 def echo_json(value: object) -> None:
@@ -40,7 +37,8 @@ def echo_json(value: object) -> None:
 
 def echo_json_rows(head: dict[str, Any], name: str, rows: Iterable[object]) -> None:
     """Print an object whose last field is an array, row by row, so that a long one needs no memory."""
-    click.echo(f"{json.dumps(head, ensure_ascii=False)[:-1]}, {json.dumps(name)}: [", nl=False)
+    opened = f"{json.dumps(head, ensure_ascii=False)[:-1]}, " if head else "{"
+    click.echo(f"{opened}{json.dumps(name)}: [", nl=False)
     for number, row in enumerate(rows):
         click.echo(("" if number == 0 else ",") + "\n" + json.dumps(row, ensure_ascii=False), nl=False)
     click.echo("]}")
@@ -53,40 +51,47 @@ def arrow_rows(table: pa.Table, limit: int | None = None) -> Iterator[dict[str, 
         yield from batch.to_pylist()
 
 
-def make_table(columns: Sequence[tuple[str, str]]) -> Table:
-    """Return an empty table; ``columns`` are headings and ``left`` or ``right``."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for heading, side in columns:
-        # Long names are folded, never cut: what is shown must be what is there.
-        table.add_column(Text(heading), justify="right" if side == "right" else "left", overflow="fold")
-    return table
+def cell(value: object, *, cut: bool = False) -> str | None:
+    """Return what a table shows of a value: numbers with separators, names whole; None for None.
 
-
-def add_row(table: Table, *cells: object, style: str = "") -> None:
-    """Add a row of texts, numbers (with separators) and None (a dash)."""
-    table.add_row(*(Text(_cell(cell), style=style) for cell in cells))
-
-
-def _cell(cell: object) -> str:
-    if cell is None:
-        return "-"
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    text = shown(str(cell))
+    Args:
+        value: The value.
+        cut: Whether it is words, of which a very long text is cut.
+    """
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = shown(str(value)) if cut else one_line(str(value))
     # A blank at an end would not be seen: `region= ` is another partition than `region=`.
     return text if text == text.strip() else f"'{text}'"
 
 
-def size(count: int) -> str:
-    """Return a number of bytes for people."""
-    return format_bytes(count)
+def can_draw(encoding: str) -> bool:
+    """Return whether an output's encoding has lines and marks."""
+    return encoding.lower().startswith("utf")
 
 
 def moment(milliseconds: int) -> str:
     """Return a time in UTC, to the second."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def type_name(text: str) -> str:
+    """Return a column's type as SQL writes it: words in capitals, names of fields as they are.
+
+    >>> type_name("struct<a:bigint,b:array<string>>")
+    'STRUCT<a:BIGINT,b:ARRAY<STRING>>'
+    """
+    return _TYPE_WORD.sub(lambda m: m[0] if m[0].startswith("`") else m[0].upper(), text)
 
 
 def note(console: Console, text: str, style: str = "") -> None:
-    """Print a line of text."""
-    console.print(Text(text, style=style), soft_wrap=True)
+    """Print a line of text, which a terminal shows in as many as it needs, broken at blanks."""
+    from catalog_ext.cli.invocation import room
+    from catalog_ext.cli.layout import wrapped
+
+    width = room(console.file)
+    indent = text[: len(text) - len(text.lstrip(" "))]
+    for line in [text] if width is None else wrapped(text[len(indent) :], width - len(indent)):
+        console.out(indent + line if width else line, style=style or None, highlight=False)

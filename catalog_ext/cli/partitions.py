@@ -2,95 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.invocation import Invocation, output_console
-from catalog_ext.cli.options import json_option, limit_option, where_of, where_options
-from catalog_ext.cli.output import add_row, arrow_rows, echo_json_rows, make_table, moment, note, size
-from catalog_ext.repair.report import counted
+from catalog_ext.cli.completion import complete_table
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import Listing
+from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.output import arrow_rows, moment
+from catalog_ext.metastore.runtime.wording import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
-_SHOWN = 100
+    from catalog_ext.cli.invocation import Invocation
+    from catalog_ext.cli.listing import Shape
+
+_ROWS = Column("rows", right=True, rank=3)
+_ELSEWHERE = Column("location", rank=5)
+_PARTITIONS = (
+    Column("partition"),
+    Column("files", right=True, rank=2),
+    Column("bytes", "size", right=True, cell=format_bytes, rank=1),
+    _ROWS,
+    Column("created_ms", "created (UTC)", cell=moment, rank=4),
+    _ELSEWHERE,
+)
+_FILES = (
+    Column("partition"),
+    Column("path", "file"),
+    Column("size", right=True, cell=format_bytes, rank=1),
+    _ROWS,
+    Column("modified_ms", "modified (UTC)", cell=moment, rank=4),
+    _ELSEWHERE,
+)
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @where_options
-@limit_option
-@json_option
+@list_options(_PARTITIONS)
 @click.pass_obj
-def partitions(
-    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], limit: int | None, as_json: bool
-) -> None:
+def partitions(invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], shape: Shape) -> None:
     """List the registered partitions of TABLE, in the order of their values."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.partitions(table, where_of(where, spec))
-    columns = (
-        ("partition", "left"),
-        ("files", "right"),
-        ("size", "right"),
-        ("rows", "right"),
-        ("created (UTC)", "left"),
-    )
-
-    def cells(row: dict[str, Any]) -> list[object]:
-        return [row["partition"], row["files"], size(row["bytes"]), row["rows"], moment(row["created_ms"])]
-
-    _print(found, table, "partitions", columns, cells, limit, as_json=as_json)
+    _show(found, table, ("partition", "partitions"), _PARTITIONS, shape)
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @where_options
-@limit_option
-@json_option
+@list_options(_FILES)
 @click.pass_obj
-def files(
-    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], limit: int | None, as_json: bool
-) -> None:
+def files(invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], shape: Shape) -> None:
     """List the registered files of TABLE, as a query would read them."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.files(table, where_of(where, spec))
-    columns = (
-        ("partition", "left"),
-        ("file", "left"),
-        ("size", "right"),
-        ("rows", "right"),
-        ("modified (UTC)", "left"),
-    )
-
-    def cells(row: dict[str, Any]) -> list[object]:
-        return [row["partition"], row["path"], size(row["size"]), row["rows"], moment(row["modified_ms"])]
-
-    _print(found, table, "files", columns, cells, limit, as_json=as_json)
+    _show(found, table, ("file", "files"), _FILES, shape)
 
 
-def _print(
-    found: pa.Table,
-    table: str,
-    what: str,
-    columns: Sequence[tuple[str, str]],
-    cells: Callable[[dict[str, Any]], list[object]],
-    limit: int | None,
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        echo_json_rows({"table": table}, what, arrow_rows(found, limit or None))
-        return
-    console = output_console()
-    elsewhere = found.num_rows - found.column("location").null_count > 0
-    listed = make_table((*columns, ("location", "left")) if elsewhere else columns)
-    shown_rows = (_SHOWN if limit is None else limit) or found.num_rows
-    for row in arrow_rows(found, shown_rows):
-        add_row(listed, *cells(row), *([row["location"]] if elsewhere else []))
-    if found.num_rows:
-        console.print(listed)
-    more = f"; {shown_rows:,} shown, --limit 0 shows all" if found.num_rows > shown_rows else ""
-    note(console, f"{counted(found.num_rows, what[:-1], what)}{more}")
+def _show(found: pa.Table, table: str, name: tuple[str, str], columns: Sequence[Column], shape: Shape) -> None:
+    # Only partitions that lie elsewhere say where: in most tables there is none.
+    is_needed = shape.columns or not shape.is_text or found.num_rows > found.column("location").null_count
+    kept = columns if is_needed else [c for c in columns if c is not _ELSEWHERE]
+    Listing(name, kept, {"table": table}).show(shape, arrow_rows(found), found.num_rows)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import contextlib
+import threading
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console
+    from rich.progress import Progress
 
+    from catalog_ext.catalog import Catalog
     from catalog_ext.scan.observe import Progress as Report
     from catalog_ext.scan.observe import RepairProgress
 
@@ -22,46 +26,118 @@ _WORDS = {
     "applying": "Applying changes",
     "delivering": "Telling the metastore",
 }
+_ASKED_EVERY_S = 0.5
 
 
-@contextmanager
-def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
-    """Yield a bar for the phases of a repair or import; None where nobody watches.
+@contextlib.contextmanager
+def progress_bar(console: Console, title: str, catalog: Catalog | None = None) -> Iterator[Report]:
+    """Yield what takes the phases of a repair or import, and shows them in a bar where somebody watches.
 
     Args:
         console: Standard error's.
         title: What is shown before the first report.
+        catalog: Whose embedded metastore is started when there is something to tell it, and whose outbox shows how
+            much of that it has taken.
     """
     if not console.is_terminal:
-        yield None
+        yield lambda report: _expect(catalog, report)
         return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
+        BarColumn(bar_width=20),
         TextColumn("{task.fields[counts]}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None, counts="")
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = _Bar(progress, title, catalog)
+        try:
+            yield bar.update
+        finally:
+            bar.close()
 
-        def update(report: RepairProgress) -> None:
-            counts = f"{report.partitions:,} partitions"
-            if report.total is not None:
-                counts = f"{report.partitions:,} of {report.total:,} partitions"
-            if report.files:
-                counts += f", {report.files:,} files"
-            if report.left_s is not None:
-                counts += f", about {_duration(report.left_s)} left"
-            bar.update(
-                task,
-                description=_WORDS.get(report.phase, report.phase),
-                total=report.total,
-                completed=report.partitions if report.total is not None else 0,
-                counts=counts if report.partitions or report.files else "",
-            )
 
-        yield update
+def _expect(catalog: Catalog | None, report: RepairProgress) -> None:
+    if catalog is not None and report.phase == "applying":
+        catalog.metastore.start()
+
+
+class _Bar:
+    """A bar whose clock and spinner go on through all phases.
+
+    Args:
+        progress: What it is in.
+        title: What is shown first.
+        catalog: As for ``progress_bar``.
+    """
+
+    def __init__(self, progress: Progress, title: str, catalog: Catalog | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(title, total=None, counts="")
+        self._catalog = catalog
+        self._closed = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    def close(self) -> None:
+        """End what is under way in the background."""
+        self._closed.set()
+        if self._watcher is not None:
+            self._watcher.join()
+
+    def update(self, report: RepairProgress) -> None:
+        """Show how far it is."""
+        _expect(self._catalog, report)
+        if report.phase == "delivering" and self._catalog is not None:
+            self._watch(self._catalog)
+            return
+        counts = counted(report.partitions, "partition")
+        if report.total is not None:
+            counts = f"{report.partitions:,} of {counted(report.total, 'partition')}"
+        if report.files:
+            counts += f", {counted(report.files, 'file')}"
+        if report.left_s is not None:
+            counts += f", about {_duration(report.left_s)} left"
+        if not (report.partitions or report.files):
+            counts = ""
+        self._show(_WORDS.get(report.phase, report.phase), report.partitions, report.total, counts)
+
+    def _show(self, words: str, done: int, total: int | None, counts: str) -> None:
+        task = self._progress.tasks[0]
+        if total is None:
+            # Rich takes a total that is None for one that stays: the bar of the phase before would stand there, full.
+            task.total = None
+        # One that is full would stop the clock.
+        self._progress.update(
+            self._task, description=words, total=None if total is None else max(total, done + 1), completed=done,
+            counts=counts,
+        )  # fmt: skip
+
+    def _watch(self, catalog: Catalog) -> None:
+        """Show from now on how much of the outbox is delivered, whoever delivers it."""
+        if not catalog.metastore.enabled or self._watcher is not None:
+            return
+        words = _WORDS["delivering"]
+
+        def look() -> None:
+            most = 0
+            while not self._closed.is_set():
+                try:
+                    left = catalog.index.count_deliveries()
+                except CatalogExtError:
+                    # Whoever delivers meets it as well, and reports it.
+                    return
+                most = max(most, left)
+                if catalog.metastore.starting and left:
+                    self._show("Starting the embedded metastore", 0, None, f"{counted(left, 'change')} to tell")
+                elif most:
+                    self._show(words, most - left, most, f"{most - left:,} of {counted(most, 'change')}")
+                self._closed.wait(_ASKED_EVERY_S)
+
+        self._show(words, 0, None, "")
+        self._watcher = threading.Thread(target=look, name="catalog-ext-progress", daemon=True)
+        self._watcher.start()
 
 
 def _duration(seconds: float) -> str:
@@ -72,7 +148,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-@contextmanager
+@contextlib.contextmanager
 def spinner(console: Console, title: str) -> Iterator[None]:
     """Yield a spinner while something runs that does not say how far it is."""
     if not console.is_terminal:

@@ -7,25 +7,41 @@ from typing import TYPE_CHECKING
 
 import click
 
+from catalog_ext.cli.completion import complete_table
+from catalog_ext.cli.exit_codes import EXIT_REFUSED
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
-from catalog_ext.cli.options import json_option, where_of, where_options
-from catalog_ext.cli.output import add_row, make_table, note, size
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import Listing, print_table
+from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.output import note
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.metastore.errors import RepairRefusedError
+from catalog_ext.metastore.runtime.wording import counted, format_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from catalog_ext.cli.listing import Shape
     from catalog_ext.repair.report import RepairReport, ReportEntries
 
-_EXIT_FOUND = 3
+_SHOWN = 20
+_BYTES = Column("bytes", "size", right=True, cell=format_bytes, rank=2)
+_ENTRIES = (
+    Column("action", hidden=True),
+    Column("partition", hidden=True),
+    Column("path"),
+    Column("files", right=True, rank=3),
+    _BYTES,
+    Column("reason", "why", wraps=True),
+)
+_SUMS = (Column("what", ""), Column("partitions", right=True), Column("files", right=True), _BYTES)
 _STYLES = {"add": "green", "drop": "red", "change": "yellow", "skip": "magenta"}
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped"}
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option(
     "--mode",
     type=click.Choice(["add", "drop", "sync"]),
@@ -39,15 +55,7 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
 @click.option("--verify", is_flag=True, help="Skip new and changed files that cannot be read as their format.")
 @click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in step.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    metavar="ROWS",
-    help="Entries to show of each kind, 0 for all.",
-)
-@json_option
+@list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
 def repair(
     invocation: Invocation,
@@ -60,8 +68,7 @@ def repair(
     strict: bool,
     verify: bool,
     check: bool,
-    limit: int,
-    as_json: bool,
+    shape: Shape,
 ) -> None:
     """Bring the index, and after it the metastore, in step with the files of TABLE.
 
@@ -72,7 +79,7 @@ def repair(
     """  # noqa: D301 -- click wants the character, not a raw backslash
     preview = dry_run or check
     with invocation.catalog(with_metastore=not preview) as catalog:
-        with progress_bar(message_console(), f"Repairing {table}") as progress:
+        with progress_bar(message_console(), f"Repairing {table}", catalog) as progress:
             report = catalog.repair_partitions(
                 table,
                 mode=mode,
@@ -85,26 +92,23 @@ def repair(
             )
             if report.pending_deliveries and (delivery := settle(catalog)) is not None:
                 report.pending_deliveries, report.delivery_error = delivery.pending, delivery.error
-        if as_json:
+        if shape.is_json:
             click.echo(report.to_json())
+        elif shape.is_text:
+            print_report(report, output_console(), shape)
         else:
-            print_report(report, output_console(), limit)
+            Listing(("entry", "entries"), _ENTRIES).show_rows(shape, (entry._asdict() for entry in report))
     if strict and report.skipped:
         raise RepairRefusedError(
-            f"{len(report.skipped)} paths of table {report.table} are skipped, and --strict was given."
+            f"{counted(len(report.skipped), 'path')} of table {report.table} "
+            f"{'is' if len(report.skipped) == 1 else 'are'} skipped, and --strict was given."
         )
     if check and not report.in_step:
-        raise click.exceptions.Exit(_EXIT_FOUND)
+        raise click.exceptions.Exit(EXIT_REFUSED)
 
 
-def print_report(report: RepairReport, console: Console, limit: int) -> None:
-    """Print the report: what it is about, the sums, and the first entries of each kind.
-
-    Args:
-        report: The report.
-        console: Where to.
-        limit: Entries of each kind at most; 0 for all.
-    """
+def print_report(report: RepairReport, console: Console, shape: Shape) -> None:
+    """Print the report: what it is about, the sums, and the first entries of each kind."""
     words = _FUTURE if report.dry_run else _WORDS
     title = f"Preview of the repair of {report.table}" if report.dry_run else f"Repaired {report.table}"
     note(console, f"{title}, mode {report.mode}{f', where {report.where}' if report.where else ''}", "bold")
@@ -112,11 +116,11 @@ def print_report(report: RepairReport, console: Console, limit: int) -> None:
         note(console, "In step: nothing to add, drop or change, nothing skipped.")
     else:
         console.print()
-        console.print(_sums(report, words))
+        _print_sums(console, report, words, shape)
         kinds = {"add": report.added, "drop": report.dropped, "change": report.changed, "skip": report.skipped}
         for action, entries in kinds.items():
             if entries:
-                _print_entries(console, action, words[action], entries, limit)
+                _print_entries(console, action, words[action], entries, shape)
     _print_end(report, console)
 
 
@@ -124,28 +128,28 @@ def _differs(report: RepairReport) -> bool:
     return bool(report.added or report.dropped or report.changed)
 
 
-def _sums(report: RepairReport, words: dict[str, str]) -> object:
-    table = make_table((("", "left"), ("partitions", "right"), ("files", "right"), ("size", "right")))
+def _print_sums(console: Console, report: RepairReport, words: dict[str, str], shape: Shape) -> None:
+    rows, styles = [], {}
     for action in ("add", "drop", "change"):
         counts = report.counts(action)
-        style = _STYLES[action] if counts.partitions else "dim"
-        add_row(table, words[action], counts.partitions, counts.files, size(counts.bytes), style=style)
+        rows.append(
+            {"what": words[action], "partitions": counts.partitions, "files": counts.files, "bytes": counts.bytes}
+        )
+        styles[words[action]] = _STYLES[action] if counts.partitions else "dim"
     skipped = report.counts("skip")
-    noun = "path" if len(report.skipped) == 1 else "paths"
-    row = (f"{words['skip']} ({len(report.skipped):,} {noun})", "", skipped.files, size(skipped.bytes))
-    add_row(table, *row, style=_STYLES["skip"] if report.skipped else "dim")
-    return table
+    name = f"{words['skip']} ({counted(len(report.skipped), 'path')})"
+    rows.append({"what": name, "partitions": None, "files": skipped.files, "bytes": skipped.bytes})
+    styles[name] = _STYLES["skip"] if report.skipped else "dim"
+    print_table(console, _SUMS, rows, shape.width, lambda row: styles[row["what"]])
 
 
-def _print_entries(console: Console, action: str, word: str, entries: ReportEntries, limit: int) -> None:
-    shown = len(entries) if limit == 0 else min(limit, len(entries))
-    more = f", the first {shown:,} of {len(entries):,}" if shown < len(entries) else ""
+def _print_entries(console: Console, action: str, word: str, entries: ReportEntries, shape: Shape) -> None:
+    most = shape.most(_SHOWN) or len(entries)
+    more = f", the first {most:,} of {len(entries):,}" if most < len(entries) else ""
     console.print()
     note(console, f"{word.capitalize()}{more}", f"bold {_STYLES[action]}")
-    table = make_table((("path", "left"), ("files", "right"), ("size", "right"), ("why", "left")))
-    for entry in islice(entries, shown):
-        add_row(table, entry.path, entry.files, size(entry.bytes), entry.reason)
-    console.print(table)
+    rows = (entry._asdict() for entry in islice(entries, most))
+    print_table(console, shape.chosen(_ENTRIES), rows, shape.width)
 
 
 def _print_end(report: RepairReport, console: Console) -> None:
@@ -162,6 +166,6 @@ def _print_end(report: RepairReport, console: Console) -> None:
         note(
             console,
             f"The metastore has not taken everything yet ({report.pending_deliveries:,} pending: "
-            f"{report.delivery_error}). It is kept and delivered later, in order.",
+            f"{(report.delivery_error or 'it takes its time').rstrip('.')}). It is kept and delivered later, in order.",
             "yellow",
         )

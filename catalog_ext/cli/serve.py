@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
+from catalog_ext.cli.log_lines import write_log
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
-from catalog_ext.connector.build import connector_jar
+from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
-from catalog_ext.service.server import LOOPBACK, Service, new_token
-from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS
+from catalog_ext.service import LOOPBACK
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,21 @@ _DRAIN_SECONDS = 30
     help="What is logged on standard error: debug has every request, info every commit.  "
     "[default: info, with --debug debug]",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"], case_sensitive=False),
+    help="How the log is written: lines of text, or of JSON.  [default: the setting log-format, otherwise text]",
+)
+@click.option(
+    "--metrics-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File that holds a token which opens /metrics and nothing else, for Prometheus; made like the other. "
+    "Default: /metrics takes the token itself.",
+)
 @click.option("--follow", is_flag=True, help="Follow the metastore in the background: see `catalog-ext follow`.")
+@click.option(
+    "--page/--no-page", default=True, show_default=True, help="Show a read-only page of the tables in a browser."
+)
 @json_option
 @click.pass_obj
 def serve(
@@ -51,7 +65,10 @@ def serve(
     token_file: Path | None,
     name: str,
     log_level: str | None,
+    log_format: LogFormat | None,
+    metrics_token_file: Path | None,
     follow: bool,
+    page: bool,
     as_json: bool,
 ) -> None:
     """Serve the catalog to Spark sessions until interrupted.
@@ -59,34 +76,45 @@ def serve(
     Prints the settings that a Spark session needs. For the Thrift server, Spark Connect, spark-sql, and several drivers
     over one index. SIGTERM and Ctrl-C end it when the requests under way are answered, after 30 seconds at most.
     """
-    _log(log_level or ("debug" if invocation.debug else "info"))
+    from catalog_ext.service.server import Service
+    from catalog_ext.service.traces import sent
+
+    lines = log_format or LOG_FORMAT.read(invocation.settings().conf)
+    level = log_level or ("debug" if invocation.debug else "info")
+    write_log(level, lines)
     token = _token(token_file)
+    metrics_token = None if metrics_token_file is None else _token(metrics_token_file)
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
-    jar = _jar()
-    with invocation.catalog(makes_index=True) as catalog:
+    jar = _jar(lines)
+    with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
         service = Service(
-            catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None
-        )
+            catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None,
+            metrics_token=metrics_token, page=page,
+        )  # fmt: skip
+        # Its server has set up loggers of its own meanwhile.
+        write_log(level, lines)
         settings = spark_settings(name, service.uri, token, token_file, jar)
         if as_json:
-            echo_json({"uri": service.uri, "spark": settings})
+            echo_json({"uri": service.uri, "page": service.page_uri, "spark": settings})
         else:
             _print_settings(service.uri, settings)
+            _print_page(service.page_uri, token_file)
         if host not in (LOOPBACK, "localhost", "::1"):
-            note(
-                message_console(), f"warning: {host} can be reached from other machines; the token travels unencrypted."
-            )
+            _warn(f"{host} can be reached from other machines; the token travels unencrypted.", lines)
         logger.info("Process %d serves the catalog %s at %s", os.getpid(), name, service.uri)
         catalog.keep_delivering()
         with contextlib.suppress(KeyboardInterrupt):
             # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             service.run()
-    note(message_console(), "stopped")
+    if lines == "text":
+        note(message_console(), "stopped")
 
 
 def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar: str | None) -> dict[str, str]:
     """Return what a Spark session sets to use the service."""
+    from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS
+
     prefix = f"spark.sql.catalog.{name}"
     settings = {"spark.sql.extensions": EXTENSIONS_CLASS, prefix: CATALOG_CLASS, f"{prefix}.uri": uri}
     if token_file is None:
@@ -98,13 +126,22 @@ def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar
     return settings
 
 
-def _jar() -> str | None:
+def _jar(lines: LogFormat) -> str | None:
+    from catalog_ext.connector.build import connector_jar
+
     try:
         return str(connector_jar())
     except EnvironmentSetupError as error:
         # The service itself needs no Java: Spark may run elsewhere, and have the jar there.
-        note(message_console(), f"warning: the connector's jar cannot be built here: {error.message}")
+        _warn(f"the connector's jar cannot be built here: {error.message}", lines)
         return None
+
+
+def _warn(text: str, lines: LogFormat) -> None:
+    if lines == "text":
+        note(message_console(), f"warning: {text}")
+    else:
+        logger.warning("%s", text)
 
 
 def _print_settings(uri: str, settings: dict[str, str]) -> None:
@@ -116,15 +153,18 @@ def _print_settings(uri: str, settings: dict[str, str]) -> None:
     console.file.flush()
 
 
-def _log(level: str) -> None:
-    """Log on standard error with the time, as what runs for months has to."""
-    parent = logging.getLogger("catalog_ext")
-    parent.setLevel(level.upper())
-    for handler in parent.handlers:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+def _print_page(uri: str | None, token_file: Path | None) -> None:
+    if uri is None:
+        return
+    console = output_console()
+    where = "the token above" if token_file is None else f"the token in {token_file}"
+    note(console, f"# the page is at {uri}; sign in with {where}")
+    console.file.flush()
 
 
 def _token(file: Path | None) -> str:
+    from catalog_ext.service.server import new_token
+
     if file is None:
         return new_token()
     try:

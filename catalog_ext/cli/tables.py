@@ -7,21 +7,37 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs, settle
-from catalog_ext.cli.options import json_option
-from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
+from catalog_ext.cli.completion import complete_namespace, complete_table
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs, room, settle
+from catalog_ext.cli.layout import Column, record_lines
+from catalog_ext.cli.listing import Listing
+from catalog_ext.cli.options import json_option, list_options
+from catalog_ext.cli.output import echo_json, note, one_line, type_name
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
-from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import FORMATS, TableType
-from catalog_ext.service.messages.core import table_json
+from catalog_ext.metastore.runtime.wording import counted, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.cli.listing import Shape
+    from catalog_ext.metastore.model.tables import Column as TableColumn
     from catalog_ext.metastore.model.tables import Table
+
+_TABLES = (
+    Column("table"),
+    Column("type", hidden=True, rank=9),
+    Column("format", rank=2),
+    Column("partitions", right=True),
+    Column("files", right=True, rank=1),
+    Column("bytes", "size", right=True, cell=format_bytes, rank=1),
+    Column("version", right=True, rank=3),
+    Column("location", rank=4),
+)
+_LABEL = 17
+"""Columns that the labels of a table's description take."""
 
 
 @click.command()
@@ -87,7 +103,10 @@ def register(
         raise click.UsageError("--no-keys and --key exclude each other.")
     named = {name: data_type or "STRING" for name, _, data_type in (key.partition("=") for key in keys)}
     columns = named if keys or no_keys else None
-    with invocation.catalog(makes_index=True) as catalog, spinner(message_console(), "Looking at the location"):
+    with (
+        invocation.catalog(makes_index=True, at_once=True) as catalog,
+        spinner(message_console(), "Looking at the location"),
+    ):
         if create_namespace:
             _create_namespace(catalog, table)
         there = if_not_exists and _is_there(catalog, table)
@@ -114,7 +133,7 @@ def register(
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @json_option
 @click.pass_obj
 def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
@@ -131,7 +150,7 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @json_option
 @click.pass_obj
 def describe(invocation: Invocation, table: str, as_json: bool) -> None:
@@ -145,32 +164,68 @@ def describe(invocation: Invocation, table: str, as_json: bool) -> None:
     lines = [("comment", definition.comment or "-"), ("version", str(found.version))]
     for what, pairs_ in (("option", definition.options), ("property", definition.properties)):
         lines += [(what, f"{name}={value}") for name, value in sorted(pairs_.items())]
-    for label, text in lines:
-        note(output_console(), f"  {label:<18} {text}")
+    _print_lines(lines)
 
 
 @click.command()
-@click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...")
-@json_option
+@click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...", shell_complete=complete_namespace)
+@list_options(_TABLES)
 @click.pass_obj
-def tables(invocation: Invocation, namespaces: tuple[str, ...], as_json: bool) -> None:
+def tables(invocation: Invocation, namespaces: tuple[str, ...], shape: Shape) -> None:
     """List the tables and views, of all namespaces or of those named."""
     with invocation.catalog(with_metastore=False) as catalog:
         found = list(_tables(catalog, namespaces))
+    from catalog_ext.service.messages.core import table_json
+
+    by_name = {str(t.identifier): t for t in found}
+    rows = [
+        {
+            "table": name,
+            "type": t.definition.table_type.value.lower(),
+            "format": t.definition.format,
+            "partitions": t.totals.partitions,
+            "files": t.totals.files,
+            "bytes": t.totals.bytes,
+            "version": t.version,
+            "location": t.definition.location,
+        }
+        for name, t in by_name.items()
+    ]
+    Listing(("table", "tables"), _TABLES).show(
+        shape, rows, len(rows), end="" if rows else "No table is registered.",
+        as_json=lambda row: table_json(by_name[row["table"]]),
+    )  # fmt: skip
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def init(invocation: Invocation, as_json: bool) -> None:
+    """Make the index, with the metastore and the warehouse that it belongs to, where there is none.
+
+    The options go before the command; without them it is a SQLite file beside the warehouse in this folder, with the
+    embedded metastore. A server's database has to be there, and its user may make tables in it. What is there already
+    is left as it is.
+
+    \b
+    catalog-ext init
+    catalog-ext --index postgresql+psycopg://user@host/lake --metastore thrift://host:9083 --warehouse s3://b/lake init
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    from catalog_ext.metastore.index import Index
+
+    invocation.require_index(or_none=True)
+    with Index.connect(invocation.settings().index) as index:
+        there = index.current_revision()
+        if there is None:
+            index.migrate()
+    with invocation.catalog(makes_index=True) as catalog:
+        made = {"index": catalog.index.url, "metastore": catalog.settings.metastore or "none"}
+        made["warehouse"] = catalog.settings.warehouse
     if as_json:
-        echo_json({"tables": [table_json(t) for t in found]})
+        echo_json({"made": there is None, **made})
         return
-    headings = ("table", "left"), ("format", "left"), ("partitions", "right"), ("files", "right"), ("size", "right")
-    listed = make_table((*headings, ("version", "right"), ("location", "left")))
-    for t in found:
-        totals = t.totals
-        row = (t.identifier, t.definition.format, totals.partitions, totals.files, size(totals.bytes), t.version)
-        add_row(listed, *row, t.definition.location)
-    console = output_console()
-    if found:
-        console.print(listed)
-    else:
-        note(console, "No table is registered.")
+    note(output_console(), "Made the index" if there is None else "The index is there already", "bold")
+    _print_lines(list(made.items()))
 
 
 @click.command()
@@ -180,7 +235,10 @@ def tables(invocation: Invocation, namespaces: tuple[str, ...], as_json: bool) -
 @json_option
 @click.pass_obj
 def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
-    """Bring the index database to the schema of this release."""
+    """Bring the index database to the schema of this release; `init` makes a new one."""
+    from catalog_ext.metastore.index import Index
+
+    invocation.require_index()
     with Index.connect(invocation.settings().index) as index:
         head, before = index.head_revision(), index.current_revision()
         if not check:
@@ -214,6 +272,8 @@ def _create_namespace(catalog: Catalog, table: str) -> None:
 
 
 def _tables(catalog: Catalog, namespaces: tuple[str, ...]) -> Iterator[Table]:
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+
     for namespace in namespaces or catalog.list_namespaces():
         for name in catalog.list_tables(namespace):
             yield catalog.load_table(str(TableIdentifier(namespace.lower(), name)))
@@ -238,25 +298,33 @@ def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool)
         metastore: What the metastore has of it; None where that is not said.
         as_json: Whether to print JSON.
     """
+    from catalog_ext.service.messages.core import table_json
+
     if as_json:
         echo_json(table_json(table) | ({} if metastore is None else {"metastore": metastore}))
         return
-    definition = table.definition
-    console = output_console()
-    keys = ", ".join(f"{c.name} {c.type.upper()}" for c in definition.partition_columns) or "none"
-    columns = ", ".join(f"{c.name} {c.type.upper()}" for c in definition.columns)
-    note(console, f"{what} {table.identifier}", "bold")
+    definition, totals = table.definition, table.totals
+    note(output_console(), f"{what} {table.identifier}", "bold")
     lines = [
         ("location", definition.location),
         ("format", definition.format),
-        ("partition columns", keys),
-        ("columns", columns),
+        ("partition columns", _described(definition.partition_columns) or "none"),
+        ("columns", _described(definition.columns)),
     ]
-    if table.totals.partitions:
-        lines.append(
-            ("partitions", f"{table.totals.partitions:,} with {table.totals.files:,} files, {size(table.totals.bytes)}")
-        )
+    if totals.partitions:
+        files = f"{counted(totals.files, 'file')}, {format_bytes(totals.bytes)}"
+        lines.append(("partitions", f"{totals.partitions:,} with {files}"))
     if metastore is not None:
         lines.append(("metastore", metastore))
-    for label, text in lines:
-        note(console, f"  {label:<18} {text}")
+    _print_lines(lines)
+
+
+def _described(columns: Iterable[TableColumn]) -> str:
+    return ", ".join(f"{c.name} {type_name(c.type)}" for c in columns)
+
+
+def _print_lines(lines: list[tuple[str, str]]) -> None:
+    console, width = output_console(), room()
+    texts = [(label, one_line(text)) for label, text in lines]
+    for line in record_lines(texts, None if width is None else width - 2, _LABEL):
+        console.out(f"  {line}", highlight=False)

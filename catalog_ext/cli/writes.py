@@ -3,30 +3,69 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
-from catalog_ext.cli.options import json_option, limit_option
-from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note, shown, size
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import SHOWN, UNCHANGED, Listing, Shape
+from catalog_ext.cli.options import list_options
+from catalog_ext.cli.output import moment, note, shown
 from catalog_ext.cli.progress import spinner
-from catalog_ext.repair.report import counted
+from catalog_ext.metastore.runtime.wording import counted, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
-_SHOWN = 100
 DURATION = "DURATION"
-UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
+
+SINCE = Column("since_ms", "since (UTC)", cell=moment, rank=1)
+_FILES = Column("files", right=True)
+_ROWS = Column("rows", right=True)
+_BYTES = Column("bytes", right=True, cell=format_bytes)
+_RECOVERED = (
+    Column("action"),
+    Column("table"),
+    Column("operation", rank=2),
+    Column("files", right=True, rank=3),
+    Column("transaction_id", "transaction"),
+    Column("owner", rank=4),
+    Column("error", wraps=True),
+)
+_REMOVALS = (
+    Column("action"),
+    Column("path"),
+    Column("bytes", right=True, cell=format_bytes, rank=1),
+    Column("reason", wraps=True, rank=2),
+    Column("table", rank=3),
+)
+_RELEASED = (Column("partition"), Column("application", rank=2), _FILES, _ROWS, _BYTES, SINCE)
+_DISCARDED = (
+    Column("partition", rank=2),
+    Column("location"),
+    _ROWS,
+    _BYTES,
+    SINCE,
+    Column("transaction_id", "transaction", rank=3),
+)
+_STATUS = (Column("kind"), Column("table"), Column("id", rank=2), Column("state"), SINCE, Column("detail", wraps=True))
+_HISTORY = (
+    Column("version", right=True),
+    Column("operation", wraps=True),
+    Column("committed_at_ms", "committed (UTC)", cell=moment),
+    Column("user", rank=1),
+    Column("summary", "changes", cell=lambda summary: _changes(summary), wraps=True),
+)
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
     "--older-than",
     metavar=DURATION,
@@ -39,12 +78,11 @@ UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
     help="Undo this one write, which is not committed, instead of finishing it: `status` has its id.",
 )
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
-@limit_option
-@json_option
+@list_options(_RECOVERED)
 @click.pass_obj
 def recover(
     invocation: Invocation, table: str | None, older_than: str | None, undo: str | None, dry_run: bool,
-    limit: int | None, as_json: bool,
+    shape: Shape
 ) -> int:  # fmt: skip
     """Finish or undo writes whose owners are gone, of TABLE or of all tables.
 
@@ -61,11 +99,10 @@ def recover(
         if not dry_run:
             settle(catalog)
     rows = [asdict(transaction) for transaction in report.transactions]
-    columns = ("action", "table", "operation", "files", "transaction_id", "owner", "error")
     head = {"dry_run": dry_run, "waiting": [asdict(transaction) for transaction in report.waiting]}
-    listing = Listing(("transaction", "transactions"), rows, columns, head, right=("files",))
-    listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "")
-    if report.waiting and not as_json:
+    end = UNCHANGED if dry_run and rows else ""
+    Listing(("transaction", "transactions"), _RECOVERED, head).show(shape, rows, len(rows), end=end)
+    if report.waiting and shape.is_text:
         _show_waiting(report.waiting)
     return 1 if report.failed else 0
 
@@ -74,13 +111,13 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     """Say what was left alone, and how to have it at once."""
     console = output_console()
     note(console, f"{counted(len(waiting), 'write')} left alone, as their leases are not over:")
-    for each in waiting[:_SHOWN]:
+    for each in waiting[:SHOWN]:
         note(console, shown(f"  {each.table}: {each.operation} {each.transaction_id} by {each.owner}; {each.error}"))
     note(console, "To have them now, where their owners are known to be dead: catalog-ext recover --older-than 0s")
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--all", "all_tables", is_flag=True, help="Every table of the index.")
 @click.option(
     "--retention", metavar=DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
@@ -92,12 +129,11 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     help="Remove what writes have staged that this index does not know, too: no other index writes to the location.",
 )
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
-@limit_option
-@json_option
+@list_options(_REMOVALS)
 @click.pass_obj
 def vacuum(
     invocation: Invocation, table: str | None, all_tables: bool, retention: str | None, force: bool,
-    unknown_writes: bool, dry_run: bool, limit: int | None, as_json: bool,
+    unknown_writes: bool, dry_run: bool, shape: Shape
 ) -> int:  # fmt: skip
     """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
 
@@ -119,28 +155,19 @@ def vacuum(
             table, retention=retention, allow_short_retention=force, unknown_writes=unknown_writes, dry_run=dry_run
         )
     rows = [asdict(entry) for entry in report.entries]
-    listing = Listing(
-        ("removal", "removals"),
-        rows,
-        ("action", "path", "bytes", "reason", *(("table",) if table is None else ())),
-        {"table": table, "dry_run": dry_run},
-        right=("bytes",),
-        cells={"bytes": size},
-    )
-    listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "")
+    head = {"table": table, "dry_run": dry_run}
+    end = UNCHANGED if dry_run and rows else ""
+    Listing(("removal", "removals"), _REMOVALS, head).show(shape, rows, len(rows), end=end)
     return 1 if report.failed else 0
 
 
 @click.command("release-waiting")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option("--application", metavar="ID", help="The one query whose rows are committed; all of them by default.")
 @click.option("--dry-run", is_flag=True, help="Preview: say what waits and change nothing.")
-@limit_option
-@json_option
+@list_options(_RELEASED)
 @click.pass_obj
-def release_waiting(
-    invocation: Invocation, table: str, application: str | None, dry_run: bool, limit: int | None, as_json: bool
-) -> None:
+def release_waiting(invocation: Invocation, table: str, application: str | None, dry_run: bool, shape: Shape) -> None:
     """Commit what streams into TABLE have kept back until their partitions are due.
 
     For queries that nobody starts again, as where a checkpoint is lost. One that runs commits its partitions itself.
@@ -154,24 +181,17 @@ def release_waiting(
     ):
         report = catalog.release_waiting(table, application=application, dry_run=dry_run)
     rows = [asdict(partition) for partition in report.partitions]
-    Listing(
-        ("partition", "partitions"),
-        rows,
-        ("partition", "application", "files", "rows", "bytes", "since_ms"),
-        {"table": table, "dry_run": dry_run, "version": report.version},
-        right=("files", "rows", "bytes"),
-        cells={"bytes": size, "since_ms": moment},
-        headings={"since_ms": "since (UTC)"},
-    ).show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "" if rows else "Nothing waits.")
+    head = {"table": table, "dry_run": dry_run, "version": report.version}
+    end = UNCHANGED if dry_run and rows else "" if rows else "Nothing waits."
+    Listing(("partition", "partitions"), _RELEASED, head).show(shape, rows, len(rows), end=end)
 
 
 @click.command("discard-waiting")
-@click.argument("table")
+@click.argument("table", shell_complete=complete_table)
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be given up and change nothing.")
-@limit_option
-@json_option
+@list_options(_DISCARDED)
 @click.pass_obj
-def discard_waiting(invocation: Invocation, table: str, dry_run: bool, limit: int | None, as_json: bool) -> None:
+def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Shape) -> None:
     """Give up files of streams into TABLE that waited for their partitions to be due and are gone.
 
     A query whose epochs fail with CATALOG_EXT_WAITING_FILES_MISSING goes on when it is started again, without their
@@ -186,46 +206,31 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, limit: in
     ):
         report = catalog.discard_waiting(table, dry_run=dry_run)
     rows = [asdict(file) for file in report.files]
-    Listing(
-        ("file", "files"),
-        rows,
-        ("partition", "location", "rows", "bytes", "since_ms", "transaction_id"),
-        {"table": table, "dry_run": dry_run},
-        right=("rows", "bytes"),
-        cells={"bytes": size, "since_ms": moment},
-        headings={"since_ms": "since (UTC)"},
-    ).show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "" if rows else "Nothing is lost.")
+    head = {"table": table, "dry_run": dry_run}
+    end = UNCHANGED if dry_run and rows else "" if rows else "Nothing is lost."
+    Listing(("file", "files"), _DISCARDED, head).show(shape, rows, len(rows), end=end)
 
 
 @click.command()
-@click.argument("table", required=False)
-@limit_option
-@json_option
+@click.argument("table", required=False, shell_complete=complete_table)
+@list_options(_STATUS)
 @click.pass_obj
-def status(invocation: Invocation, table: str | None, limit: int | None, as_json: bool) -> None:
+def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
     """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore.
 
     Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows.
     """
     with invocation.catalog(with_metastore=False) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
-    columns = ("kind", "table", "id", "state", "since_ms", "detail")
-    Listing(
-        ("entry", "entries"),
-        rows,
-        columns,
-        {"table": table},
-        cells={"since_ms": moment},
-        headings={"since_ms": "since (UTC)"},
-    ).show(limit, as_json=as_json, end="" if rows else "Nothing is under way.")
+    end = "" if rows else "Nothing is under way."
+    Listing(("entry", "entries"), _STATUS, {"table": table}).show(shape, rows, len(rows), end=end)
 
 
 @click.command()
-@click.argument("table")
-@limit_option
-@json_option
+@click.argument("table", shell_complete=complete_table)
+@list_options(_HISTORY)
 @click.pass_obj
-def history(invocation: Invocation, table: str, limit: int | None, as_json: bool) -> None:
+def history(invocation: Invocation, table: str, shape: Shape) -> None:
     """List the commits of TABLE, newest first: when, by what, and what changed."""
     with invocation.catalog(with_metastore=False) as catalog:
         versions = catalog.history(table)
@@ -239,16 +244,7 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
         }
         for v in versions
     ]
-    listing = Listing(
-        ("version", "versions"),
-        rows,
-        ("version", "operation", "committed_at_ms", "user", "summary"),
-        {"table": table},
-        right=("version",),
-        cells={"committed_at_ms": moment, "summary": _changes},
-        headings={"committed_at_ms": "committed (UTC)", "summary": "changes"},
-    )
-    listing.show(limit, as_json=as_json)
+    Listing(("version", "versions"), _HISTORY, {"table": table}).show(shape, rows, len(rows))
 
 
 def _changes(summary: Summary) -> str:
@@ -262,9 +258,9 @@ def _changes(summary: Summary) -> str:
     if rows := _count(summary, "rows"):
         parts.append(counted(rows, "row"))
     if in_bytes := _count(summary, "bytes"):
-        parts.append(size(in_bytes))
+        parts.append(format_bytes(in_bytes))
     gone = [counted(rows, "row")] if (rows := _count(summary, "rows_removed")) else []
-    gone += [size(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
+    gone += [format_bytes(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
     if gone:
         parts.append(f"{' and '.join(gone)} removed")
     return ", ".join(parts)
@@ -273,58 +269,3 @@ def _changes(summary: Summary) -> str:
 def _count(summary: Summary, name: str) -> int:
     value = summary.get(name)
     return value if isinstance(value, int) else 0
-
-
-class Listing:
-    """Rows for people or programs.
-
-    Args:
-        name: What a row is, and what several are, which is also their field in JSON.
-        rows: All of them.
-        columns: The fields to show as text, in order.
-        head: Further fields of the JSON.
-        right: Columns that are aligned to the right.
-        cells: How a field is shown as text, where not as it is.
-        headings: Of columns whose field is not called so.
-    """
-
-    def __init__(
-        self,
-        name: tuple[str, str],
-        rows: Sequence[dict[str, Any]],
-        columns: Sequence[str],
-        head: dict[str, Any],
-        *,
-        right: Sequence[str] = (),
-        cells: dict[str, Callable[[Any], object]] | None = None,
-        headings: dict[str, str] | None = None,
-    ) -> None:
-        self._name = name
-        self._rows = rows
-        self._columns = columns
-        self._head = head
-        self._right = right
-        self._cells = cells or {}
-        self._headings = headings or {}
-
-    def show(self, limit: int | None, *, as_json: bool, end: str = "") -> None:
-        """Print at most ``limit`` of them (0 is all, None all as JSON and a hundred as text), and a last line."""
-        if as_json:
-            echo_json_rows(self._head, self._name[1], self._rows[: limit or None])
-            return
-        console = output_console()
-        count = (_SHOWN if limit is None else limit) or len(self._rows)
-        sides = dict.fromkeys(self._right, "right")
-        table = make_table([(self._headings.get(c, c), sides.get(c, "left")) for c in self._columns])
-        for row in self._rows[:count]:
-            add_row(table, *(self._cells.get(c, _as_it_is)(row[c]) for c in self._columns))
-        if self._rows:
-            console.print(table)
-        more = f"; {count:,} shown, --limit 0 shows all" if len(self._rows) > count else ""
-        note(console, f"{counted(len(self._rows), *self._name)}{more}")
-        if end:
-            note(console, end)
-
-
-def _as_it_is(value: object) -> object:
-    return value

@@ -1,0 +1,70 @@
+"""The command that writes Spark's configuration files for a cluster."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from catalog_ext.cli.layout import Column
+from catalog_ext.cli.listing import Listing, Shape
+from catalog_ext.cli.options import list_options
+from catalog_ext.metastore.errors import InvalidConfigurationError
+
+FILES = Path(__file__).parents[1] / "spark_conf"
+"""What is written."""
+_WRITTEN = (
+    Column("file"),
+    Column("action"),
+    Column("change", "lines marked CHANGE", cell=lambda lines: ", ".join(map(str, lines)) or "-", wraps=True),
+)
+_CHANGE = re.compile(r"\s*(#|<!--) CHANGE\b")
+
+
+@click.command("init-conf")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@list_options(_WRITTEN)
+def init_conf(folder: Path, force: bool, shape: Shape) -> None:
+    """Write Spark's configuration files for a cluster that uses catalog-ext into DIR, which is made if need be.
+
+    DIR/monitoring gets what Prometheus and Grafana are given: docs/monitoring.md.
+
+    Nothing is written if one of the files is there, unless --force is given. Change what their lines marked CHANGE
+    say, then name DIR in SPARK_CONF_DIR.
+
+    \b
+    catalog-ext init-conf conf
+    export SPARK_CONF_DIR=$PWD/conf
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    files = sorted(file.relative_to(FILES) for file in FILES.rglob("*") if file.is_file())
+    there = [file for file in files if (folder / file).exists()]
+    if there and not force:
+        raise InvalidConfigurationError(
+            f"{folder} has {', '.join(map(str, there))} already. Give --force to overwrite, or name another folder.",
+            {"folder": str(folder)},
+        )
+    rows = [
+        {
+            "file": str(folder / file),
+            "action": "overwritten" if file in there else "written",
+            "change": _lines_to_change(FILES / file),
+        }
+        for file in files
+    ]
+    try:
+        for file in files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes((FILES / file).read_bytes())
+    except OSError as error:
+        raise InvalidConfigurationError(
+            f"{folder} cannot be written to: {error}. Name a folder that can.", {"folder": str(folder)}
+        ) from error
+    end = f"Change those lines, then: export SPARK_CONF_DIR={folder.absolute()}"
+    Listing(("file", "files"), _WRITTEN, {"folder": str(folder)}).show(shape, rows, len(rows), end=end)
+
+
+def _lines_to_change(file: Path) -> list[int]:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [number for number, line in enumerate(lines, 1) if _CHANGE.match(line)]

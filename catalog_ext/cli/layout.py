@@ -1,0 +1,200 @@
+"""How a list fits a screen: columns that wrap, that are left out, or that stand below the others.
+
+A name, a path or a number is never broken or cut: what is shown can be copied. Only the words of people are wrapped, at
+blanks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+GAP = 2
+"""Blanks between columns."""
+
+_READABLE = 24
+"""Characters below which no column of words is squeezed, unless it has no more."""
+
+_INDENT = "  "
+_WORDS = re.compile(r" (?!(?:B|[KMGT]iB)\b)")
+"""Where a line may be broken: at blanks, but for that between a size and its unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a list.
+
+    Attributes:
+        name: The field of the rows, by which ``--columns`` names it too.
+        heading: What stands above it; None for its name.
+        right: Whether it is aligned to the right.
+        cell: Makes what is shown of a value; None shows it as it is.
+        wraps: Whether it holds words, which may be wrapped at blanks.
+        rank: Where there is no room, the columns of the highest rank are left out first; those of 0 stay.
+        hidden: Whether it is shown only when ``--wide`` or ``--columns`` asks for it.
+    """
+
+    name: str
+    heading: str | None = None
+    right: bool = False
+    cell: Callable[[Any], object] | None = None
+    wraps: bool = False
+    rank: int = 0
+    hidden: bool = False
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+        return self.name if self.heading is None else self.heading
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows are shown.
+
+    Attributes:
+        columns: The columns that stand side by side, by their numbers.
+        widths: How wide each of them is.
+        below: The columns that stand below them, each on lines of its own.
+        left_out: The columns for which there was no room.
+    """
+
+    columns: tuple[int, ...]
+    widths: tuple[int, ...]
+    below: tuple[int, ...] = ()
+    left_out: tuple[int, ...] = ()
+
+
+def width_of(text: str) -> int:
+    """Return how many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> Layout:
+    """Return how the rows are shown on so many columns of a terminal; None is as many as they need.
+
+    Args:
+        columns: Of the list.
+        rows: The texts of each; None where there is no value.
+        width: Of the terminal.
+    """
+    kept = list(range(len(columns)))
+    natural = [max([width_of(c.title), *(width_of(r[i] or "-") for r in rows)]) for i, c in enumerate(columns)]
+    if width is None or len(columns) == 1 or _total(kept, natural) <= width:
+        return Layout(tuple(kept), tuple(natural))
+    least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in kept]
+    # What no row has is missed by nobody.
+    kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
+    needed = [i for i in kept if not columns[i].rank]
+    below: list[int] = []
+    while len(needed) > 1 and _total(needed, least) > width:
+        widest = max(needed, key=lambda i: least[i])
+        needed.remove(widest)
+        below.append(widest)
+    kept = [i for i in kept if i not in below]
+    left_out: list[int] = []
+    for rank in sorted({columns[i].rank for i in kept if columns[i].rank}, reverse=True):
+        if _total(kept, least) <= width:
+            break
+        left_out += [i for i in kept if columns[i].rank == rank]
+        kept = [i for i in kept if columns[i].rank != rank]
+    return Layout(tuple(kept), _widths(kept, natural, least, width), tuple(sorted(below)), tuple(sorted(left_out)))
+
+
+def _total(kept: Sequence[int], widths: Sequence[int]) -> int:
+    return sum(widths[i] for i in kept) + GAP * (len(kept) - 1)
+
+
+def _least(column: Column, natural: int, texts: Sequence[str]) -> int:
+    """Return how narrow a column can be: its longest word, and room to read."""
+    if not column.wraps:
+        return natural
+    longest = max([width_of(column.title), *(width_of(word) for text in texts for word in text.split(" "))])
+    return max(longest, min(natural, _READABLE))
+
+
+def _widths(kept: Sequence[int], natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, ...]:
+    """Share out what is left when each has the least; the narrowest takes first, so that the rest is the others'."""
+    spare = max(width - _total(kept, least), 0)
+    chosen = dict.fromkeys(kept, 0)
+    order = sorted(kept, key=lambda i: natural[i] - least[i])
+    for number, i in enumerate(order):
+        more = min(natural[i] - least[i], spare // (len(order) - number))
+        chosen[i] = least[i] + more
+        spare -= more
+    return tuple(chosen[i] for i in kept)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the text in lines of at most so many columns, broken at blanks; a longer word is a line of its own."""
+    lines = [""]
+    for number, word in enumerate(_WORDS.split(text)):
+        longer = f"{lines[-1]} {word}" if number else word
+        if number and width_of(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def table_lines(
+    columns: Sequence[Column], cells: Sequence[str | None], layout: Layout, width: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of one row.
+
+    Args:
+        columns: Of the list.
+        cells: The texts of the row.
+        layout: How rows are shown.
+        width: Of the terminal, for what stands below.
+    """
+    parts = []
+    for i, wide in zip(layout.columns, layout.widths, strict=True):
+        text = "-" if cells[i] is None else str(cells[i])
+        parts.append(wrapped(text, wide) if columns[i].wraps else [text])
+    for number in range(max(map(len, parts))):
+        line = []
+        for i, wide, lines in zip(layout.columns, layout.widths, parts, strict=True):
+            text = lines[number] if number < len(lines) else ""
+            fill = " " * (wide - width_of(text))
+            line.append(fill + text if columns[i].right else text + fill)
+        yield (" " * GAP).join(line).rstrip()
+    for i in layout.below:
+        text = cells[i] or ""
+        if text:
+            lines = wrapped(text, (width or 0) - len(_INDENT)) if columns[i].wraps else [text]
+            yield from (_INDENT + line for line in lines)
+
+
+def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
+    """Yield the lines of labels with their values: wrapped at blanks below themselves, words kept whole.
+
+    A word that does not fit beside its label stands on the next line.
+
+    Args:
+        pairs: Labels and values.
+        width: Of the terminal; None for as wide as it needs.
+        label: The width of labels; that of the longest if left out.
+    """
+    beside = label or max(width_of(name) for name, _ in pairs)
+    for name, value in pairs:
+        head = name + " " * (beside - width_of(name) + GAP)
+        if width is None:
+            yield head + value
+            continue
+        longest = max(width_of(word) for word in _WORDS.split(value))
+        if width_of(head) + longest <= width:
+            first, *others = wrapped(value, width - width_of(head))
+            yield head + first
+            yield from (" " * width_of(head) + line for line in others)
+        else:
+            yield head.rstrip()
+            yield from (_INDENT + line for line in wrapped(value, width - len(_INDENT)))

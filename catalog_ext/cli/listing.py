@@ -1,0 +1,197 @@
+"""Lists: as a table that fits the screen, as JSON, or as CSV; one way for every command that has rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from catalog_ext.cli.invocation import output_console, room
+from catalog_ext.cli.layout import Column, fit, table_lines
+from catalog_ext.cli.output import can_draw, cell, echo_json_rows, note, one_line
+from catalog_ext.metastore.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rich.console import Console
+
+TABLE, JSON, CSV = "table", "json", "csv"
+SHOWN = 100
+"""Rows of a table, unless ``--limit`` says otherwise."""
+
+UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How somebody wants a list.
+
+    Attributes:
+        output: ``table``, ``json`` or ``csv``.
+        wide: Whether everything is shown, however wide.
+        columns: The names of those that are shown; none for all that are usual.
+        limit: Rows, 0 for all; None where nobody said.
+    """
+
+    output: str = TABLE
+    wide: bool = False
+    columns: tuple[str, ...] = ()
+    limit: int | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people read it."""
+        return self.output == TABLE
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is JSON."""
+        return self.output == JSON
+
+    def most(self, shown: int = SHOWN) -> int | None:
+        """Return how many rows there are at most, of which people read so many; None for all."""
+        if self.limit is None:
+            return shown if self.is_text else None
+        return self.limit or None
+
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal; None where nothing has to fit."""
+        return None if self.wide else room()
+
+    def chosen(self, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns that are shown, in the order in which they were named."""
+        if self.columns:
+            # What somebody asks for is not left out.
+            return [replace(next(c for c in columns if c.name == name), rank=0) for name in self.columns]
+        return [c for c in columns if self.wide or self.output == CSV or not c.hidden]
+
+
+class Listing:
+    """Rows for people or programs.
+
+    Args:
+        name: What a row is, and what several are, which is also their field in JSON.
+        columns: All that there are.
+        head: Further fields of the JSON.
+        style: How a row looks on a terminal, by its fields.
+    """
+
+    def __init__(
+        self,
+        name: tuple[str, str],
+        columns: Sequence[Column],
+        head: dict[str, Any] | None = None,
+        *,
+        style: Callable[[dict[str, Any]], str] | None = None,
+    ) -> None:
+        self._name = name
+        self._columns = columns
+        self._head = head or {}
+        self._style = style or (lambda row: "")
+
+    def show(
+        self,
+        shape: Shape,
+        rows: Iterable[dict[str, Any]],
+        total: int,
+        *,
+        end: str = "",
+        as_json: Callable[[dict[str, Any]], object] | None = None,
+    ) -> None:
+        """Print rows, how many there are, and a last line.
+
+        Args:
+            shape: How.
+            rows: The rows; no more of them are taken than are printed.
+            total: How many there are.
+            end: The last line of a table.
+            as_json: Makes what a row is in JSON, unless columns are named.
+        """
+        self.show_rows(shape, rows, as_json=as_json)
+        if shape.is_text:
+            console, most = output_console(), shape.most()
+            more = f"; {most:,} shown, --limit 0 shows all" if most is not None and total > most else ""
+            if total or not end:
+                note(console, f"{counted(total, *self._name)}{more}")
+            if end:
+                note(console, end)
+
+    def show_rows(
+        self, shape: Shape, rows: Iterable[dict[str, Any]], *, as_json: Callable[[dict[str, Any]], object] | None = None
+    ) -> None:
+        """Print rows alone, whose number may not be known yet; the arguments are those of ``show``."""
+        chosen = shape.chosen(self._columns)
+        some = islice(rows, shape.most())
+        if shape.is_json:
+            named = [c.name for c in chosen]
+            picked = ({name: row[name] for name in named} for row in some)
+            echo_json_rows(self._head, self._name[1], picked if shape.columns else map(as_json or _itself, some))
+        elif shape.is_text:
+            print_table(output_console(), chosen, some, shape.width, self._style)
+        else:
+            print_csv([c.name for c in chosen], some)
+
+
+def _itself(row: dict[str, Any]) -> object:
+    return row
+
+
+def print_csv(names: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+    """Print the fields of these names: a heading, and a line a row; what is nested as JSON, and None as nothing."""
+    _print_csv_line(names)
+    for row in rows:
+        _print_csv_line([_csv_value(row[name]) for name in names])
+
+
+def _print_csv_line(values: Sequence[object]) -> None:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(values)
+    text = line.getvalue()
+    # A program gets names as they are, which click would strip of escape sequences; a terminal is not steered by them.
+    click.echo(f"{one_line(text[:-1])}\n" if sys.stdout.isatty() else text, nl=False, color=True)
+
+
+def _csv_value(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple | bool) else value
+
+
+def print_table(
+    console: Console,
+    columns: Sequence[Column],
+    rows: Iterable[dict[str, Any]],
+    width: int | None,
+    style: Callable[[dict[str, Any]], str] = lambda row: "",
+) -> None:
+    """Print the rows as a table; nothing where there is none.
+
+    Args:
+        console: Where to.
+        columns: The columns, in order.
+        rows: The rows.
+        width: Columns of the terminal; None where nothing has to fit.
+        style: How a row looks on a terminal.
+    """
+    kept = list(rows)
+    if not kept:
+        return
+    texts = [[cell(c.cell(row[c.name]) if c.cell and row[c.name] is not None else row[c.name], cut=c.wraps)
+              for c in columns] for row in kept]  # fmt: skip
+    layout = fit(columns, texts, width)
+    for heading in table_lines(columns, [c.title for c in columns], layout, width):
+        console.out(heading, style="bold", highlight=False)
+    rule = "─" if can_draw(console.encoding) else "-"
+    console.out("  ".join(rule * w for w in layout.widths), highlight=False)
+    for row, cells in zip(kept, texts, strict=True):
+        for line in table_lines(columns, cells, layout, width):
+            console.out(line, style=style(row) or None, highlight=False)
+    if layout.left_out:
+        names = ", ".join(columns[i].title for i in layout.left_out)
+        note(console, f"Left out for want of room: {names}. --wide shows all.", "dim")

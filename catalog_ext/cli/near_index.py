@@ -1,0 +1,57 @@
+"""What to say of an index that is not there: which one is near it."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.resolved import STATE_FOLDER
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.index.database.sqlite_file import Contents, holds_index
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NEARLY = 0.5
+_LOOKED_AT = 500
+"""Entries of a folder that are looked at."""
+
+
+def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
+    """Return the error of an index that is not there, or of a file that is another program's."""
+    theirs = found is Contents.OTHERS
+    what = "This SQLite database has other tables, and no index of catalog-ext:" if theirs else "There is no index at"
+    near = nearest_index(file)
+    question = "" if near is None else f" Did you mean --index {shlex.quote(_short(near))}?"
+    return InvalidConfigurationError(
+        f"{what} {file}.{question} Name the right one by --index, or work in its folder; catalog-ext init makes one.",
+        {"index": str(file)} | ({} if near is None else {"nearest": str(near)}),
+    )
+
+
+def nearest_index(file: Path) -> Path | None:
+    """Return the index that somebody may have meant by a path; None if there is none near it."""
+    return next((each for each in _candidates(file) if each != file and holds_index(each)), None)
+
+
+def _candidates(file: Path) -> Iterator[Path]:
+    there = next(folder for folder in file.parents if folder.is_dir())
+    wrong, *rest = file.relative_to(there).parts
+    try:
+        names = sorted(entry.name for entry, _ in zip(there.iterdir(), range(_LOOKED_AT), strict=False))
+    except OSError:
+        names = []
+    near = difflib.get_close_matches(wrong, names, 5, _NEARLY)
+    # One folder or the file mistyped, the file left out, another file beside it, or the folder of a project.
+    yield from (there.joinpath(name, *rest) for name in near)
+    yield from (there / name / end for name in near for end in ("index.db", f"{STATE_FOLDER}/index.db"))
+    yield from (there / name for name in names)
+    for folder in (*file.parents, Path.cwd(), *Path.cwd().parents):
+        yield folder / STATE_FOLDER / "index.db"
+
+
+def _short(path: Path) -> str:
+    """Return the path from the folder that somebody is in, where it is below that."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
