@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.runtime.lazy_names import lazily
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog, connect
@@ -11,20 +12,24 @@ if TYPE_CHECKING:
     from catalog_ext.metastore_sync.home import adopt
     from catalog_ext.repair.report import RepairReport, ReportEntry
     from catalog_ext.scan.observe import RepairProgress
-    from catalog_ext.spark.session import configure, repair_partitions
+    from catalog_ext.spark.session import Page, configure, open_page, repair_partitions
+    from catalog_ext.spark.tracing import traced
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Catalog",
     "CatalogExtError",
+    "Page",
     "RepairProgress",
     "RepairReport",
     "ReportEntry",
     "adopt",
     "configure",
     "connect",
+    "open_page",
     "repair_partitions",
+    "traced",
 ]
 
 # Names are resolved at their first use: the command line and `python -m catalog_ext.metastore.runtime.java`, which runs
@@ -32,23 +37,18 @@ __all__ = [
 _HOMES = {
     "Catalog": "catalog_ext.catalog",
     "CatalogExtError": "catalog_ext.metastore.errors",
+    "Page": "catalog_ext.spark.session",
     "RepairProgress": "catalog_ext.scan.observe",
     "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report",
     "adopt": "catalog_ext.metastore_sync.home",
     "configure": "catalog_ext.spark.session",
     "connect": "catalog_ext.catalog",
+    "open_page": "catalog_ext.spark.session",
     "repair_partitions": "catalog_ext.spark.session",
+    "traced": "catalog_ext.spark.tracing",
 }
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

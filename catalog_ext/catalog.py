@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
@@ -12,7 +12,7 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
 from catalog_ext.metastore_sync.known_metastore import KnownMetastore
@@ -33,6 +33,7 @@ from catalog_ext.tables.removal import TableRemoval
 from catalog_ext.views.refresh import ViewRefresh
 from catalog_ext.views.views import Views
 from catalog_ext.writes.column_statistics import ColumnStatistics
+from catalog_ext.writes.loading import Loading
 from catalog_ext.writes.maintenance import WriteMaintenance
 from catalog_ext.writes.metadata_tables import MetadataTables
 from catalog_ext.writes.writes import Writes
@@ -40,6 +41,8 @@ from catalog_ext.writes.writes import Writes
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import TracebackType
+
+    from typing_extensions import Self
 
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import TreeLister
@@ -91,6 +94,7 @@ class Catalog:
         alterations: Alterations and renames of tables.
         reads: Plans of reads.
         writes: Transactions that write to tables.
+        loading: LOAD DATA.
         write_maintenance: Recovery, vacuum and expiry of versions.
         metadata_tables: What writes and repairs have made of a table, as tables.
         partition_commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions.
@@ -107,11 +111,12 @@ class Catalog:
         *,
         at_home: Callable[[Index, Settings], Settings] = open_at_home,
         distributed_listing: Callable[[int], TreeLister] | None = None,
+        embedded: Embedded = Embedded.AHEAD,
     ) -> None:
         index = Index.open(settings.index)
         try:
             settings = at_home(index, settings)
-            metastore = MetastoreConnection(settings, KnownMetastore(index))
+            metastore = MetastoreConnection(settings, KnownMetastore(index), embedded)
         except BaseException:
             index.close()
             raise
@@ -127,6 +132,7 @@ class Catalog:
         self.alterations = TableAlterations(context, self._creation, self._repair)
         self.reads = TableReads(context, Freshness(context, self._repair))
         self.writes = Writes(context, self._creation)
+        self.loading = Loading(context)
         self._publishing = Publishing(index, metastore, sync, settings.name)
         self.write_maintenance = WriteMaintenance(context)
         self.metadata_tables = MetadataTables(context)

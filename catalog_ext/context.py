@@ -72,6 +72,7 @@ class Context:
             unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf),
             deliver=self.metastore.accepts,
             publish=self.sync.publish,
+            metastore=self.metastore.client if self.metastore.enabled else None,
         )
 
     @cached_property

@@ -33,7 +33,9 @@ NO_METASTORE = "metastore.none"
 INDEX_ID = "index.id"
 """Who the index is, for the mark in its warehouse; it has none before its first table."""
 
-_EMBEDDED_AT = "embedded:"
+EMBEDDED_AT = "embedded:"
+"""Before the folder, where the metastore is the embedded one."""
+
 _LOCAL = "file://"
 _NOT_USED = (
     "The index %s belongs to the metastore %s; %s, which Spark's or Hive's configuration names, is not used for it. To "
@@ -63,7 +65,7 @@ def address(settings: Settings) -> str | None:
     if settings.metastore is None:
         return None
     if settings.metastore == EMBEDDED:
-        return f"{_EMBEDDED_AT}{settings.state}"
+        return f"{EMBEDDED_AT}{settings.state}"
     return ",".join(sorted(str(server) for server in parse_uris(settings.metastore.lower())))
 
 
@@ -113,7 +115,7 @@ def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: C
         return settings
     if set(asked.split(",")) & set(own.split(",")):
         return _with_embedded(settings, recorded) if settings.metastore == EMBEDDED else settings
-    embedded = own.startswith(_EMBEDDED_AT)
+    embedded = own.startswith(EMBEDDED_AT)
     if METASTORE in settings.given and not (embedded and settings.metastore == EMBEDDED):
         known = recorded.get(METASTORE_ID)
         if known is None or identify(asked) != known:
@@ -122,7 +124,7 @@ def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: C
     if settings.metastore != EMBEDDED:
         logger.warning(_NOT_USED, _shown(settings), own, asked, _adoption(settings, METASTORE, asked))
     if embedded:
-        folder = Path(own.removeprefix(_EMBEDDED_AT))
+        folder = Path(own.removeprefix(EMBEDDED_AT))
         return _with_embedded(replace(settings, metastore=EMBEDDED, state=folder), recorded)
     return replace(settings, metastore=own)
 
@@ -178,7 +180,7 @@ def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
                 index=_shown(settings), folder=folder, host=host, adoption=_embedded_adoption(settings),
                 served=_adoption(settings, METASTORE, "thrift://host:9083"),
             ),
-            {"index": _shown(settings), "metastore": f"{_EMBEDDED_AT}{settings.state}", "host": host},
+            {"index": _shown(settings), "metastore": f"{EMBEDDED_AT}{settings.state}", "host": host},
         )  # fmt: skip
     lost = lost_embedded(settings, recorded)
     if lost is not None:

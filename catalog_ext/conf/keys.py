@@ -4,7 +4,8 @@ Where a setting can be given in several places, the nearest wins: option of the 
 own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
 made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
 streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``, those of the connection to
-the metastore in ``metastore_keys``, those of following in ``follow_keys``.
+the metastore in ``metastore_keys``, those of following in ``follow_keys``, those of Hive's locks in ``lock_keys``,
+those of logs in ``log_keys``, that of the page in ``page_keys``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
+from catalog_ext.conf.lock_keys import LOCK_SETTINGS
+from catalog_ext.conf.log_keys import LOG_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
+from catalog_ext.conf.page_keys import PAGE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import (
     NUMBER,
@@ -140,8 +144,9 @@ METASTORE_TIMEOUT: Setting[float] = Setting(
 URI: Setting[str] = Setting(
     "uri",
     None,
-    "Address of the catalog's service; `catalog_ext.configure` sets it.",
-    "an http or https address",
+    "Address of the catalog's service, or of several services of one index with commas between them; "
+    "`catalog_ext.configure` sets it.",
+    "http or https addresses",
     text_value,
     (Scope.SESSION,),
 )
@@ -220,9 +225,17 @@ STORAGE: Setting[str] = Setting(
 CACHE: Setting[str] = Setting(
     "cache",
     None,
-    "Folder of the compiled connector; the user's cache folder otherwise.",
+    "Folder of the connector's jar, unpacked or compiled; the user's cache folder otherwise.",
     "a path",
     text_value,
+    (Scope.ENVIRONMENT,),
+)
+COMPILE: Setting[bool] = Setting(
+    "compile",
+    "false",
+    "Whether the connector is compiled from its sources for the installed Spark, though the release has a jar for it.",
+    "`true` or `false`",
+    flag,
     (Scope.ENVIRONMENT,),
 )
 
@@ -232,6 +245,8 @@ SETTINGS: tuple[Setting[Any], ...] = (
     WAREHOUSE,
     STORAGE,
     CACHE,
+    COMPILE,
+    *LOG_SETTINGS,
     URI,
     TOKEN,
     TOKEN_FILE,
@@ -251,8 +266,10 @@ SETTINGS: tuple[Setting[Any], ...] = (
     METASTORE_TIMEOUT,
     *METASTORE_SETTINGS,
     *FOLLOW_SETTINGS,
+    *PAGE_SETTINGS,
     *READ_SETTINGS,
     *WRITE_SETTINGS,
+    *LOCK_SETTINGS,
     *TABLE_SETTINGS,
 )
 """All of them, in the order of the reference page."""

@@ -7,11 +7,11 @@ property > the service's process (its session's conf or environment) > default.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.conf import keys, read_keys, table_keys, write_keys
 from catalog_ext.conf.setting import Scope, Setting
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PartitionMode, stated_mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,10 +16,11 @@ from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, site_set
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.metastore.storage.options import check_names
-from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from catalog_ext.metastore.storage.store import Storage
 
 STATE_FOLDER = ".catalog-ext"
 """The folder beside a local warehouse that holds the embedded index and the embedded metastore."""
@@ -37,6 +39,8 @@ _OF_SECRETS = frozenset({INDEX.key, STORAGE.key})
 
 EMBEDDED: Final = "embedded"
 """The ``metastore`` argument that asks for the embedded server by name."""
+
+_NO_METASTORE = "none"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -122,7 +126,7 @@ class Settings:
     @property
     def embedded_folder(self) -> Path:
         """Where the embedded metastore keeps everything."""
-        return self.state / "metastore"
+        return embedded_folder(self.state)
 
     def open_storage(self, options: Mapping[str, object] | None = None) -> Storage:
         """Return the stores, with the settings for them.
@@ -133,11 +137,19 @@ class Settings:
         Raises:
             InvalidConfigurationError: An option or setting is not of its form.
         """
+        # Not at the top: who only asks where things are needs no stores, and pyarrow with them.
+        from catalog_ext.metastore.storage.store import Storage
+
         return Storage(
             self.storage if options is None else options,
             listing_threads=LISTING_THREADS.read(self.conf),
             target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
         )
+
+
+def embedded_folder(state: Path) -> Path:
+    """Return where the embedded metastore keeps everything, in the folder of what is embedded."""
+    return state / "metastore"
 
 
 def hive_site(metastore: MetastoreArgument) -> Mapping[str, str]:
@@ -146,7 +158,7 @@ def hive_site(metastore: MetastoreArgument) -> Mapping[str, str]:
     Raises:
         InvalidConfigurationError: It cannot be read.
     """
-    if metastore is None or (isinstance(metastore, str) and metastore.lower() in ("none", EMBEDDED)):
+    if metastore is None or (isinstance(metastore, str) and metastore.lower() in (_NO_METASTORE, EMBEDDED)):
         return {}
     return site_settings()
 
@@ -176,8 +188,26 @@ def folder_of(index: str | None) -> Path | None:
 
 def _metastore(argument: MetastoreArgument, configured: str | None) -> str | None:
     if argument is not UNSET:
-        return None if argument is None or argument.lower() == "none" else argument
+        return None if argument is None else check_metastore(argument)
     environment = os.environ.get("CATALOG_EXT_METASTORE")
-    if environment:
-        return None if environment.lower() == "none" else environment
-    return configured or EMBEDDED
+    return check_metastore(environment) if environment else configured or EMBEDDED
+
+
+def check_metastore(text: str) -> str | None:
+    """Return the metastore that somebody names: URIs, ``embedded``, or None for ``none``.
+
+    Raises:
+        InvalidConfigurationError: It is a word that is neither, and no address for all that is known.
+    """
+    word = text.strip().lower()
+    if word in (EMBEDDED, _NO_METASTORE):
+        return None if word == _NO_METASTORE else EMBEDDED
+    if not set(word) & set(":./[,"):
+        near = difflib.get_close_matches(word, (EMBEDDED, _NO_METASTORE), 1)
+        question = f"Did you mean {near[0]!r}? " if near else ""
+        raise InvalidConfigurationError(
+            f"{text[:200]!r} is no metastore. {question}Write thrift://host:9083 (several with commas between them), "
+            f"{EMBEDDED!r} or {_NO_METASTORE!r}; a server of one word as thrift://{word[:200] or 'host'}.",
+            {"metastore": text[:200]},
+        )
+    return text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.model.properties import property_value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.setting import (
     FLAG,
     NUMBER,
@@ -359,7 +360,9 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
 """All of them, in the order of the reference page."""
 
 
-_OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE, REPLACE_WHERE_MISMATCH)
+_OF_TRANSACTION: tuple[Setting[Any], ...] = (
+    TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE, REPLACE_WHERE_MISMATCH, *LOCK_SETTINGS,
+)  # fmt: skip
 
 
 def transaction_options(

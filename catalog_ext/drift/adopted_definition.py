@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.drift.definitions import COMMENT
 from catalog_ext.drift.difference import MISSING, DriftKind
 from catalog_ext.metastore.errors import UnsupportedTypeChangeError
-from catalog_ext.metastore.hive.mapping.conversion import hive_column
+from catalog_ext.metastore.hive.mapping.conversion import columns_of, hive_column
 from catalog_ext.metastore.hive.mapping.hive_types import hive_type, spark_type
 from catalog_ext.metastore.hive.mapping.spark_schema import read_schema
 from catalog_ext.metastore.model.alterations import BY_POSITION
@@ -37,7 +37,7 @@ def adopted_columns(definition: TableDefinition, found: HiveTable) -> TableDefin
     keys = {c.name.lower() for c in definition.partition_columns}
     # A data column of a key's name is not in the metastore.
     hidden = tuple(c for c in definition.columns if c.name.lower() in keys)
-    columns = (*(_adopted(column, known, str(found)) for column in found.columns), *hidden)
+    columns = (*(_adopted(column, known, str(found)) for column in columns_of(found)), *hidden)
     _check_types(definition, columns)
     check_columns((*columns, *definition.partition_columns))
     return replace(definition, columns=columns)
@@ -45,7 +45,7 @@ def adopted_columns(definition: TableDefinition, found: HiveTable) -> TableDefin
 
 def _adopted(column: Column, known: Sequence[Column], table: str) -> Column:
     for each in known:
-        if each.name.lower() == column.name.lower() and hive_type(each.data_type) == column.type:
+        if each.name.lower() == column.name.lower() and (hive_type(each.data_type) or each.type) == column.type.lower():
             # The metastore cuts long comments.
             same = hive_column(each, column.type).comment == column.comment
             return each if same else replace(each, comment=column.comment)
@@ -62,9 +62,13 @@ def _check_types(definition: TableDefinition, columns: Sequence[Column]) -> None
         problem = widening_problem(definition.format, old.data_type, new.data_type)
         if problem is not None:
             table = str(definition.identifier)
+            named = f"the column {new.name!r} of table {table} as {new.type.upper()}"
+            ours = old.type.upper()
+            if new.name.lower() != old.name.lower():
+                # Rows of this format have no names: what matters is the place.
+                named, ours = f"{named} at the place", f"{old.name!r} {ours}"
             raise UnsupportedTypeChangeError(
-                f"The metastore has the column {new.name!r} of table {table} as {new.type.upper()}, which was "
-                f"{old.type.upper()} ({old.name!r}): {problem}. Alter it there again, or mend the metastore by the "
+                f"The metastore has {named} of {ours}: {problem}. Alter it there again, or mend the metastore by the "
                 "index.",
                 {"table": table, "column": new.name, "from": old.type, "to": new.type},
             )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.model.changes import Change
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
 
 _GONE = "the metastore does not have it any more"
@@ -48,6 +49,7 @@ class AdoptedPartitions:
         self._found = found
         self._name = str(table.identifier)
         self.left: list[Mended] = []
+        self._descriptors: dict[str, PartitionDescriptor | None] = {}
 
     def changes(self, names: Sequence[str], *, moves: bool) -> list[Change]:
         """Return the changes by which the index has the partitions as the metastore has them now.
@@ -83,7 +85,8 @@ class AdoptedPartitions:
                 self._leave(name, _NOTHING.format(directory))
             else:
                 changes += [DropPartition(name)] if moves else []
-                changes.append(AddPartition(name, tuple(files.get(name, ())), place))
+                own = self._descriptors.get(name)
+                changes.append(AddPartition(name, tuple(files.get(name, ())), place, descriptor=own))
         return changes
 
     def _places(self, names: Sequence[str]) -> dict[str, str | None]:
@@ -95,20 +98,22 @@ class AdoptedPartitions:
         for partition in client.partitions_by_names(self._found.database, self._found.name, theirs):
             given[key_of(metastore_name(keys, partition.values))] = partition
         known = {key_of(p.name): p.name for p in self._context.index.partitions_of_values(self._table, names)}
-        layout, descriptors = Layout(self._table.definition), Descriptors(self._found, self._table.definition.format)
+        layout, descriptors = Layout(self._table.definition), Descriptors(self._found, self._table.definition)
         places: dict[str, str | None] = {}
         for name in names:
             if key_of(name) not in given:
                 self._leave(name, _GONE)
                 continue
             partition = given[key_of(name)]
-            problem = descriptors.problem(partition) or self._obstacle(name, known, layout)
+            reading = descriptors.reading(partition)
+            problem = reading.problem or self._obstacle(name, known, layout)
             if problem:
                 self._leave(name, problem)
                 continue
             default, location = from_hive_partition(self._found, partition)
             try:
                 places[name] = self._place(name, default, location)
+                self._descriptors[name] = reading.descriptor
             except InvalidInputError as error:
                 self._leave(name, error.message)
         return places

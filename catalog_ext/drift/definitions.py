@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind
 from catalog_ext.drift.evidence import told_by_metastore
 from catalog_ext.metastore.errors import UnsupportedFormatError
-from catalog_ext.metastore.hive.mapping.conversion import from_hive, to_hive, user_parameters
+from catalog_ext.metastore.hive.mapping.conversion import (
+    column_key,
+    columns_of,
+    from_hive,
+    to_hive,
+    user_parameters,
+)
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
-from catalog_ext.metastore.model.secrets import is_secret
+from catalog_ext.metastore.model.secrets import drop_secrets
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,10 +67,14 @@ class DefinitionComparison:
             yield self._made(DriftKind.LOCATION, "", self._definition.location, place)
         yield from self._formats()
         wanted = to_hive(self._definition)
-        yield from self._columns(DriftKind.COLUMN, wanted.columns, self._found.columns)
+        yield from self.columns()
         yield from self._columns(DriftKind.PARTITION_COLUMN, wanted.partition_columns, self._found.partition_columns)
         theirs = self.parameters()
         yield from self._values(DriftKind.PARAMETER, own_parameters(self._definition), theirs)
+
+    def columns(self) -> Iterator[Difference]:
+        """Yield in what the data columns differ."""
+        yield from self._columns(DriftKind.COLUMN, to_hive(self._definition).columns, self._their_columns())
 
     def parameters(self) -> dict[str, str]:
         """Return the metastore's parameters that are settings of the user's."""
@@ -83,7 +94,7 @@ class DefinitionComparison:
         if theirs.format != ours.format:
             yield self._made(DriftKind.FORMAT, "", ours.format, theirs.format)
         else:
-            yield from self._values(DriftKind.FORMAT, _but_secrets(ours.options), _but_secrets(theirs.options))
+            yield from self._values(DriftKind.FORMAT, drop_secrets(ours.options), drop_secrets(theirs.options))
 
     def _columns(self, kind: DriftKind, ours: Sequence[Column], theirs: Sequence[Column]) -> Iterator[Difference]:
         left, right = ({c.name: column_words(c) for c in some} for some in (ours, theirs))
@@ -91,6 +102,15 @@ class DefinitionComparison:
         orders = [[name for name in one if name in other] for one, other in ((left, right), (right, left))]
         if orders[0] != orders[1]:
             yield self._made(kind, ORDER, ", ".join(orders[0]), ", ".join(orders[1]))
+
+    def _their_columns(self) -> tuple[Column, ...]:
+        """Return their columns; those that are ours, however the metastore spells the fields of structs, as ours."""
+        try:
+            theirs = columns_of(self._found)
+        except UnsupportedFormatError:
+            theirs = self._found.columns
+        known = {column_key(column): column for column in to_hive(self._definition).columns}
+        return tuple(known.get(column_key(column), column) for column in theirs)
 
     def _values(self, kind: DriftKind, ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[Difference]:
         for name in [*ours, *(name for name in theirs if name not in ours)]:
@@ -105,12 +125,13 @@ class DefinitionComparison:
 
 def own_parameters(definition: TableDefinition) -> dict[str, str]:
     """Return the index's properties that the metastore is to have."""
-    return comparable(user_parameters(definition.properties), definition.comment)
+    buckets = {} if definition.bucketed_by is None else {BUCKETED_BY_PROPERTY: definition.bucketed_by}
+    return comparable(user_parameters(definition.properties) | buckets, definition.comment)
 
 
 def comparable(properties: Mapping[str, str], comment: str | None) -> dict[str, str]:
     """Return the settings that both sides keep, with the comment among them."""
-    kept = _but_secrets(without_sparks_statistics(properties))
+    kept = drop_secrets(without_sparks_statistics(properties))
     settings = {name: value for name, value in kept.items() if name not in _SET_BY_SERVERS}
     return settings if comment is None else {**settings, COMMENT: comment}
 
@@ -118,7 +139,3 @@ def comparable(properties: Mapping[str, str], comment: str | None) -> dict[str, 
 def column_words(column: Column) -> str:
     """Return the type, and the comment where there is one."""
     return column.type if not column.comment else f"{column.type} COMMENT {column.comment!r}"
-
-
-def _but_secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in settings.items() if not is_secret(name)}

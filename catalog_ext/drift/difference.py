@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
+
+from catalog_ext.metastore.backports import StrEnum
 
 MISSING = "missing"
 """What a side has that lacks what it could have; None is a side that has no say in the matter."""
@@ -34,6 +35,7 @@ class DriftKind(StrEnum):
     FILES = "files"
     STATISTICS = "statistics"
     NOT_COMPARED = "not compared"
+    NOT_TAKEN = "not taken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Difference:
         newer: The side that changed last; None where nothing says so.
         evidence: By what that is known, or why something could not be compared.
         pending: Whether it is what the outbox still has to deliver, and no drift.
+        failed: Whether its delivery has been tried in vain: it may need somebody.
+        unavailable: Whether it could not be compared because a side does not answer; later it may.
     """
 
     table: str
@@ -61,18 +65,22 @@ class Difference:
     newer: Side | None = None
     evidence: str = ""
     pending: bool = False
+    failed: bool = False
+    unavailable: bool = False
 
     @property
     def is_drift(self) -> bool:
         """Whether the sides are known to differ for good, unless somebody mends it."""
-        return not self.pending and self.kind is not DriftKind.NOT_COMPARED
+        return not self.pending and self.kind not in (DriftKind.NOT_COMPARED, DriftKind.NOT_TAKEN)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return asdict(self)
 
 
-def not_compared(table: str, why: str, subject: str = "", *, side: Side | None = None) -> Difference:
+def not_compared(
+    table: str, why: str, subject: str = "", *, side: Side | None = None, unavailable: bool = False
+) -> Difference:
     """Return that a part could not be compared.
 
     Args:
@@ -80,6 +88,9 @@ def not_compared(table: str, why: str, subject: str = "", *, side: Side | None =
         why: The reason in words.
         subject: The part; ``''`` for all of the table.
         side: The side that could not be looked at.
+        unavailable: Whether that is because it does not answer.
     """
     store, index, metastore = ("not known" if each is side else None for each in Side)
-    return Difference(table, DriftKind.NOT_COMPARED, subject, store, index, metastore, evidence=why)
+    return Difference(
+        table, DriftKind.NOT_COMPARED, subject, store, index, metastore, evidence=why, unavailable=unavailable
+    )

@@ -13,13 +13,16 @@ from catalog_ext.metastore.errors import (
     MetastoreUnavailableError,
     NamespaceNotFoundError,
     TableNotFoundError,
+    UnsupportedFormatError,
 )
+from catalog_ext.metastore.hive.mapping.conversion import from_hive
 from catalog_ext.metastore.messages import DropTable, DropView, RenameTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.table_patterns import TablePattern, is_pattern, no_table_matches
 from catalog_ext.metastore.model.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -42,30 +45,37 @@ class Drift:
         self._context = context
         self._repair = repair
 
-    def drift(self, table: str | None = None, *, progress: Progress | None = None) -> Iterator[Difference]:
+    def drift(
+        self, table: str | None = None, *, exclude: Sequence[str] = (), progress: Progress | None = None
+    ) -> Iterator[Difference]:
         """Yield where store, index and metastore differ, as it is found; nothing is changed.
 
         What could not be compared is among it, and so is what the outbox still has to deliver: see
         ``Difference.is_drift``.
 
         Args:
-            table: One table or view; None for all that the index has, and those that the metastore has in its
-                namespaces.
+            table: One table or view, a database, or tables of one with ``*`` and ``?``; None for all that the index
+                has. Of a database and of all those are among them that the metastore alone has, in its namespaces.
+            exclude: Databases, or tables of one with ``*`` and ``?``, that are left out.
             progress: Is called while a store is listed.
 
         Raises:
-            TableNotFoundError: The index has no such table.
+            TableNotFoundError: The index has no such table, or neither side one that matches.
+            InvalidInputError: A pattern is none.
             IndexDatabaseError: The index cannot be read.
         """
-        if table is None:
-            return self._all(progress)
+        catalog = self._context.settings.name
+        left_out = [TablePattern.parse(each, catalog) for each in exclude]
+        if table is None or is_pattern(table):
+            chosen = TablePattern() if table is None else TablePattern.parse(table, catalog)
+            return self._all(chosen, left_out, table, progress)
         found = self._context.index.views.load_relation(self._context.identify(table))
         return self._relation(found.table.identifier if isinstance(found, View) else found.identifier, progress)
 
     def _relation(self, identifier: TableIdentifier, progress: Progress | None) -> Iterator[Difference]:
         client, why = self._client()
         if why is not None:
-            yield not_compared(str(identifier), why, side=Side.METASTORE)
+            yield not_compared(str(identifier), why, side=Side.METASTORE, unavailable=True)
         yield from self._compared(identifier, client, progress)
 
     def _compared(
@@ -77,7 +87,7 @@ class Drift:
             return (yield from view_differences(self._context.index, found, client))
         comparison = TableDrift(self._context, self._repair, found, client, progress)
         yield from comparison.differences()
-        return not comparison.metastore_died
+        return comparison.metastore_error is None
 
     def _client(self) -> tuple[HiveMetastore | None, str | None]:
         """Return the metastore, or why it cannot be asked; neither where there is none."""
@@ -88,15 +98,25 @@ class Drift:
         except MetastoreUnavailableError as error:
             return None, error.message
 
-    def _all(self, progress: Progress | None) -> Iterator[Difference]:
+    def _all(
+        self, chosen: TablePattern, left_out: Sequence[TablePattern], asked: str | None, progress: Progress | None
+    ) -> Iterator[Difference]:
         client, why = self._client()
         index = self._context.index
-        for namespace in index.list_namespaces():
-            names = sorted([*index.list_tables(namespace), *index.views.list_names(namespace)])
-            for name in names:
+        compared = 0
+
+        def wanted(namespace: str, name: str) -> bool:
+            return chosen.matches(namespace, name) and not any(each.matches(namespace, name) for each in left_out)
+
+        for namespace in filter(chosen.has_namespace, index.list_namespaces()):
+            known = sorted([*index.list_tables(namespace), *index.views.list_names(namespace)])
+            compared += sum(map(chosen.has_table, known))
+            for name in known:
+                if not wanted(namespace, name):
+                    continue
                 identifier = TableIdentifier(namespace, name)
                 if why is not None:
-                    yield not_compared(str(identifier), why, side=Side.METASTORE)
+                    yield not_compared(str(identifier), why, side=Side.METASTORE, unavailable=True)
                 try:
                     alive = yield from self._compared(identifier, client, progress)
                 except (TableNotFoundError, NamespaceNotFoundError):
@@ -104,21 +124,40 @@ class Drift:
                 if client is not None and not alive:
                     client, why = None, "the metastore was found not to answer"
             if client is not None:
-                yield from self._of_metastore_alone(client, namespace, set(names))
+                for each in self._of_metastore_alone(client, namespace, set(known), wanted):
+                    compared += 1
+                    yield each
+        if asked is not None and not compared:
+            raise no_table_matches(asked, "The index has no table")
 
-    def _of_metastore_alone(self, client: HiveMetastore, namespace: str, known: set[str]) -> Iterator[Difference]:
+    def _of_metastore_alone(
+        self, client: HiveMetastore, namespace: str, known: set[str], wanted: Callable[[str, str], bool]
+    ) -> Iterator[Difference]:
         try:
             names = client.list_tables(namespace)
         except CatalogExtError as error:
-            yield not_compared(namespace, error.message, side=Side.METASTORE)
+            yield not_compared(namespace, error.message, side=Side.METASTORE, unavailable=error.retryable)
             return
-        unknown = [name for name in names if name not in known]
+        unknown = [name for name in names if name not in known and wanted(namespace, name)]
         leaving = self._leaving() if unknown else set()
         for name in unknown:
             subject = f"{namespace}.{name}"
-            pending = subject in leaving
-            why = "the outbox has its end to deliver" if pending else ""
-            yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT, evidence=why, pending=pending)
+            if subject in leaving:
+                why = "the outbox has its end to deliver"
+                yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT, evidence=why, pending=True)
+                continue
+            try:
+                from_hive(client.get_table(namespace, name))
+            except TableNotFoundError:
+                continue  # dropped meanwhile
+            except UnsupportedFormatError as error:
+                # Nothing brings it here, so that it is no drift.
+                yield Difference(subject, DriftKind.NOT_TAKEN, "", None, MISSING, HAS_IT, evidence=error.message)
+                continue
+            except CatalogExtError as error:
+                yield not_compared(subject, error.message, side=Side.METASTORE, unavailable=error.retryable)
+                continue
+            yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT)
 
     def _leaving(self) -> set[str]:
         """Return the names whose end is pending."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.drift.difference import Side
@@ -28,7 +28,7 @@ class Told(NamedTuple):
     source: str
 
     def __str__(self) -> str:
-        shown = datetime.fromtimestamp(self.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        shown = datetime.fromtimestamp(self.at_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
         return f"{self.side} {shown} UTC ({self.source})"
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import keys
 from catalog_ext.drift.adopted_definition import adopted_columns, adopted_properties
 from catalog_ext.drift.adopted_partitions import AdoptedPartitions
+from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import DriftKind
 from catalog_ext.drift.mended import Mended, left_alone
-from catalog_ext.drift.planned import ADD, DROP, LOOK, MOVE, Planned
+from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, Planned
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -24,12 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.context import Context
+    from catalog_ext.drift.difference import Difference
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.model.changes import Change
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.alter import TableAlterations
 
+_ADOPTED = {
+    ADD: "the metastore has it",
+    MOVE: "the metastore has it there",
+    DESCRIBE: "it is read as the metastore says",
+}
 _AGAIN = "somebody has changed it meanwhile: mend again"
 
 
@@ -68,17 +75,19 @@ class MendFromMetastore:
         client = self._context.metastore.client()
         plan = Planned(drop=self._drop)
         try:
-            for difference in TableDrift(self._context, self._repair, self._table, client).differences():
+            comparison = TableDrift(self._context, self._repair, self._table, client)
+            for difference in comparison.differences():
                 left = plan.take(difference)
                 if left is not None:
                     yield left
+            if comparison.metastore_error is not None:
+                raise comparison.metastore_error
             self._refuse_mass_drop(plan)
-            if not dry_run:
+            if dry_run:
+                yield from self._alter(plan, dry_run=True)
+                yield from plan.preview(self._name)
+            else:
                 yield from self._apply(plan)
-                return
-            for each in plan.definition:
-                yield Mended(self._name, "alter", each.subject, f"{each.index} here, {each.metastore} in the metastore")
-            yield from plan.preview(self._name)
         finally:
             plan.close()
 
@@ -98,13 +107,13 @@ class MendFromMetastore:
         )
 
     def _apply(self, plan: Planned) -> Iterator[Mended]:
-        yield from self._alter(plan)
+        yield from self._alter(plan, dry_run=False)
         # A definition that was altered is no other version: what was compared holds.
         self._table = self._base = replace(self._base, definition=self._now().definition)
         size = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
         for names in batched(plan.names(DROP), size):
             yield from self._commit([DropPartition(name) for name in names], "the metastore does not have it")
-        for action in (ADD, MOVE):
+        for action in (ADD, MOVE, DESCRIBE):
             for names in batched(plan.names(action), size):
                 yield from self._adopt(action, names)
         for names in batched(plan.names(LOOK), size):
@@ -117,41 +126,54 @@ class MendFromMetastore:
     def _found(self) -> HiveTable:
         return self._context.metastore.client().get_table(self._table.identifier.namespace, self._table.identifier.name)
 
-    def _alter(self, plan: Planned) -> Iterator[Mended]:
+    def _alter(self, plan: Planned, *, dry_run: bool) -> Iterator[Mended]:
         columns = [each for each in plan.definition if each.kind is DriftKind.COLUMN]
         if columns:
-            yield from self._alter_columns([each.subject for each in columns])
+            yield from self._alter_columns(columns, dry_run=dry_run)
         set_, removed = adopted_properties(plan.definition)
         if not set_ and not removed:
             return
         try:
-            self._alterations.alter(self._name, set_=set_, remove=removed)
+            if dry_run:
+                self._alterations.checked(self._table, set_, removed)
+            else:
+                self._alterations.alter(self._name, set_=set_, remove=removed)
         except InvalidInputError as error:
             yield from (left_alone(self._name, name, error.message) for name in (*set_, *removed))
             return
         for name in (*set_, *removed):
             yield Mended(self._name, "alter", name, "as the metastore has it")
 
-    def _alter_columns(self, subjects: Sequence[str]) -> Iterator[Mended]:
+    def _alter_columns(self, differences: Sequence[Difference], *, dry_run: bool) -> Iterator[Mended]:
+        """Take over columns; what differs afterwards is no success, whatever was altered."""
         found = self._found()
+        subjects = [each.subject for each in differences]
 
         def change(definition: TableDefinition) -> TableDefinition:
             return adopted_columns(definition, found)
 
         deliver = self._context.metastore.accepts(self._table.definition)
         try:
-            self._context.index.alter_table(self._table.identifier, change, deliver=deliver)
+            if dry_run:
+                new = change(self._now().definition)
+            else:
+                new = self._context.index.alter_table(self._table.identifier, change, deliver=deliver).definition
         except InvalidInputError as error:
             yield from (left_alone(self._name, subject, error.message) for subject in subjects)
             return
-        for subject in subjects:
-            yield Mended(self._name, "alter", subject, "as the metastore has it")
+        still = {each.subject: each for each in DefinitionComparison(new, found).columns()}
+        for each in differences:
+            if each.subject in still:
+                both = f"{still[each.subject].index} here, {still[each.subject].metastore} in the metastore"
+                yield left_alone(self._name, each.subject, f"it cannot be taken over as it is there: {both}")
+            else:
+                yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
     def _adopt(self, action: str, names: Sequence[str]) -> Iterator[Mended]:
         adopted = AdoptedPartitions(self._context, self._table, self._found())
-        changes = adopted.changes(names, moves=action == MOVE)
+        changes = adopted.changes(names, moves=action != ADD)
         yield from adopted.left
-        reason = "the metastore has it" if action == ADD else "the metastore has it there"
+        reason = _ADOPTED[action]
         if changes:
             yield from self._commit(changes, reason, action)
 

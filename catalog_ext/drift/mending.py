@@ -9,6 +9,7 @@ from catalog_ext.drift.from_metastore import MendFromMetastore
 from catalog_ext.drift.mended import Mended, left_alone
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore_sync.publishing import IN_STEP, LEFT_OUT, REFUSED
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class DriftMending:
             if entry.action in (REFUSED, LEFT_OUT):
                 yield left_alone(entry.table, "", entry.error or entry.action)
                 continue
-            words = f"{entry.action}: {entry.published:,} partitions sent, {entry.dropped:,} dropped there"
+            words = f"{entry.action}: {counted(entry.published, 'partition')} sent, {entry.dropped:,} dropped there"
             # In a preview nothing was sent, and what is pending may have been so before.
             delivered = dry_run or not entry.pending
             yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)

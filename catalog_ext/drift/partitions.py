@@ -9,9 +9,10 @@ from catalog_ext.drift.evidence import Told, Verdict, later, told_by_metastore, 
 from catalog_ext.drift.store_side import CHANGE, DROP, key_of
 from catalog_ext.drift.words import NOT_KNOWN, files_words, index_words, statistics_words, store_words
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
-from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors, Reading
 from catalog_ext.metastore.hive.outbox.compare import ComparedPartition, compared, statistics_contradict
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.tables import Partition, Table
 
 AT_ONCE = 1000
+_AS_ITS_TABLE = "as its table"
 _DROPPED = "what was dropped leaves no time"
 _IN_PART = "the metastore names it, and does not give it when it is asked: it answers in part, or somebody drops it"
 
@@ -62,7 +65,7 @@ class PartitionComparison:
         Raises:
             CatalogExtError: The metastore does not answer; what was yielded before stands.
         """
-        descriptors = Descriptors(found, self._table.definition.format)
+        descriptors = Descriptors(found, self._table.definition)
         after: int | None = -1
         while after is not None:
             page, after = self._index.published_page(self._table, after)
@@ -73,10 +76,13 @@ class PartitionComparison:
             if any(each.found is None and key_of(each.name) in there for each in both):
                 # Those that it names are asked for once more: an answer in part is no answer.
                 both = compared(client, found, page)
-            problems = {c.name: descriptors.problem(c.found) for c in both if c.found is not None}
-            differ = [c for c in both if not _in_step(c) or problems.get(c.name)]
+            said = {each.name: each.descriptor for each in page}
+            readings = {
+                c.name: _otherwise(descriptors.reading(c.found), said[c.name]) for c in both if c.found is not None
+            }
+            differ = [c for c in both if not _in_step(c) or readings.get(c.name)]
             if differ:
-                yield from self._of_index(differ, there, problems)
+                yield from self._of_index(differ, there, readings)
         for names in batched(named.rest(), AT_ONCE):
             yield from self._of_metastore_alone(client, found, names, descriptors)
 
@@ -115,7 +121,7 @@ class PartitionComparison:
         return {name: not_compared(self._name, why.format(version), name) for name, version in changed.items()}
 
     def _of_index(
-        self, differ: Sequence[ComparedPartition], there: set[str], problems: Mapping[str, str | None]
+        self, differ: Sequence[ComparedPartition], there: set[str], readings: Mapping[str, _Readings | None]
     ) -> Iterator[Difference]:
         names = [each.name for each in differ]
         changed = self._changed(names)
@@ -135,7 +141,7 @@ class PartitionComparison:
                 self._name, each, partitions.get(each.name), found.get(key), told.get(each.name),
                 pending=key in pending, hidden=each.name in hidden,
             )  # fmt: skip
-            yield from partition.differences(self._pending.why, problems.get(each.name))
+            yield from partition.differences(self._pending.why, readings.get(each.name))
 
     def _of_metastore_alone(
         self, client: HiveMetastore, table: HiveTable, names: Sequence[str], descriptors: Descriptors
@@ -162,9 +168,9 @@ class PartitionComparison:
             yield Difference(
                 self._name, DriftKind.PARTITION, name, store, MISSING, has, *verdict, pending=key in pending
             )
-            problem = descriptors.problem(partition)
+            problem = descriptors.reading(partition).problem
             if problem is not None:
-                yield descriptor_difference(self._name, name, partition, problem)
+                yield descriptor_difference(self._name, name, partition, (MISSING, problem))
         for name in names:
             if key_of(name) not in answered:
                 yield not_compared(self._name, _IN_PART, name)
@@ -185,12 +191,26 @@ def _missing_evidence(told: Told | None) -> str:
     return _DROPPED if told is None else f"{told}; {_DROPPED}"
 
 
-def descriptor_difference(table: str, name: str, partition: HivePartition, problem: str) -> Difference:
-    """Return that a partition is not what its table is in the metastore."""
+_Readings = tuple[str, str]
+"""How a partition is read, in words: by the index, and by the metastore."""
+
+
+def _otherwise(reading: Reading, said: JsonObject | None) -> _Readings | None:
+    """Return how the two sides read a partition, where they do not read it alike."""
+    known = PartitionDescriptor.from_dict(said) if said else None
+    here = _AS_ITS_TABLE if known is None else f"{known.format}, by a descriptor of its own"
+    if reading.problem is not None:
+        return here, f"not read: {reading.problem}"
+    return (here, reading.difference or _AS_ITS_TABLE) if reading.differs_from(known) else None
+
+
+def descriptor_difference(
+    table: str, name: str, partition: HivePartition, readings: _Readings, *, pending: bool = False
+) -> Difference:
+    """Return that the metastore has another descriptor of a partition than the index."""
     told = told_by_metastore(partition.parameters)
-    return Difference(
-        table, DriftKind.PARTITION_DESCRIPTOR, name, None, "as its table", problem, *Verdict(None, str(told or ""))
-    )
+    verdict = Verdict(None, str(told or ""))
+    return Difference(table, DriftKind.PARTITION_DESCRIPTOR, name, None, *readings, *verdict, pending=pending)
 
 
 class _Partition:
@@ -208,12 +228,12 @@ class _Partition:
         self._index = index_words(partition) if partition else statistics_words(both.wanted.parameters)
         self._store = NOT_KNOWN if hidden else store_words(finding, self._index)
 
-    def differences(self, why_pending: str, problem: str | None) -> Iterator[Difference]:
+    def differences(self, why_pending: str, readings: _Readings | None) -> Iterator[Difference]:
         """Yield in what it differs.
 
         Args:
             why_pending: What is said where a delivery is pending.
-            problem: Why its descriptor is not its table's; None where it is.
+            readings: How the two sides read it, where they do not read it alike.
         """
         name, found, finding = self._both.name, self._both.found, self._finding
         if found is None:
@@ -230,8 +250,8 @@ class _Partition:
             )  # fmt: skip
         if statistics_contradict(found, self._both.wanted.parameters):
             yield self._make(DriftKind.STATISTICS, self._store, has, said, pending=self._pending)
-        if problem is not None:
-            yield descriptor_difference(self._table, name, found, problem)
+        if readings is not None:
+            yield descriptor_difference(self._table, name, found, readings, pending=self._pending)
         if finding is not None and finding.action == DROP:
             yield self._make(DriftKind.PARTITION, self._store, has, Verdict(None, _missing_evidence(self._told)))
         elif finding is not None:

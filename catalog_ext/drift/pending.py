@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.store_side import key_of
@@ -11,6 +12,7 @@ from catalog_ext.metastore.messages import AlterTableStatistics, SyncPartitions,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from catalog_ext.drift.difference import Difference
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.messages import Delivery
     from catalog_ext.metastore.model.tables import Table
@@ -53,6 +55,16 @@ class PendingDeliveries:
     def why(self) -> str:
         """Why the metastore does not have it yet."""
         return _WHY if self._error is None else f"{_WHY}, and failed: {self._error}"
+
+    @property
+    def failed(self) -> bool:
+        """Whether a delivery has been tried in vain."""
+        return self._error is not None
+
+    def marked(self, differences: Iterator[Difference]) -> Iterator[Difference]:
+        """Yield differences; those that are pending say whether their delivery has failed."""
+        for each in differences:
+            yield replace(each, failed=True) if each.pending and self.failed else each
 
     def _note(self, delivery: Delivery) -> None:
         self._error = self._error or delivery.last_error

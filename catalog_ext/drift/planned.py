@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
     from catalog_ext.drift.difference import Difference
 
-ADD, MOVE, DROP, LOOK = "add", "move", "drop", "look at"
+ADD, MOVE, DESCRIBE, DROP, LOOK = "add", "move", "describe", "drop", "look at"
 _SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"
 _DEFINITION = frozenset({DriftKind.COLUMN, DriftKind.PARAMETER})
 _REASONS = {
     ADD: "the metastore has it",
     MOVE: "the metastore has it elsewhere",
+    DESCRIBE: "the metastore has another descriptor of it",
     DROP: "the metastore does not have it",
     LOOK: "the metastore knows of other files",
 }
@@ -75,7 +76,10 @@ class Planned:
         if kind in (DriftKind.FILES, DriftKind.PARTITION):
             return None, None  # between the store and the index: a repair's
         if kind is DriftKind.PARTITION_DESCRIPTOR:
+            # It is taken over as it is now, with its files and its place: nothing else is to be done with it.
             self._scratch.execute("DELETE FROM plan WHERE name = ?", (difference.subject,))
+            if difference.index != MISSING:
+                return DESCRIBE, None
         both = f"{difference.index} here, {difference.metastore} in the metastore"
         return None, f"the {kind} differs, and is not taken over: {both}"
 

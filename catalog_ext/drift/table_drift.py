@@ -61,8 +61,8 @@ class TableDrift:
         self._name = str(table.identifier)
         self._client = client
         self._progress = progress
-        self.metastore_died = False
-        """Whether no server answered; known when all differences were read."""
+        self.metastore_error: MetastoreUnavailableError | None = None
+        """Why no server answered; known when all differences were read."""
 
     def differences(self) -> Iterator[Difference]:
         """Yield the differences, as they are found."""
@@ -75,7 +75,7 @@ class TableDrift:
             unseen = Difference(self._name, DriftKind.TABLE, "", MISSING, place, evidence=error.message)
         except StorageError as error:
             scratch = Scratch()
-            unseen = not_compared(self._name, error.message, side=Side.STORE)
+            unseen = not_compared(self._name, error.message, side=Side.STORE, unavailable=error.retryable)
         try:
             if unseen is not None:
                 yield unseen
@@ -87,6 +87,11 @@ class TableDrift:
         yield from store.unseen(self._name)
         times = IndexTimes(self._index, self._table)
         pending = PendingDeliveries(self._index, self._table, scratch)
+        yield from pending.marked(self._compared(scratch, store, times, pending))
+
+    def _compared(
+        self, scratch: Scratch, store: StoreSide, times: IndexTimes, pending: PendingDeliveries
+    ) -> Iterator[Difference]:
         partitions = PartitionComparison(self._index, self._table, store, pending, times)
         compared = False
         if self._client is not None and unrepresentable_reason(self._table.definition) is None:
@@ -95,8 +100,8 @@ class TableDrift:
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
-                self.metastore_died = isinstance(error, MetastoreUnavailableError)
-                yield not_compared(self._name, error.message, side=Side.METASTORE)
+                self.metastore_error = error if isinstance(error, MetastoreUnavailableError) else None
+                yield not_compared(self._name, error.message, side=Side.METASTORE, unavailable=error.retryable)
         yield from partitions.with_store_alone(metastore_compared=compared)
 
     def _with_metastore(

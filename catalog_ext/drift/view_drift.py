@@ -40,11 +40,12 @@ def view_differences(index: Index, view: View, client: HiveMetastore | None) -> 
         return True
     scratch = Scratch()
     try:
-        yield from _compared(index, view, client, PendingDeliveries(index, view.table, scratch))
+        pending = PendingDeliveries(index, view.table, scratch)
+        yield from pending.marked(_compared(index, view, client, pending))
     except IndexDatabaseError:
         raise
     except CatalogExtError as error:
-        yield not_compared(str(view.table.identifier), error.message, side=Side.METASTORE)
+        yield not_compared(str(view.table.identifier), error.message, side=Side.METASTORE, unavailable=error.retryable)
         return not isinstance(error, MetastoreUnavailableError)
     finally:
         scratch.close()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.drift.difference import MISSING
 from catalog_ext.drift.store_side import CHANGE, DROP
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS
-from catalog_ext.repair.report import counted
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import timezone
 from typing import Any
 from urllib.parse import unquote_plus
 
+from catalog_ext.metastore.backports import from_iso
 from catalog_ext.metastore.errors import InvalidInputError
 
 _CREATED = ("ObjectCreated:", "ObjectRestore:Completed")
@@ -121,8 +122,8 @@ def _uri(bucket: str, key: str) -> str:
 
 
 def _milliseconds(time: str) -> int:
-    at = datetime.fromisoformat(time.replace("Z", "+00:00"))
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    at = from_iso(time)
+    return round((at if at.tzinfo else at.replace(tzinfo=timezone.utc)).timestamp() * 1000)
 
 
 def _text(value: object) -> str:

@@ -7,16 +7,18 @@ earlier comparison has seen it there.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.conf import keys
 from catalog_ext.following.doubts import PartitionDoubt
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MassDropError
 from catalog_ext.metastore.hive.mapping.conversion import partition_values_of
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import metastore_name
-from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import partition_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +27,16 @@ if TYPE_CHECKING:
     from catalog_ext.following.outcomes import TableOutcome
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index.tables.followed import ToldStatistics
     from catalog_ext.metastore.model.tables import Partition, Table
+
+_When: TypeAlias = "tuple[ToldStatistics, int]"
+"""What the index has had of partitions, and when; and when the oldest version of the table was made that is kept."""
 
 _AT_ONCE = 1000
 _REMEMBERED = 100_000
+_CLOCKS_S = 3600
+"""By how much the metastore's clock may be behind the index's."""
 _MOST_MISSING = 1000
 """Partitions that are remembered as missing; of more of them nothing is known the next time."""
 
@@ -40,11 +48,11 @@ class LookedAt:
     """
 
     def __init__(self) -> None:
-        self._states: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}
+        self._states: dict[tuple[int, int], tuple[tuple[int, int], str, int]] = {}
 
-    def is_new(self, table: Table, mine: Partition, sizes: tuple[int, int]) -> bool:
+    def is_new(self, table: Table, mine: Partition, sizes: tuple[int, int], changed: str) -> bool:
         """Return whether the two sides differ in another way than at the last comparison; it is remembered."""
-        key, state = (table.table_id, mine.partition_id), (sizes, mine.begin_version)
+        key, state = (table.table_id, mine.partition_id), (sizes, changed, mine.begin_version)
         if self._states.get(key) == state:
             return False
         if len(self._states) >= _REMEMBERED:
@@ -94,31 +102,70 @@ class Comparison:
             MetastoreError: The metastore does not answer.
         """
         if not ours.definition.partition_columns:
-            return {"": PartitionDoubt()} if self._table_differs(theirs, ours) else {}, frozenset()
+            differs = self._table_differs(theirs, ours)
+            return {"": PartitionDoubt()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
         doubts: dict[str, PartitionDoubt] = {}
+        followed = self._context.index.followed
+        oldest = followed.oldest_version_s(ours)
+        descriptors, own = Descriptors(theirs, ours.definition), self._context.index.descriptors(ours)
+
+        def is_same(mine: Partition, there: HivePartition, when: _When) -> bool:
+            # Nothing else tells of it where no statistics are kept.
+            reading = descriptors.reading(there)
+            known = None if mine.descriptor is None else own.get(mine.descriptor)
+            as_known = reading.problem is None and not reading.differs_from(known)
+            return as_known and self._is_same(ours, mine, there, when)
+
         for chunk in batched(names, _AT_ONCE):
             found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
             mine = self._by_values(theirs, self._context.index.partitions_of_values(ours, chunk))
+            when = (followed.told_statistics(ours, chunk), oldest)
             keys_ = [c.name for c in theirs.partition_columns]
             for partition in found:
                 held = mine.get(partition.values, ())
-                if not any(self._is_same(ours, each, partition) for each in held):
+                if not any(is_same(each, partition, when) for each in held):
                     doubts[metastore_name(keys_, partition.values)] = PartitionDoubt()
         dropped, unseen = self._missing(theirs, ours, set(names), outcome, made_anew=made_anew)
         return doubts | dropped, unseen
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
+        if not self._sizes_decide:
+            return True
         sizes = _sizes(theirs.parameters)
-        return not self._sizes_decide or (sizes is not None and sizes != (ours.totals.files, ours.totals.bytes))
+        if sizes is None:
+            return False
+        if sizes != (ours.totals.files, ours.totals.bytes):
+            return True
+        followed = self._context.index.followed
+        when = (followed.told_statistics(ours, [""]), followed.oldest_version_s(ours))
+        held = self._context.index.partitions_of_values(ours, [""])
+        return any(self._is_changed(ours, each, theirs.parameters, sizes, when) for each in held)
 
-    def _is_same(self, table: Table, mine: Partition, there: HivePartition) -> bool:
+    def _is_same(self, table: Table, mine: Partition, there: HivePartition, when: _When) -> bool:
         if not same_location(table.directory(mine.name, mine.location), there.location):
             return False
         sizes = _sizes(there.parameters)
         if sizes is None:
             return self._sizes_decide
-        return sizes == (mine.files, mine.bytes) or not self._looked_at.is_new(table, mine, sizes)
+        if sizes == (mine.files, mine.bytes):
+            return not self._is_changed(table, mine, there.parameters, sizes, when)
+        return not self._looked_at.is_new(table, mine, sizes, "")
+
+    def _is_changed(
+        self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int], when: _When
+    ) -> bool:
+        """Return whether somebody has changed since what is as large as before: a job that has run once more."""
+        changed = parameters.get(DDL_TIME, "")
+        if not changed.isdecimal():
+            return False
+        states, oldest = when
+        told = states.get(partition_values(mine.name), set())
+        # Our own deliveries say when we have committed. A version that is not kept any more is older than all others.
+        latest = max((at for _, _, at in told), default=oldest)
+        if (*sizes, int(changed)) in told or int(changed) < latest - _CLOCKS_S:
+            return False
+        return self._looked_at.is_new(table, mine, sizes, changed)
 
     def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
         found: dict[tuple[str, ...], list[Partition]] = {}

@@ -1,4 +1,4 @@
-"""What of a table's definition follows the metastore: columns, comment and properties that somebody has changed."""
+"""What of a table's definition follows the metastore: columns, format and properties that somebody has changed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.keys import check_properties
-from catalog_ext.metastore.errors import MetastoreRefusedError, UnsupportedTypeChangeError
-from catalog_ext.metastore.hive.mapping.conversion import from_hive, hive_column, to_hive, user_parameters
+from catalog_ext.following.storage import not_followed, with_storage, written_storage
+from catalog_ext.metastore.errors import UnsupportedTypeChangeError
+from catalog_ext.metastore.hive.mapping.conversion import (
+    column_key,
+    columns_of,
+    from_hive,
+    hive_column,
+    to_hive,
+    user_parameters,
+)
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
 from catalog_ext.metastore.model.secrets import is_secret
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.widening import widening_problem
 
@@ -34,33 +43,39 @@ class Changed:
     Attributes:
         columns: Whether its columns.
         parameters: Names of parameters that were set or removed.
+        storage: Whether how its files are read.
     """
 
     columns: bool
     parameters: frozenset[str]
+    storage: bool = False
 
     def __bool__(self) -> bool:
         """Return whether there is anything."""
-        return self.columns or bool(self.parameters)
+        return self.columns or self.storage or bool(self.parameters)
 
 
 def written_definition(theirs: HiveTable) -> str:
     """Return what the metastore's table is, as text, for ``changed_since``."""
-    columns = [[c.name, c.type, c.comment] for c in theirs.columns]
-    return json.dumps({"columns": columns, "parameters": _parameters(theirs)}, sort_keys=True)
+    columns = [[c.name, c.type, c.comment] for c in columns_of(theirs)]
+    written = {"columns": columns, "parameters": _parameters(theirs), "storage": written_storage(theirs.storage)}
+    return json.dumps(written, sort_keys=True)
 
 
 def changed_since(theirs: HiveTable, written: str) -> Changed:
     """Return what somebody has changed of the metastore's table since ``written_definition``."""
     now, then = json.loads(written_definition(theirs)), json.loads(written)
     new, old = now["parameters"], then["parameters"]
-    names = frozenset(name for name in {*new, *old} if new.get(name) != old.get(name))
-    return Changed(now["columns"] != then["columns"], names)
+    # An earlier release has written how a table is bucketed among its parameters: that it goes there says nothing.
+    names = frozenset(n for n in {*new, *old} if new.get(n) != old.get(n) and n != BUCKETED_BY_PROPERTY)
+    # What an earlier release has written says nothing of it.
+    storage = then.get("storage", now["storage"]) != now["storage"]
+    return Changed(now["columns"] != then["columns"], names, storage)
 
 
 def all_of(theirs: HiveTable) -> Changed:
     """Return that everything of the metastore's table may be somebody's change."""
-    return Changed(True, frozenset(_parameters(theirs)))
+    return Changed(True, frozenset(_parameters(theirs)), True)
 
 
 def _parameters(theirs: HiveTable) -> dict[str, str]:
@@ -85,8 +100,10 @@ def followed_definition(ours: TableDefinition, theirs: HiveTable, changed: Chang
         InvalidConfigurationError: A property is a setting, and has a value that it cannot have.
     """
     found = from_hive(theirs)
-    if found.format != ours.format:
-        raise _not_followed(ours, f"its format is {found.format}, and ours {ours.format}")
+    if changed.storage:
+        ours = with_storage(ours, theirs)
+    elif found.format != ours.format:
+        raise not_followed(ours, f"its format is {found.format}, and ours {ours.format}")
     columns = _columns(ours, theirs, found) if changed.columns else ours.columns
     return _with_properties(replace(ours, columns=columns), theirs, changed.parameters)
 
@@ -99,18 +116,19 @@ def check_keys(ours: TableDefinition, theirs: HiveTable) -> None:
     """
     keys = [(c.name, c.type) for c in to_hive(ours).partition_columns]
     if [(c.name, hive_key_type(_type(theirs, c))) for c in theirs.partition_columns] != keys:
-        raise _not_followed(ours, "it has other partition columns than ours, or of other types")
+        raise not_followed(ours, "it has other partition columns than ours, or of other types")
 
 
 def _columns(ours: TableDefinition, theirs: HiveTable, found: TableDefinition) -> tuple[Column, ...]:
-    if to_hive(ours).columns == theirs.columns:
+    there = columns_of(theirs)
+    if list(map(column_key, to_hive(ours).columns)) == list(map(column_key, there)):
         return ours.columns
     keys = {c.name.lower() for c in ours.partition_columns}
     known = {c.name.lower(): c for c in ours.columns if c.name.lower() not in keys}
     # Another Spark keeps the case of names, and types that Hive does not have.
     spelled = {c.name.lower(): c for c in found.columns}
     columns: list[Column] = []
-    for column in theirs.columns:
+    for column in there:
         mine = known.get(column.name)
         if mine is not None and hive_column(mine, hive_type(mine.data_type) or "") == column:
             columns.append(mine)
@@ -152,14 +170,9 @@ def _with_properties(ours: TableDefinition, theirs: HiveTable, names: Collection
     there.pop(_COMMENT, None)
     new = {name: there[name] for name in names if name in there and ours.properties.get(name) != there[name]}
     check_properties(new)
-    kept = {name: value for name, value in ours.properties.items() if name not in names or name in there}
+    kept = {
+        name: value
+        for name, value in ours.properties.items()
+        if name not in names or name in there or name == BUCKETED_BY_PROPERTY
+    }
     return replace(ours, properties={**kept, **new}, comment=comment)
-
-
-def _not_followed(ours: TableDefinition, why: str) -> MetastoreRefusedError:
-    table = str(ours.identifier)
-    return MetastoreRefusedError(
-        f"What somebody has made of the metastore's table {table} is not followed: {why}. Unregister it and import it "
-        "again, or change it back.",
-        {"table": table},
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.hive.events.event import Statistics
@@ -47,6 +47,8 @@ class TableDoubt:
         parameters: Parameters that somebody has set or removed; None where nobody says which, and what columns and
             parameters were seen before decides.
         renamed_to: The name that it got.
+        storage: Whether somebody has changed how its files are read.
+        moved_from: Where it lay before somebody gave it another location.
     """
 
     database: str
@@ -59,6 +61,8 @@ class TableDoubt:
     parameters: set[str] | None = field(default_factory=set)
     renamed_to: tuple[str, str] | None = None
     columns: bool = False
+    storage: bool = False
+    moved_from: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -76,6 +80,9 @@ class TableDoubt:
             if self.dropped:
                 self.whole, self.parameters = True, None
         self.columns = self.columns or event.columns
+        self.storage = self.storage or event.storage
+        if event.moved_from is not None:
+            self.moved_from.add(event.moved_from)
         if self.parameters is not None:
             self.parameters = None if event.parameters is None else self.parameters | event.parameters
         if event.partitions is None:
@@ -105,12 +112,23 @@ class TableDoubt:
         self.renamed_to = self.renamed_to or other.renamed_to
         self.whole = self.whole or other.whole
         self.columns = self.columns or other.columns
+        self.storage = self.storage or other.storage
+        self.moved_from |= other.moved_from
         self.parameters = None if None in (self.parameters, other.parameters) else {
             *(self.parameters or ()), *(other.parameters or ()),
         }  # fmt: skip
         for name, doubt in other.partitions.items():
             self._merge(name, PartitionDoubt(doubt.dropped, doubt.written))
         self._bound()
+
+    def take_over(self, before: TableDoubt, *, made_anew: bool) -> None:
+        """Take in what is in doubt of the table under the name that it had before, but for its end there.
+
+        Args:
+            before: The doubt about that name.
+            made_anew: Whether the table had been dropped under it, and made again.
+        """
+        self.add(replace(before, created=made_anew, dropped=made_anew, renamed_to=None))
 
     def _bound(self) -> None:
         if len(self.partitions) > MOST_PARTITIONS:
@@ -128,7 +146,8 @@ class TableDoubt:
                     for name, doubt in self.partitions.items()
                 ],
                 "parameters": None if self.parameters is None else sorted(self.parameters),
-                "renamed_to": self.renamed_to, "columns": self.columns,
+                "renamed_to": self.renamed_to, "columns": self.columns, "storage": self.storage,
+                "moved_from": sorted(self.moved_from),
             },
             separators=(",", ":"),
         )  # fmt: skip
@@ -146,7 +165,7 @@ class TableDoubt:
         return cls(
             database, table, body["definition"], body["created"], body["dropped"], body["whole"], partitions,
             None if parameters is None else set(parameters), None if renamed is None else (renamed[0], renamed[1]),
-            body["columns"],
+            body["columns"], body.get("storage", False), set(body.get("moved_from", ())),
         )  # fmt: skip
 
 
@@ -157,9 +176,11 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
         if event.says_nothing:
             continue
         doubt = doubts.setdefault(f"{event.database}.{event.table}", TableDoubt(event.database, event.table))
+        made_anew = doubt.dropped and doubt.created
         doubt.note(event)
         if event.renamed_to is not None:
             database, table = event.renamed_to
             new = doubts.setdefault(f"{database}.{table}", TableDoubt(database, table))
             new.definition = new.whole = True
+            new.take_over(doubt, made_anew=made_anew)
     return doubts

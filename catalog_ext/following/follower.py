@@ -16,17 +16,19 @@ from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.following.comparison import Comparison, LookedAt
 from catalog_ext.following.doubts import TableDoubt, doubts_of
 from catalog_ext.following.lease import FollowerLease
-from catalog_ext.following.log import read_batch
+from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
 from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+from catalog_ext.following.pending import pending_for
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
     InvalidConfigurationError,
+    MetastoreError,
     MetastoreRefusedError,
     MetastoreReplacedError,
 )
-from catalog_ext.metastore.index.tables.followed import KeptDoubt, Progress
+from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
 from catalog_ext.metastore.runtime.processes import this_process
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ logger = logging.getLogger(__name__)
 LOG, COMPARISON, WAITING = "log", "comparison", "waiting"
 _FIRST_PAUSE_MS = 1000
 _LONGEST_PAUSE_MS = 300_000
-_SIGN_OF_LIFE_MS = 10_000
-"""How old what ``status`` shows of an idle follower may be."""
+_MOST_READINGS = 2
+"""How often in a row the log is tried to be read on at one place: a server may die of each."""
 
 
 class Follower:
@@ -96,14 +98,14 @@ class Follower:
             if not lease.held:
                 return FollowOutcome(WAITING)
             self._held = True
+            compare_s = 0.0 if at_once else self._compare_s
+            look = _Look(self._context, self._parts, chosen, compare_s, self._holder, self._looked_at)
             try:
-                compare_s = 0.0 if at_once else self._compare_s
-                look = _Look(self._context, self._parts, chosen, compare_s, self._holder, self._looked_at)
                 return look.run(done)
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
-                self._context.index.followed.note_failure(self._holder, error.message)
+                self._context.index.followed.note_failure(self._holder, error.message, look.unread)
                 raise
 
     def close(self) -> None:
@@ -118,7 +120,11 @@ class Follower:
 
 
 class _Look:
-    """One look at the metastore."""
+    """One look at the metastore.
+
+    Attributes:
+        unread: After which event the log could not be read on, and how often in a row; None where it could be.
+    """
 
     def __init__(
         self, context: Context, parts: tuple[TableRepair, HiveImport, TableRemoval], databases: frozenset[str],
@@ -131,6 +137,8 @@ class _Look:
         self._tables = TableFollowing(context, *parts, databases)
         self._compare_ms = round(compare_s * 1000)
         self._holder = holder
+        self._mark: str | None = None
+        self.unread: tuple[int, int] | None = None
 
     def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:
         client, state = self._context.metastore.client(), self._followed.load()
@@ -139,7 +147,9 @@ class _Look:
         # One that had no identity yet was known by its address, and gets one with our first change.
         if state.metastore_id not in (who, self._context.metastore.uri()):
             state = replace(state, event_id=None, compared_at_ms=None)
+            self._followed.forget_seen()
         cursor = None if newest is None else state.event_id
+        self._mark = state.mark if cursor is not None else None
         whole = FollowOutcome(COMPARISON if newest is None else LOG, event_id=cursor, newest_id=newest)
         for outcome in self._batches(client, state, who, newest, cursor):
             whole.source, whole.gap = outcome.source, outcome.gap or whole.gap
@@ -169,24 +179,68 @@ class _Look:
             yield from self._poll(client, state, who)
             return
         if cursor is None or cursor > newest:
-            gap = None if cursor is None else f"the log has been lost: its newest event is {newest}, not {cursor}"
-            # What is older than the look is in it; what comes meanwhile is read afterwards.
-            yield self._compare(client, who, newest, newest, gap, again=False, drops=cursor is None)
+            lost = None if cursor is None else f"the log has been lost: its newest event is {newest}, not {cursor}"
+            yield self._begin(client, who, newest, lost)
             return
         if cursor == newest:
             yield from self._idle(client, state, who, newest)
+            return
+        unread = state.unread
+        if unread >= _MOST_READINGS:
+            gap = f"the events from {cursor + 1} to {newest} could not be read, {unread} times ({state.error})"
+            logger.warning("%s. All that is followed is compared.", gap)
+            yield self._compare(client, who, newest, newest, gap, again=False, drops=True)
+            return
         while cursor < newest:
-            batch = read_batch(client, cursor, newest)
+            batch = self._read(client, cursor, newest, unread)
+            if batch.lost is not None:
+                yield self._begin(client, who, newest, batch.lost)
+                return
+            # More may have come since it was asked for the newest.
+            newest = max(newest, batch.upto)
             yield self._apply(client, who, newest, batch)
-            cursor = batch.upto
+            cursor, unread = batch.upto, 0
+
+    def _begin(self, client: HiveMetastore, who: str, newest: int, lost: str | None) -> FollowOutcome:
+        """Compare everything, and read the log from its newest event on: nothing is known of it, or it is another."""
+        if lost is not None:
+            logger.warning("Of the metastore %s. All that is followed is compared.", lost)
+            # Where its database was set back, what it does not have was never dropped.
+            self._followed.forget_seen()
+        # What is older than the look is in it; what comes meanwhile is read afterwards.
+        return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
+
+    def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> Batch:
+        """Return the next events; where they cannot be read, it is counted.
+
+        A server of release 2.3 reads all that its log has after an event for each call, and may die of that.
+        """
+        try:
+            # What is large is perhaps to be had in pieces.
+            first = SMALLEST_CALL if unread else FIRST_CALL
+            return read_batch(client, after, newest, mark=self._mark, first_call=first)
+        except MetastoreReplacedError:
+            raise
+        except MetastoreError:
+            self.unread = after, unread + 1
+            raise
 
     def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
         """Try again what is left; else say now and then that somebody follows."""
+        looks_closely = state.error is not None or _is_old(state, SIGN_OF_LIFE_MS)
+        if looks_closely:
+            # A log that was lost may have as many events by now.
+            there = self._marks_at(client, newest)
+            lost = None if self._mark is None else another_log(newest, self._mark, there)
+            if lost is not None:
+                yield self._begin(client, who, newest, lost)
+                return
+            self._mark = self._mark or next(iter(there), None)
         due = self._due()
         if due:
             yield self._settle(client, FollowOutcome(LOG, 0, newest, newest), due, who)
-        elif state.error is not None or _is_old(state, _SIGN_OF_LIFE_MS):
-            self._advance(Progress(who, newest, newest, LOG))
+        elif looks_closely:
+            self._advance(Progress(who, newest, newest, LOG, mark=self._mark))
 
     def _poll(self, client: HiveMetastore, state: Followed, who: str) -> Iterator[FollowOutcome]:
         """Compare everything where there is no log, as often as the setting says."""
@@ -197,6 +251,7 @@ class _Look:
             yield self._settle(client, FollowOutcome(COMPARISON), due, who)
 
     def _apply(self, client: HiveMetastore, who: str, newest: int, batch: Batch) -> FollowOutcome:
+        self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
             doubts = doubts_of(batch.events)
@@ -212,6 +267,8 @@ class _Look:
         drops: bool, known: Mapping[str, TableDoubt] | None = None, events: int = 0,
     ) -> FollowOutcome:  # fmt: skip
         """Compare all that is followed."""
+        if upto is not None and known is None:
+            self._mark = next(iter(self._marks_at(client, upto)), None)
         doubts = dict(known or {})
         for doubt in self._everything(client, drops=drops):
             if doubt.name in doubts:
@@ -224,6 +281,16 @@ class _Look:
         )  # fmt: skip
         outcome = FollowOutcome(COMPARISON if upto is None else LOG, events, upto, newest, gap)
         return self._settle(client, outcome, doubts, who, comparison)
+
+    def _marks_at(self, client: HiveMetastore, event_id: int) -> list[str]:
+        """Return by what an event that is not dealt with is known again; none where the log is not shown."""
+        try:
+            return marks_at(client, event_id)
+        except MetastoreReplacedError:
+            raise
+        except MetastoreRefusedError as error:
+            logger.warning("Whether the metastore's log is lost is not noticed: %s", error.message)
+            return []
 
     def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[TableDoubt]:
         """Yield a doubt about each table that is followed, and each that is to be taken."""
@@ -246,8 +313,12 @@ class _Look:
         yield from self._new_tables(client)
 
     def _was_seen(self, doubt: TableDoubt) -> bool:
-        ours = self._context.find_table(self._context.identify(doubt.name))
-        return ours is not None and self._followed.seen(ours.table_id) is not None
+        """Return whether the metastore had the table; what is pending of ours was committed to one that is there."""
+        identifier = self._context.identify(doubt.name)
+        ours = self._context.find_table(identifier)
+        if ours is None or self._followed.seen(ours.table_id) is None:
+            return False
+        return not pending_for(self._index, identifier, ours).any
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
         refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
@@ -279,7 +350,8 @@ class _Look:
             if known is not None and known.doubt is not None and not known.due:
                 # What was left of it is not forgotten by something new.
                 doubt.add(TableDoubt.from_json(name, known.doubt))
-            done = self._tables.bring_in_step(client, doubt, comparison)
+            refused = known is not None and known.doubt is None
+            done = self._tables.bring_in_step(client, doubt, comparison, refused=refused)
             outcome.tables.append(done)
             if done.action in ("left", "refused"):
                 kept.append(_kept(done, known))
@@ -287,7 +359,10 @@ class _Look:
                 settled.append(name)
         compared = comparison is not None
         self._advance(
-            Progress(who, outcome.event_id, outcome.newest_id, outcome.source, compared, settled, kept)
+            Progress(
+                who, outcome.event_id, outcome.newest_id, outcome.source, compared, settled, kept,
+                None if outcome.event_id is None else self._mark,
+            )
         )  # fmt: skip
         return outcome
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from catalog_ext.metastore.index.tables.followed import FollowedMetastore
 
 logger = logging.getLogger(__name__)

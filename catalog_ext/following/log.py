@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.hive.events.event import HiveEvent
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -18,9 +19,15 @@ BATCH_EVENTS = 5000
 _MOST_PARTITIONS = 50_000
 """Partitions that the events of a batch name; it ends with the event that brings more."""
 
-_FIRST_CALL, _LARGEST_CALL, _SMALLEST_CALL = 100, 1000, 10
+FIRST_CALL, SMALLEST_CALL = 100, 10
+_LARGEST_CALL = 1000
 _MUCH_A_CALL = 10_000
 """Partitions in one answer, a megabyte for a thousand, from which on the next call asks for less."""
+_SLOW_S = 1.0
+_LARGEST_ANSWER = 16_000_000
+"""Characters of messages that an answer of a slow server may have: they are held twice while they are read."""
+_OF_ONE_NUMBER = 10
+"""Events that may have one number: a server of release 2.3 may give one that another has given."""
 _SETTLE_S = 0.5
 """How long an event is waited for whose successors are there: one that is not committed yet comes in a moment."""
 
@@ -33,16 +40,51 @@ class Batch:
         events: In their order.
         upto: The last event that the log is read to.
         gap: Why events are missing among them; None where they are all there.
+        lost: Why this is another log than before, of which no event is given then; None where it is the same.
     """
 
     upto: int
     events: list[HiveEvent] = field(default_factory=list)
     gap: str | None = None
+    lost: str | None = None
+
+    @property
+    def mark(self) -> str | None:
+        """The mark of the last event; None where it is not there."""
+        last = self.events[-1] if self.events else None
+        return mark_of(last) if last is not None and last.event_id == self.upto else None
+
+
+def mark_of(event: HiveEvent) -> str:
+    """Return by what an event is known again in its log: no log has two that agree in all of it."""
+    return json.dumps([event.event_id, event.at_s, event.kind, event.database, event.table])
+
+
+def marks_at(client: HiveMetastore, event_id: int) -> list[str]:
+    """Return the marks of the events that have a number; none where they have expired, of several servers several.
+
+    Raises:
+        MetastoreError: The metastore does not answer, or refuses.
+    """
+    return [mark_of(event) for event in client.events_after(event_id - 1, _OF_ONE_NUMBER) if event.event_id == event_id]
+
+
+def another_log(event_id: int, mark: str, found: Sequence[str]) -> str | None:
+    """Return why a log is another one than before, by what it has at a number; None where nothing says so.
+
+    Args:
+        event_id: The number.
+        mark: The mark of the event that the log has had there.
+        found: The marks of what it has there now: nothing where that has expired.
+    """
+    if not found or mark in found:
+        return None
+    return f"the log has been lost: its event {event_id} is {found[0]}, and was {mark}"
 
 
 def read_batch(
-    client: HiveMetastore, after: int, newest: int, most: int = BATCH_EVENTS, *,
-    sleep: Callable[[float], None] = time.sleep,
+    client: HiveMetastore, after: int, newest: int, most: int = BATCH_EVENTS, *, mark: str | None = None,
+    first_call: int = FIRST_CALL, sleep: Callable[[float], None] = time.sleep,
 ) -> Batch:  # fmt: skip
     """Return the next events after one.
 
@@ -51,15 +93,27 @@ def read_batch(
         after: The number of the last event that is known.
         newest: The number of the newest that there is.
         most: How many at most.
+        mark: The mark of the last event that is known, by which the log is known again; None where it has none.
+        first_call: Events that the first call asks for.
         sleep: Waits the seconds given.
 
     Raises:
         MetastoreError: The metastore does not answer, or refuses.
     """
     batch = Batch(after)
-    partitions, asked = 0, _FIRST_CALL
+    partitions, asked = 0, first_call
     while len(batch.events) < most and partitions < _MOST_PARTITIONS and batch.upto < newest:
-        found = _next(client, batch.upto, min(asked, most - len(batch.events)), sleep)
+        began = time.monotonic()
+        # Of what is far behind a server may die: the next one is not asked for it in the same breath.
+        once = newest - batch.upto > BATCH_EVENTS
+        wanted = min(asked, most - len(batch.events))
+        there, found = _next(client, batch.upto, wanted, sleep, itself=mark is not None, once=once)
+        took_s = time.monotonic() - began
+        if mark is not None:
+            batch.lost = another_log(after, mark, there)
+            if batch.lost is not None:
+                return batch
+            mark = None
         if not found:
             batch.gap = batch.gap or f"the events from {batch.upto + 1} to {newest} are gone"
             batch.upto = newest
@@ -73,16 +127,29 @@ def read_batch(
         batch.events += found
         here = sum(len(event.partitions or ()) for event in found)
         partitions += here
-        asked = max(asked // 4, _SMALLEST_CALL) if here > _MUCH_A_CALL else min(asked * 2, _LARGEST_CALL)
+        asked = max(asked // 4, SMALLEST_CALL) if here > _MUCH_A_CALL else min(asked * 2, _LARGEST_CALL)
+        if took_s > _SLOW_S:
+            # Release 2.3 reads the rest of the log for each call, whatever it is asked for: few calls are wanted.
+            size = sum(event.message_size for event in found) // len(found)
+            asked = max(asked, min(BATCH_EVENTS, _LARGEST_ANSWER // max(size, 1)))
     return batch
 
 
-def _next(client: HiveMetastore, after: int, most: int, sleep: Callable[[float], None]) -> list[HiveEvent]:
-    found = client.events_after(after, most)
+def _next(
+    client: HiveMetastore, after: int, most: int, sleep: Callable[[float], None], *, itself: bool, once: bool
+) -> tuple[list[str], list[HiveEvent]]:
+    """Return the marks of the event itself, where they are asked for, and the events after it."""
+
+    def ask() -> tuple[list[str], list[HiveEvent]]:
+        found = client.events_after(after - itself, most + itself, once=once)
+        behind = [event for event in found if event.event_id > after]
+        return [mark_of(event) for event in found if event.event_id == after], behind
+
+    there, found = ask()
     if _has_gap(found, after):
         sleep(_SETTLE_S)
-        found = client.events_after(after, most)
-    return found
+        there, found = ask()
+    return there, found
 
 
 def _has_gap(events: list[HiveEvent], after: int) -> bool:

@@ -12,6 +12,7 @@ from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.errors import InvalidPartitionNameError
 from catalog_ext.metastore.hive.events.event import Statistics
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
+from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, partition_values
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     from catalog_ext.following.pending import Pending
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Partition, Table
     from catalog_ext.repair.table_repair import TableRepair
 
 _AT_ONCE = 1000
 _ATTEMPTS = 3
+_OURS_IS_PENDING = "an alteration of ours has yet to reach the metastore, and may be of its columns too"
 WHY = "the metastore's events"
 """What the history says of a repair that following has made."""
 
@@ -96,9 +99,9 @@ class PartitionFollowing:
         foreign = self._without_ours(table, usable)
         if not foreign:
             return {}, None
-        told = self._told(client, hive, table, foreign, outcome)
+        told, later = self._told(client, hive, table, foreign, outcome)
         if not told.names:
-            return {}, None
+            return later, _OURS_IS_PENDING if later else None
         outcome.looked_at += len(told.places)
         report = self._repair.look_at(table, told.names, why=WHY, told=told)
         outcome.version = report.version
@@ -111,7 +114,9 @@ class PartitionFollowing:
                 again.append(entry.reason)
             else:
                 outcome.skip(f"{entry.path}: {entry.reason}")
-        return (foreign, again[0]) if again else ({}, None)
+        if again:
+            return foreign, again[0]
+        return later, _OURS_IS_PENDING if later else None
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
         """Return those of which an event tells that is no delivery of ours."""
@@ -129,27 +134,43 @@ class PartitionFollowing:
     def _told(
         self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
         outcome: TableOutcome,
-    ) -> Told:  # fmt: skip
-        """Return what the metastore has of the partitions, but for those about which our own change decides."""
+    ) -> tuple[Told, dict[str, PartitionDoubt]]:  # fmt: skip
+        """Return what the metastore has of the partitions, but for those about which our own change decides.
+
+        Those come beside it that differ from a table that the metastore has yet to hear of: it may change them too.
+        """
         if not table.definition.partition_columns:
-            return Told({"": None})
+            return Told({"": None}), {}
         names = list(doubts)
         ours = _by_values(self._context.index.partitions_of_values(table, names))
         pending = pending_for(self._context.index, table.identifier, table)
         theirs = {_values(p): p for p in client.partitions_by_names(hive.database, hive.name, names)}
         places: dict[str, str | None] = {}
         gone: set[str] = set()
+        descriptors, own = Descriptors(hive, table.definition), self._context.index.descriptors(table)
+        read: dict[str, PartitionDescriptor | None] = {}
+        later: dict[str, PartitionDoubt] = {}
         for name, doubt in doubts.items():
             values = partition_values(name)
             mine, there = ours.get(values, []), theirs.get(values)
             if there is None:
                 gone |= self._dropped(mine, doubt, pending, outcome)
                 continue
+            reading = descriptors.reading(there)
+            if pending.definition and reading.difference is not None:
+                later[name] = doubt
+                continue
+            if reading.problem is not None:
+                outcome.skip(f"{name[:200]}: {reading.problem}")
+                continue
             try:
-                self._place(hive, table, mine, there, pending, places)
+                here = self._place(hive, table, mine, there, pending, places)
             except InvalidPartitionNameError as error:
                 outcome.skip(f"{name[:200]}: {error.message}")
-        return Told(places, frozenset(gone))
+                continue
+            if here is not None and reading.differs_from(_descriptor(here, mine, own), is_known=_knows(here, mine)):
+                read[here] = reading.descriptor
+        return Told(places, frozenset(gone), read), later
 
     def _dropped(
         self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, outcome: TableOutcome
@@ -167,8 +188,12 @@ class PartitionFollowing:
     def _place(
         self, hive: HiveTable, table: Table, mine: Sequence[Partition], there: HivePartition, pending: Pending,
         places: dict[str, str | None],
-    ) -> None:  # fmt: skip
-        """Say where the metastore has a partition; where a change of ours is on its way, where we have it."""
+    ) -> str | None:  # fmt: skip
+        """Say where the metastore has a partition; where a change of ours is on its way, where we have it.
+
+        Returns:
+            Its name here, unless a change of ours to it is on its way.
+        """
         known = next((p for p in mine if same_location(table.directory(p.name, p.location), there.location)), None)
         known = known or next((p for p in mine if p.in_metastore), None)
         name, location = from_hive_partition(hive, there)
@@ -176,10 +201,24 @@ class PartitionFollowing:
         if known is None:
             if not pending.names(name):
                 places[name] = location
-        elif pending.names(known.name) or same_location(table.directory(known.name, known.location), there.location):
+                return name
+            return None
+        if pending.names(known.name) or same_location(table.directory(known.name, known.location), there.location):
             places[known.name] = known.location
         else:
             places[known.name] = canonical_location(there.location)
+        return None if pending.names(known.name) else known.name
+
+
+def _descriptor(
+    name: str, mine: Sequence[Partition], own: Mapping[int, PartitionDescriptor]
+) -> PartitionDescriptor | None:
+    number = next((p.descriptor for p in mine if p.name == name), None)
+    return None if number is None else own.get(number)
+
+
+def _knows(name: str, mine: Sequence[Partition]) -> bool:
+    return any(p.name == name for p in mine)
 
 
 def _values(partition: HivePartition) -> tuple[str | None, ...]:

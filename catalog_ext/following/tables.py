@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.following.comparison import Comparison
@@ -14,11 +16,14 @@ from catalog_ext.following.definitions import (
     followed_definition,
     written_definition,
 )
+from catalog_ext.following.doubts import PartitionDoubt
 from catalog_ext.following.outcomes import TableOutcome
 from catalog_ext.following.partitions import PartitionFollowing
 from catalog_ext.following.pending import pending_for
+from catalog_ext.following.storage import check_partitions, check_version, not_followed
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    ConflictError,
     IndexDatabaseError,
     InvalidInputError,
     MetastoreRefusedError,
@@ -27,17 +32,20 @@ from catalog_ext.metastore.errors import (
     UnsupportedFormatError,
     UnsupportedTypeChangeError,
 )
-from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.index.tables.followed import Seen
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import TableDoubt
+    from catalog_ext.following.pending import Pending
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
@@ -77,7 +85,7 @@ class TableFollowing:
         return ALL in self._databases or database in self._databases
 
     def bring_in_step(
-        self, client: HiveMetastore, doubt: TableDoubt, comparison: Comparison | None = None
+        self, client: HiveMetastore, doubt: TableDoubt, comparison: Comparison | None = None, *, refused: bool
     ) -> TableOutcome:
         """Look at what is in doubt of a table; return what was done, and what is left.
 
@@ -86,6 +94,7 @@ class TableFollowing:
             doubt: What is in doubt.
             comparison: How it is compared where all of its partitions are; None for a comparison that nothing is
                 dropped by.
+            refused: Whether what somebody has made of the table was refused when it was looked at last.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer, or is another one.
@@ -93,7 +102,7 @@ class TableFollowing:
         """
         outcome = TableOutcome(doubt.name)
         try:
-            self._follow(client, doubt, outcome, comparison)
+            self._follow(client, doubt, outcome, comparison, refused=refused)
         except (MetastoreUnavailableError, IndexDatabaseError):
             raise
         except CatalogExtError as error:
@@ -105,8 +114,9 @@ class TableFollowing:
         return outcome
 
     def _follow(
-        self, client: HiveMetastore, doubt: TableDoubt, outcome: TableOutcome, comparison: Comparison | None
-    ) -> None:
+        self, client: HiveMetastore, doubt: TableDoubt, outcome: TableOutcome, comparison: Comparison | None, *,
+        refused: bool,
+    ) -> None:  # fmt: skip
         identifier = TableIdentifier(doubt.database, doubt.table)
         ours = self._ours(identifier)
         if isinstance(ours, View):
@@ -124,11 +134,19 @@ class TableFollowing:
             if pending.definition:
                 # Our own making, renaming or moving of it is on its way.
                 return
-            self._end(client, doubt, ours, theirs, outcome)
-            return
+            if theirs is None or not _has_moved(doubt, ours, theirs):
+                self._end(client, doubt, ours, theirs, pending, outcome)
+                return
+            check_keys(ours.definition, theirs)
+            ours = self._move(ours, theirs, outcome)
+        if doubt.moved_from and not ours.definition.partition_columns:
+            # Also where a follower that was killed has taken the location over.
+            doubt.partitions[""] = PartitionDoubt()
         check_keys(ours.definition, theirs)
+        refused = refused and _may_retry(doubt)
+        doubt.definition = doubt.definition or refused
         if doubt.definition and not pending.definition:
-            self._alter(doubt, ours, theirs, outcome)
+            self._alter(client, doubt, ours, theirs, outcome, refused=refused)
         if doubt.created and self._context.index.followed.seen(ours.table_id) is None:
             # Of an import that was killed only a part may be here.
             doubt.whole = True
@@ -150,8 +168,9 @@ class TableFollowing:
         if not self.takes(identifier.namespace) or pending_for(self._context.index, identifier, None).any:
             return
         theirs = _find(client, identifier)
-        if theirs is None or theirs.table_type == VIRTUAL_VIEW:
+        if theirs is None:
             return
+        # Of a view, as of all that cannot be taken, the import says so.
         taken = self._imports.import_table(str(identifier))
         # As it was before: what somebody has changed of it since is told by an event, or the next comparison.
         self._context.index.followed.note_seen(
@@ -160,13 +179,15 @@ class TableFollowing:
         outcome.action, outcome.version, outcome.added = "imported", taken.version, taken.totals.partitions
 
     def _end(
-        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, outcome: TableOutcome
-    ) -> None:
+        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, pending: Pending,
+        outcome: TableOutcome,
+    ) -> None:  # fmt: skip
         """Let go of a table that somebody has dropped or renamed; one that the metastore has only lost stays.
 
         Raises:
             MetastoreRefusedError: The metastore has another one of the name.
             TableNotFoundError: It has none, and nobody is known to have dropped it.
+            ConflictError: Somebody has dropped it, and we have written to it: what we have said is written stays.
         """
         if not doubt.dropped:
             if theirs is not None:
@@ -178,6 +199,14 @@ class TableFollowing:
             )
         if doubt.renamed_to is not None and self._rename(client, ours, TableIdentifier(*doubt.renamed_to)):
             outcome.action = "renamed"
+        elif pending.any:
+            table = str(ours.identifier)
+            raise ConflictError(
+                f"Somebody has dropped table {table} in the metastore, which has yet to hear of changes that were made "
+                f"to it here. It stays: catalog-ext publish {table} makes it again there, catalog-ext unregister "
+                f"{table} lets it go here, too.",
+                {"table": table},
+            )
         else:
             self._removal.unregister_table(str(ours.identifier))
             outcome.action = "removed"
@@ -193,16 +222,41 @@ class TableFollowing:
         self._context.index.rename_table(ours.identifier, to, deliver=False)
         return True
 
-    def _alter(self, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> None:
-        """Take over columns and properties; what cannot be is said, and the partitions are followed all the same."""
-        changed = self._changed(doubt, ours, theirs)
+    def _move(self, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> Table:
+        """Take over the table's new location: partitions that are there stay at their places, as in Hive.
+
+        Raises:
+            ConflictError: Somebody is writing to the table.
+            MetastoreRefusedError: It is a managed one, with which goes what lies at its location.
+        """
+        if ours.definition.table_type is TableType.MANAGED:
+            raise not_followed(ours.definition, f"it is a managed table, and lies at {theirs.location} now")
+        place = canonical_location(theirs.location)
+        moved = self._context.index.alter_table(
+            ours.identifier, lambda now: replace(now, location=place), deliver=False
+        )  # fmt: skip
+        outcome.altered = True
+        return moved
+
+    def _alter(
+        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable, outcome: TableOutcome, *,
+        refused: bool,
+    ) -> None:  # fmt: skip
+        """Take over columns, format and properties; of what cannot be is said why, and partitions are followed on."""
+        # Of what was refused nobody has kept which part it was.
+        changed = all_of(theirs) if refused else self._changed(doubt, ours, theirs)
         if not changed:
             return
         try:
-            if followed_definition(ours.definition, theirs, changed) == ours.definition:
+            new = followed_definition(ours.definition, theirs, changed)
+            if new == ours.definition:
                 return
+            check = None
+            if (new.format, new.options) != (ours.definition.format, ours.definition.options):
+                check_partitions(self._context.index, client, ours, theirs, new)
+                check = partial(check_version, ours)
             self._context.index.alter_table(
-                ours.identifier, lambda now: followed_definition(now, theirs, changed), deliver=False
+                ours.identifier, lambda now: followed_definition(now, theirs, changed), check=check, deliver=False
             )
         except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
             outcome.action, outcome.error = "refused", error.message
@@ -214,7 +268,7 @@ class TableFollowing:
     def _changed(self, doubt: TableDoubt, ours: Table, theirs: HiveTable) -> Changed:
         """Return what somebody has changed: what events say, or else what was not so at the last comparison."""
         if doubt.parameters is not None:
-            return Changed(doubt.columns, frozenset(doubt.parameters))
+            return Changed(doubt.columns, frozenset(doubt.parameters), doubt.storage)
         if doubt.dropped and doubt.created:
             return all_of(theirs)
         seen = self._context.index.followed.seen(ours.table_id)
@@ -226,6 +280,10 @@ class TableFollowing:
         comparison: Comparison | None,
     ) -> None:  # fmt: skip
         doubts = dict(doubt.partitions)
+        if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
+            # With CASCADE the columns are theirs too, which no event says; and a new format may be what they have.
+            for name in self._context.index.formats(ours):
+                doubts.setdefault(hive_partition_name(theirs, name), PartitionDoubt())
         if doubt.whole:
             comparison = comparison or Comparison(self._context, client, sizes_decide=False, drops=False)
             made_anew = doubt.dropped and doubt.created
@@ -233,11 +291,24 @@ class TableFollowing:
             seen = Seen(ours.version, missing, written_definition(theirs))
             self._context.index.followed.note_seen(ours.table_id, seen)
             for name, each in found.items():
-                doubts.setdefault(name, each)
+                known = doubts.setdefault(name, each)
+                known.dropped = known.dropped or each.dropped
         left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
         if left:
             doubt.definition, doubt.whole, doubt.partitions = False, False, left
             outcome.action, outcome.left = "left", doubt
+
+
+def _may_retry(doubt: TableDoubt) -> bool:
+    """Return whether what was refused of the table may be possible by now; then it is the definition's turn."""
+    return doubt.definition or any(each.dropped for each in doubt.partitions.values())
+
+
+def _has_moved(doubt: TableDoubt, ours: Table, theirs: HiveTable) -> bool:
+    """Return whether somebody has given our table the metastore's location, by ALTER TABLE."""
+    if doubt.dropped or theirs.table_type == VIRTUAL_VIEW:
+        return False
+    return any(same_location(place, ours.definition.location) for place in doubt.moved_from)
 
 
 def _find(client: HiveMetastore, identifier: TableIdentifier) -> HiveTable | None:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.metastore_keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT, metastore_access
 from catalog_ext.conf.resolved import EMBEDDED, Settings
-from catalog_ext.metastore.hive.thrift import connect as thrift
-from catalog_ext.metastore.hive.thrift.access import PLAIN
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.guarded import Guard
@@ -26,6 +24,10 @@ def connect(uris: str, settings: Settings, guard: Guard | None = None) -> HiveMe
         InvalidConfigurationError: The URIs or a setting are not of their form, or the truststore cannot be read.
         EnvironmentSetupError: A library that the settings need is missing.
     """
+    # Not at the top: a command that concerns no metastore needs no thrift.
+    from catalog_ext.metastore.hive.thrift import connect as thrift
+    from catalog_ext.metastore.hive.thrift.access import PLAIN
+
     return thrift.connect(
         uris,
         connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),

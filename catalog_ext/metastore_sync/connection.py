@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.resolved import EMBEDDED, Settings
@@ -11,6 +12,7 @@ from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetas
 from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore_sync.client import connect
 
 if TYPE_CHECKING:
@@ -19,24 +21,43 @@ if TYPE_CHECKING:
     from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 
 
+class Embedded(Enum):
+    """When the embedded metastore is started."""
+
+    AHEAD = "ahead"
+    """At once, in the background, so that nobody waits for it early."""
+
+    WHEN_NEEDED = "when needed"
+    """When there is something to tell it, or to ask."""
+
+    NEVER_MADE = "never made"
+    """When needed, and only where there is one: who only looks makes none."""
+
+
 class MetastoreConnection:
-    """Connects on the first use; the embedded server is being started meanwhile, so that nobody waits for it early.
+    """Connects on the first use.
 
     Args:
         settings: Name the metastore.
         known: Keeps calls from a metastore that is not the index's own. The embedded one is known by its folder.
+        embedded: When the embedded server is started. When needed, the library that speaks to any other is loaded no
+            earlier either.
     """
 
-    def __init__(self, settings: Settings, known: KnownMetastore) -> None:
+    def __init__(self, settings: Settings, known: KnownMetastore, embedded: Embedded = Embedded.AHEAD) -> None:
         self._uris = settings.metastore
         self._embedded: EmbeddedMetastore | None = None
         self._client: HiveMetastore | None = None
         self._lock = threading.Lock()
         self._guard = None if self._uris == EMBEDDED else known
         self._settings = settings
+        self._makes = embedded is not Embedded.NEVER_MADE
         if self._uris == EMBEDDED:
             self._embedded = EmbeddedMetastore(settings.embedded_folder)
-            self._embedded.start_in_background()
+            if embedded is Embedded.AHEAD:
+                self._embedded.start_in_background()
+        elif self._uris is not None and embedded is Embedded.WHEN_NEEDED:
+            parse_uris(self._uris)
         elif self._uris is not None:
             # A malformed URI or truststore is the caller's mistake, to be heard of now and not at the first delivery.
             self._client = self._connect(self._uris)
@@ -58,12 +79,28 @@ class MetastoreConnection:
 
     @property
     def starting(self) -> bool:
-        """Whether it is the embedded one, and not ready yet."""
+        """Whether it is the embedded one, and not ready yet, or not begun to be started."""
         return self._embedded is not None and not self._embedded.settled
 
     def accepts(self, definition: TableDefinition) -> bool:
         """Return whether the metastore gets this table: there is one, and it can hold it."""
         return self.enabled and unrepresentable_reason(definition) is None
+
+    def start(self) -> None:
+        """Begin to start the embedded server, where that is the metastore: it will be needed soon.
+
+        Raises:
+            MetastoreUnavailableError: There is none in its folder, and none is to be made.
+        """
+        if self._embedded is None:
+            return
+        if not self._makes and not self._embedded.directory.exists():
+            raise MetastoreUnavailableError(
+                f"There is no embedded metastore in {self._embedded.directory} yet. The first change of a table makes "
+                "it, and catalog-ext publish --all, which also fills it from the index.",
+                {"directory": str(self._embedded.directory)},
+            )
+        self._embedded.start_in_background()
 
     def started_client(self) -> HiveMetastore:
         """Return the client, without waiting for the embedded server.
@@ -73,6 +110,7 @@ class MetastoreConnection:
             InvalidConfigurationError: There is no metastore.
         """
         if self.starting:
+            self.start()
             raise MetastoreUnavailableError("The embedded metastore is still starting; it gets the change in a moment.")
         return self.client()
 
@@ -81,9 +119,10 @@ class MetastoreConnection:
 
         Raises:
             InvalidConfigurationError: There is no metastore.
-            MetastoreUnavailableError: The embedded one does not start.
+            MetastoreUnavailableError: The embedded one does not start, or is not there and is not to be made.
         """
         if self._embedded is not None:
+            self.start()
             return self._embedded.uri(timeout_s)
         if self._uris is None:
             raise InvalidConfigurationError(

@@ -102,7 +102,8 @@ class ExportedTable(_Exported):
             check_ours(found, definition)
             retype = key_types_differ(found, definition)
             if retype or definition_differs(found, definition):
-                self._carry_out(AlterTable(definition, rebuild=True, retype=retype), ALTERED)
+                kept = tuple(each.to_dict() for each in self._index.descriptors(self._table).values())
+                self._carry_out(AlterTable(definition, rebuild=True, retype=retype, kept=kept), ALTERED)
         self._send_partitions(found)
 
     def _send_partitions(self, found: HiveTable) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -14,16 +14,16 @@ from catalog_ext.metastore.errors import (
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
-from catalog_ext.metastore.model.table_patterns import TablePattern
+from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore_sync.client import connect
-from catalog_ext.metastore_sync.exported_table import ExportedTable, ExportedView
+from catalog_ext.metastore_sync.exported_table import MADE, ExportedTable, ExportedView
 from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
+from catalog_ext.metastore_sync.own_metastore import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 REFUSED, LEFT_OUT = "refused", "left out"
+_NO_BUCKETS = "it is bucketed ({}) in the metastore that it was imported from; there it is made without buckets"
 _TWIN = "another partition has equal values in another spelling"
 
 
@@ -83,13 +84,14 @@ class Exporting:
 
         Raises:
             InvalidInputError: The pattern is none.
+            TableNotFoundError: No table matches it.
             InvalidConfigurationError: The URIs are none, or those of the index's own metastore.
             MetastoreUnavailableError: It does not answer; what it has been told stays.
         """
-        chosen = TablePattern() if pattern is None else TablePattern.parse(pattern, self._settings.name)
+        relations = self._relations(pattern)
         # The index's own metastore may be the embedded one, which is spoken to plainly.
         client = connect(to, replace(self._settings, metastore=to))
-        return self._export(client, chosen, to, dry_run=dry_run)
+        return self._export(client, relations, to, dry_run=dry_run)
 
     def export_statements(self, pattern: str | None = None) -> Iterator[str]:
         """Yield HiveQL statements, without semicolons, by which a Hive engine makes tables, partitions and views.
@@ -101,21 +103,22 @@ class Exporting:
 
         Raises:
             InvalidInputError: The pattern is none.
+            TableNotFoundError: No table matches it.
         """
-        chosen = TablePattern() if pattern is None else TablePattern.parse(pattern, self._settings.name)
-        return self._statements(chosen)
+        return self._statements(self._relations(pattern))
 
-    def _export(self, client: HiveMetastore, chosen: TablePattern, to: str, *, dry_run: bool) -> Iterator[ExportEntry]:
+    def _export(
+        self, client: HiveMetastore, relations: Iterator[Table | View], to: str, *, dry_run: bool
+    ) -> Iterator[ExportEntry]:
         try:
-            own = self._index.properties().get(METASTORE_ID)
-            if own is not None and metastore_id(client) == own:
+            if is_own(self._index.properties(), to, client):
                 raise InvalidConfigurationError(
                     f"{to} is the index's own metastore, which is not exported to: catalog-ext publish --all brings it "
                     "to the index's state.",
                     {"metastore": to},
                 )
             made: set[str] = set()
-            for found in self._relations(chosen):
+            for found in relations:
                 namespace = self._of(found).identifier.namespace
                 if namespace not in made and not dry_run:
                     make_database(client, to_hive_database(self._index.load_namespace(namespace)))
@@ -124,8 +127,17 @@ class Exporting:
         finally:
             client.close()
 
-    def _relations(self, chosen: TablePattern) -> Iterator[Table | View]:
-        """Yield the tables of each namespace, and after them its views, which may read them."""
+    def _relations(self, pattern: str | None) -> Iterator[Table | View]:
+        """Return the tables of each namespace, and after them its views, which may read them."""
+        if pattern is None:
+            return self._matching(TablePattern())
+        found = self._matching(TablePattern.parse(pattern, self._settings.name))
+        first = next(found, None)
+        if first is None:
+            raise no_table_matches(pattern, "The index has no table")
+        return chain((first,), found)
+
+    def _matching(self, chosen: TablePattern) -> Iterator[Table | View]:
         for namespace in filter(chosen.has_namespace, self._index.list_namespaces()):
             for names in (self._index.list_tables(namespace), self._index.views.list_names(namespace)):
                 for name in filter(chosen.has_table, sorted(names)):
@@ -156,7 +168,9 @@ class Exporting:
         except CatalogExtError as error:
             yield ExportEntry(name, REFUSED, sent=exported.sent, reason=error.message)
             return
-        yield ExportEntry(name, exported.action, "", exported.sent, exported.kept)
+        buckets = table.definition.bucketed_by if exported.action == MADE else None
+        remark = None if buckets is None else _NO_BUCKETS.format(buckets)
+        yield ExportEntry(name, exported.action, "", exported.sent, exported.kept, remark)
         if (
             not isinstance(found, View)
             and table.definition.partition_columns
@@ -174,9 +188,9 @@ class Exporting:
             held = {p.name for p in self._index.partitions_of_values(table, free) if not p.in_metastore}
             yield from ((each, 0, 0, _TWIN) for each in free if each in held)
 
-    def _statements(self, chosen: TablePattern) -> Iterator[str]:
+    def _statements(self, relations: Iterator[Table | View]) -> Iterator[str]:
         made: set[str] = set()
-        for found in self._relations(chosen):
+        for found in relations:
             table = self._of(found)
             reason = unrepresentable_reason(table.definition)
             if reason is not None:

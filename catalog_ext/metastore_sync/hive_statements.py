@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.hive.mapping.conversion import partition_values_of, to_hive
+from catalog_ext.metastore.hive.mapping.described import columns_of_descriptor
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE
 from catalog_ext.metastore.hive.outbox.views import to_hive_view
 from catalog_ext.metastore.model.batches import batched
@@ -63,11 +64,20 @@ def table_statements(index: Index, table: Table) -> Iterator[str]:
     yield create_table(hive)
     if not hive.partition_columns:
         return
-    for some in batched(_sayable(index, table, hive), _AT_ONCE):
-        said = [text for text in some if not text.startswith("--")]
-        yield from (text for text in some if text.startswith("--"))
-        if said:
-            yield "\n  ".join([f"ALTER TABLE {_full(hive)} ADD IF NOT EXISTS", *said])
+    used = False
+    for page in _pages(index, table):
+        for some in batched(page, _AT_ONCE):
+            clauses = [_partition(hive, partition) for partition in some]
+            said = [text for text in clauses if not text.startswith("--")]
+            yield from (text for text in clauses if text.startswith("--"))
+            if said:
+                yield "\n  ".join([f"ALTER TABLE {_full(hive)} ADD IF NOT EXISTS", *said])
+            own = [text for partition in some for text in _descriptor_statements(hive, partition)]
+            if own and not used:
+                # Hive 2.3 alters a partition of the current database's table, whatever database is in front.
+                yield f"USE {name(hive.database)}"
+                used = True
+            yield from own
 
 
 def create_table(table: HiveTable) -> str:
@@ -112,9 +122,19 @@ def _pages(index: Index, table: Table) -> Iterator[list[PublishedPartition]]:
         yield page
 
 
-def _sayable(index: Index, table: Table, hive: HiveTable) -> Iterator[str]:
-    for page in _pages(index, table):
-        yield from (_partition(hive, partition) for partition in page)
+def _descriptor_statements(table: HiveTable, partition: PublishedPartition) -> Iterator[str]:
+    """Yield the statements that give a partition of the current database its own descriptor, if it has one."""
+    spec = _partition(table, partition, view=True)
+    if not partition.descriptor or spec.startswith("--"):
+        return
+    own, alter = partition.descriptor["hive"], f"ALTER TABLE {name(table.name)} {spec}"
+    classes = (own["input_format"], own["output_format"], own["serde"])
+    yield "{} SET FILEFORMAT INPUTFORMAT {} OUTPUTFORMAT {} SERDE {}".format(alter, *map(quoted, classes))
+    if own["serde_parameters"]:
+        yield f"{alter} SET SERDEPROPERTIES {_pairs(own['serde_parameters'])}"
+    columns = columns_of_descriptor(own)
+    if [(c.name, c.type) for c in columns] != [(c.name, c.type) for c in table.columns]:
+        yield f"{alter} REPLACE COLUMNS ({_columns(columns)})"
 
 
 def _partition(table: HiveTable, partition: PublishedPartition, *, view: bool = False) -> str:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, NO_METASTORE, WAREHOUSE, at_home, record
+from catalog_ext.conf.home import (
+    METASTORE,
+    METASTORE_HOST,
+    METASTORE_ID,
+    NO_METASTORE,
+    WAREHOUSE,
+    address,
+    at_home,
+    record,
+)
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.hive.identity import metastore_id
@@ -55,6 +64,8 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
         given.pop(NO_METASTORE, None)
     if any(recorded.get(name) != value for name, value in given.items()):
         try:
+            if _was_never_met(index, settings, recorded):
+                recorded = _put(index, given, [METASTORE])
             recorded = _complete(index, settings, given, recorded, empty=_is_empty(index))
         except IndexDatabaseError as error:
             # Who may only read it may open it, too.
@@ -121,7 +132,21 @@ def look_home(index: Index, settings: Settings) -> Settings:
         InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
         MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
     """
-    return at_home(settings, index.properties(), lambda uris: _ask(uris, settings))
+    recorded = index.properties()
+    if _was_never_met(index, settings, recorded):
+        recorded = {name: value for name, value in recorded.items() if name not in _OF_METASTORE}
+    return at_home(settings, recorded, lambda uris: _ask(uris, settings))
+
+
+def _was_never_met(index: Index, settings: Settings, recorded: Mapping[str, str]) -> bool:
+    """Return whether an index belongs by name alone to another metastore than the one that is named.
+
+    Who mistypes an address has nothing in the index by that: it never got an answer, and holds nothing.
+    """
+    if METASTORE not in settings.given or settings.metastore is None:
+        return False
+    own = recorded.get(METASTORE)
+    return own not in (None, address(settings)) and METASTORE_ID not in recorded and _is_empty(index)
 
 
 def is_another(index: Index, metastore: HiveMetastore) -> bool:

@@ -154,7 +154,7 @@ class MetastoreSync:
                 "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
                 "later, in order.",
                 own.pending,
-                trouble,
+                trouble.rstrip("."),
             )
 
     def state(self, table: Table | None = None) -> str:

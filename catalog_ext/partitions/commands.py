@@ -5,8 +5,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.lock_keys import LOCK_SETTINGS, lock_settings
 from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.write_keys import transaction_options
+from catalog_ext.metastore.commit.lock_settings import LockMode
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     DataDeletion,
@@ -95,7 +97,7 @@ class PartitionCommands:
             if location is not None:
                 own[name] = _real(place)
             placed.append(NewPartition(name, None if location is None else str(place)))
-        return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
+        return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION", session)
 
     def drop(
         self, table: str | Table, predicates: Sequence[Predicate] = (), *, clauses: PartitionClauses = NO_CLAUSES,
@@ -129,7 +131,7 @@ class PartitionCommands:
         managed = target.definition.table_type is TableType.MANAGED
         deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
         either = any_of(*predicates)
-        return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
+        return self._run(target, DropPartitions(either, deletes), "DROP PARTITION", clauses.session)
 
     def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
         """Give a partition other values; files of a managed one at its default location are moved.
@@ -143,7 +145,7 @@ class PartitionCommands:
         """
         target = self._table(table, "RENAME PARTITION")
         asked = RenamePartition(partition_name(target, from_, session), partition_name(target, to, session))
-        return self._run(target, asked, "RENAME PARTITION")
+        return self._run(target, asked, "RENAME PARTITION", session)
 
     def relocate(
         self, table: str | Table, spec: Spec, location: str, *, session: Session = ANY_SESSION
@@ -161,7 +163,7 @@ class PartitionCommands:
         name = partition_name(target, spec, session)
         place = self._chosen_location(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
-        return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION")
+        return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION", session)
 
     def exchange(
         self, table: str | Table, source: str | Table, specs: Sequence[Spec], *, session: Session = ANY_SESSION
@@ -196,11 +198,17 @@ class PartitionCommands:
             require_match(self._context.index, origin, predicate)
         either = any_of(*predicates)
         asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
-        return self._run(target, asked, "EXCHANGE PARTITION")
+        return self._run(target, asked, "EXCHANGE PARTITION", session, origin)
 
-    def _run(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
-        options = transaction_options({}, {}, table.definition.properties, self._context.settings.conf)
-        return self._context.transactions.command(table, asked, operation, options)
+    def _run(
+        self, table: Table, asked: AskedCommand, operation: str, session: Session, origin: Table | None = None
+    ) -> WriteOutcome:
+        """Run a command; one that changes a second table takes the stricter locks of both."""
+        conf, own = self._context.settings.conf, [table.definition.properties]
+        own += [] if origin is None else [origin.definition.properties]
+        options = [transaction_options({}, session.settings, properties, conf) for properties in own]
+        strictest = max(options, key=lambda found: list(LockMode).index(lock_settings(found).mode))
+        return self._context.transactions.command(table, asked, operation, {**options[0], **_of_locks(strictest)})
 
     def _table(self, table: str | Table, command: str) -> Table:
         """Return the table, whose partitions a command changes.
@@ -271,6 +279,10 @@ class PartitionCommands:
         if table.definition.table_type is TableType.MANAGED:
             raise InvalidInputError(f"{about} is that of, in or around {listed}. Give another directory.", parameters)
         warnings.warn(f"{about} shares files with {listed}.", TableOverlapWarning, stacklevel=4)
+
+
+def _of_locks(options: Mapping[str, str]) -> dict[str, str]:
+    return {setting.key: options[setting.key] for setting in LOCK_SETTINGS if setting.key in options}
 
 
 def _real(place: Location) -> Location:

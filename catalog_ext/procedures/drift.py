@@ -24,6 +24,8 @@ _DRIFT_SCHEMA = pa.schema(
         ("newer", pa.string()),
         ("evidence", pa.string()),
         ("pending", pa.bool_()),
+        ("failed", pa.bool_()),
+        ("unavailable", pa.bool_()),
     ]
 )
 _MENDED_SCHEMA = pa.schema(

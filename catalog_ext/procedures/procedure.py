@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ _ARROW_NAMES = {
 }
 _PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, MAP: Mapping}
 _ROWS_AT_ONCE = 10_000
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Procedure:
     Attributes:
         check_session: Raises where the arguments do not go with a table of that name in the session's own catalog,
             whose location, if it has one, is the second argument; None where it does not matter.
+        takes_session: Whether the body gets the settings of the caller's session among the arguments, as ``session``.
         touches: The parameters, and the columns of the result, that name tables which a call may change.
     """
 
@@ -76,6 +79,7 @@ class Procedure:
     body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
     check_session: Callable[[Mapping[str, Any], str | None], None] | None = None
     touches: tuple[str, ...] = ()
+    takes_session: bool = False
 
     def describe(self) -> JsonObject:
         """Return the procedure as the service's contract has it."""
@@ -93,7 +97,11 @@ class Procedure:
         }
 
     def call(
-        self, catalog: Catalog, arguments: Mapping[str, object], session_table: SessionTable | None = None
+        self,
+        catalog: Catalog,
+        arguments: Mapping[str, object],
+        session_table: SessionTable | None = None,
+        settings: Mapping[str, str] = NO_SETTINGS,
     ) -> Result:
         """Run it with arguments by name.
 
@@ -101,6 +109,7 @@ class Procedure:
             catalog: The catalog of its tables.
             arguments: By name of the parameter.
             session_table: The table of the same name that the caller's session has in its own catalog, if any.
+            settings: What the caller's session gives of the settings that a transaction takes over, by key.
 
         Raises:
             InvalidInputError: An argument is missing, unknown or of another type.
@@ -108,6 +117,8 @@ class Procedure:
         bound = self._bind(arguments)
         if session_table is not None and self.check_session is not None:
             self.check_session(bound, session_table.location)
+        if self.takes_session:
+            bound["session"] = settings
         return Result(self.schema, self.body(catalog, bound))
 
     def _bind(self, arguments: Mapping[str, object]) -> dict[str, Any]:

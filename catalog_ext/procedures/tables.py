@@ -154,5 +154,6 @@ PROCEDURES = (
         report.SCHEMA,
         _repair,
         touches=("table",),
+        takes_session=True,
     ),
 )

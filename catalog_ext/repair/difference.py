@@ -15,8 +15,9 @@ from catalog_ext.scan.equivalent_names import EquivalentNames
 from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.scan.scratch import Scratch
 
@@ -41,13 +42,22 @@ class Difference:
         drops: Whether partitions that are gone will be dropped, rather than stay registered.
         location: The location of every partition, below which its files have their paths, where the table's own has
             wildcards; otherwise each has its directory below the table's.
+        descriptors: How partitions are read, of those alone that come or are to be read otherwise from now on.
     """
 
     def __init__(
-        self, scratch: Scratch, keys: Sequence[Key], *, has_directories: bool, drops: bool, location: str | None = None
+        self,
+        scratch: Scratch,
+        keys: Sequence[Key],
+        *,
+        has_directories: bool,
+        drops: bool,
+        location: str | None = None,
+        descriptors: Mapping[str, PartitionDescriptor | None] | None = None,
     ) -> None:
         self._scratch = scratch
         self._location = location
+        self._descriptors = descriptors or {}
         # Where directories are not kept, one that was registered empty looks the same as ever; it stays.
         at_root = "1" if has_directories else "0"
         keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
@@ -119,7 +129,8 @@ class Difference:
             obstacle = self._equivalent.obstacle(name)
             line = ReportEntry("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
             location = places.get(name, self._location)
-            yield Proposed(AddPartition(name, files, location, in_metastore=not obstacle), (line,))
+            own = self._descriptors.get(name)
+            yield Proposed(AddPartition(name, files, location, in_metastore=not obstacle, descriptor=own), (line,))
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
@@ -164,7 +175,7 @@ class Difference:
     def changed(self) -> Iterator[Proposed]:
         """Known partitions whose files, or places, differ."""
         query = "SELECT name, path, size, modified_ms, side FROM differing_files ORDER BY name, path, side"
-        places = self._places()
+        places, descriptors = self._places(), dict(self._descriptors)
         for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
             added: list[DataFile] = []
             removed: list[str] = []
@@ -177,7 +188,13 @@ class Difference:
                     removed.append(path)
                 if 1 in states:
                     added.append(DataFile(path, states[1][2], states[1][3]))
-            yield Proposed(ReplaceFiles(name, tuple(added), tuple(removed), places.pop(name, None)), tuple(lines))
+            anew = name in descriptors
+            change = ReplaceFiles(
+                name, tuple(added), tuple(removed), places.pop(name, None), anew, descriptors.pop(name, None)
+            )
+            yield Proposed(change, tuple(lines))
+        if descriptors:
+            yield from self._redescribed(descriptors, places)
         for (name,) in self._scratch.rows(
             "SELECT name FROM indexed_partitions JOIN places USING (name)"
             " WHERE name NOT IN (SELECT name FROM protected) ORDER BY name"
@@ -185,6 +202,19 @@ class Difference:
             if name in places:
                 line = ReportEntry("change", name, name, 0, 0, f"it lies at {places[name]}")
                 yield Proposed(ReplaceFiles(name, location=places[name]), (line,))
+
+    def _redescribed(
+        self, descriptors: Mapping[str, PartitionDescriptor | None], places: dict[str, str]
+    ) -> Iterator[Proposed]:
+        for (name,) in self._scratch.rows(
+            "SELECT name FROM indexed_partitions WHERE name NOT IN (SELECT name FROM protected) ORDER BY name"
+        ):
+            if name in descriptors:
+                own = descriptors[name]
+                how = "its table" if own is None else f"{own.format}, by a descriptor of its own"
+                reason = f"it is read as {how}"
+                change = ReplaceFiles(name, location=places.pop(name, None), redescribed=True, descriptor=own)
+                yield Proposed(change, (ReportEntry("change", name, name, 0, 0, reason),))
 
     def _places(self) -> dict[str, str]:
         """Return where the metastore says that partitions lie which are new, or registered elsewhere."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
@@ -80,5 +81,5 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
         reason = f"more than the {percent} % that it may drop at once"
     else:
         return None
-    lost = f"{loss.partitions:,} of {registered:,} registered partitions, with {loss.files:,} files"
+    lost = f"{loss.partitions:,} of {registered:,} registered partitions, with {counted(loss.files, 'file')}"
     return f"it would drop {lost}, {reason}. {_HOW_TO_GO_ON}"

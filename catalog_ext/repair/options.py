@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
@@ -42,10 +43,13 @@ class Told:
         places: Those that are there: each one's location, None for its directory below the table's. They stay, or come,
             also where nothing lies there.
         gone: Names of those that somebody has dropped there: they go, whatever lies at their places.
+        descriptors: How those are read that are new or are read otherwise than the index says, where that is not as a
+            new partition is by itself; None: as their table.
     """
 
     places: Mapping[str, str | None] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
+    descriptors: Mapping[str, PartitionDescriptor | None] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,6 +75,7 @@ class RepairOptions:
         names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
             location with wildcards the predicate says what is listed.
         told: What the metastore says of these; None where the store alone decides.
+        confirm: Is called before each batch is committed; what it raises ends the repair.
     """
 
     mode: RepairMode = RepairMode.SYNC
@@ -86,6 +91,7 @@ class RepairOptions:
     batch_partitions: int = 1000
     names: tuple[str, ...] | None = None
     told: Told | None = None
+    confirm: Callable[[], None] = lambda: None
 
     @property
     def is_limited(self) -> bool:

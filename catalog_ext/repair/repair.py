@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
 from catalog_ext.metastore.index import Verified
-from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.repair.difference import Difference, Proposed
@@ -22,7 +22,7 @@ from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
-from catalog_ext.repair.report import COMPARED_LATER, REPAIR_AGAIN
+from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -30,6 +30,7 @@ from catalog_ext.scan.observe import (
     Progress,
     RepairProgress,
     StoreObserver,
+    not_gone,
     observe_elsewhere,
     observe_index,
     observe_named,
@@ -137,13 +138,17 @@ class Repair:
             has_directories=has_directories,
             drops=mode is not RepairMode.ADD,
             location=None if self._pattern is None else str(self._pattern.root),
+            descriptors=self._options.told.descriptors if self._options.told else {},
         )
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
         in_flight.leave_out_replaced()
         if self._options.verify:
-            Verification(self._storage, self._table, scratch, self._progress, pattern=self._pattern).run(mode)
+            formats = self._index.formats(self._table)
+            Verification(
+                self._storage, self._table, scratch, self._progress, pattern=self._pattern, formats=formats
+            ).run(mode)
         scratch.execute(
             "INSERT INTO entries (action, partition, path, files, bytes, reason)"
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
@@ -295,9 +300,10 @@ class Repair:
         self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total, left_s))
 
     def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
-        batch = self._without_compared_later(batch, scratch)
+        batch = self._without_returned(self._without_compared_later(batch, scratch), scratch)
         if not batch:
             return []
+        self._options.confirm()
         try:
             commit = self._index.commit(
                 self._table.table_id,
@@ -314,6 +320,32 @@ class Repair:
             # Nobody else's was in between, and no partition is in two batches.
             self._base = replace(self._base, version=commit.version)
         return batch
+
+    def _without_returned(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
+        """Leave out drops of partitions that are there again: an overwrite of Hive takes a directory away for a moment.
+
+        What the metastore would be told to drop then are rows that a user of Hive has just written.
+        """
+        if self._pattern is not None:
+            return batch
+        gone = self._options.told.gone if self._options.told is not None else ()
+        drops = [p for p in batch if isinstance(p.change, DropPartition) and p.change.name not in gone]
+        if not drops:
+            return batch
+        back = not_gone(self._storage, map(self._place, drops))
+        changed = self._index.changed_after(self._base, sorted(back)) if back else {}
+        for drop in drops:
+            name = drop.change.name
+            if name in changed:
+                _skip(scratch, drop, changed[name])
+            elif name in back:
+                scratch.add_entries([("skip", name, name, 0, 0, CAME_BACK)])
+        self._conflicts |= back
+        return [p for p in batch if p.change.name not in back]
+
+    def _place(self, drop: Proposed) -> tuple[str, str]:
+        name, path = drop.change.name, drop.lines[0].path
+        return name, self._table.directory(name, path if "://" in path else None)
 
     def _without_compared_later(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
         """Leave out what somebody has compared by a later listing, and found to be as the index has it."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DeclaredNames
+from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.scan.observe import INCOMPLETE, MISSING
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ MOVING = "a RENAME or EXCHANGE is moving it"
 
 REPAIR_AGAIN = ": repair again"
 """How the reason of a partition ends that somebody has changed between the comparison and its commit."""
+
+CAME_BACK = f"it was gone when it was listed, and is there again, or cannot be looked at{REPAIR_AGAIN}"
+"""Why a partition that was gone is left alone after all."""
 
 COMPARED_LATER = "somebody has compared it with the store after this repair began"
 """Why what a repair has listed is left alone: a query or an event has looked again."""
@@ -308,26 +312,6 @@ def _text_line(entry: ReportEntry) -> str:
 def _html_row(entry: ReportEntry) -> str:
     cells = "".join(f"<td {_LEFT}>{html.escape(_one_line(str(v), 500))}</td>" for v in entry._asdict().values())
     return f"<tr>{cells}</tr>"
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return the number with its noun: ``1 file``, ``1,200 files``."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def format_bytes(size: int) -> str:
-    """Return the size for people, in binary units.
-
-    >>> format_bytes(10), format_bytes(3_500_000)
-    ('10 B', '3.3 MiB')
-    """
-    number, unit = float(size), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        # What would round up to 1024.0 is 1.0 of the next unit.
-        if number < 1023.95 or unit == "TiB":
-            break
-        number /= 1024
-    return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"
 
 
 def _one_line(text: str, limit: int = 160) -> str:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
+from catalog_ext.conf.lock_keys import lock_settings
+from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
+from catalog_ext.metastore.runtime.log_fields import FIELDS
+from catalog_ext.metastore.runtime.measures import Repaired, tell
+from catalog_ext.metastore.runtime.tracing import span
+from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told
@@ -16,12 +24,15 @@ from catalog_ext.scan.observe import Progress, RepairProgress, no_progress
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.listing import TreeLister
+
+
+logger = logging.getLogger(__name__)
 
 
 class TableRepair:
@@ -41,6 +52,7 @@ class TableRepair:
         verify: bool = False,
         allow_mass_drop: bool = False,
         progress: Progress | None = None,
+        session: Mapping[str, str] | None = None,
     ) -> RepairReport:
         """Bring the index, and after it the metastore, in step with what lies on the store.
 
@@ -55,6 +67,7 @@ class TableRepair:
             allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
                 ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
             progress: Is called while it runs, from this thread.
+            session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
 
         Raises:
             TableNotFoundError: There is none of that name.
@@ -63,26 +76,34 @@ class TableRepair:
             StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
             RepairRefusedError: ``strict``, and something would be skipped.
             MassDropError: It would drop more than it may; a preview reports that instead.
+            HiveLockTimeoutError, HiveLockLostError: Hive's locks are asked for, and others have them, or they were
+                lost: what was committed before stays.
         """
         if not dry_run:
             # What dead writers have promoted is theirs to finish: then it is there, and nothing is left to find.
             self._recover(table)
         target = self._context.load_table(table)
         given = (target.definition.properties, self._context.settings.conf)
-        options = RepairOptions(
-            RepairMode.parse(mode),
-            bound_where(target, where),
-            _words(where),
-            dry_run,
-            strict,
-            verify,
-            allow_mass_drop,
-            keys.MASS_DROP_PERCENT.read(*given),
-            keys.MASS_DROP_PARTITIONS.read(*given),
-            self._context.metastore.accepts(target.definition),
-            keys.BATCH_PARTITIONS.read(*given),
-        )
-        return self._repair(target, options, progress or no_progress)
+        locks = WITHOUT_LOCKS if dry_run else lock_settings(session or {}, *given)
+        with self._context.transactions.locks.of_repair(target, locks) as held:
+            if locks != WITHOUT_LOCKS:
+                # What somebody has changed while the lock was waited for is compared with.
+                target = self._context.load_table(table)
+            options = RepairOptions(
+                RepairMode.parse(mode),
+                bound_where(target, where),
+                _words(where),
+                dry_run,
+                strict,
+                verify,
+                allow_mass_drop,
+                keys.MASS_DROP_PERCENT.read(*given),
+                keys.MASS_DROP_PARTITIONS.read(*given),
+                self._context.metastore.accepts(target.definition),
+                keys.BATCH_PARTITIONS.read(*given),
+                confirm=held.confirm,
+            )
+            return self._repair(target, options, progress or no_progress)
 
     def look_at(
         self,
@@ -155,19 +176,21 @@ class TableRepair:
     def _repair(self, target: Table, options: RepairOptions, report_progress: Progress) -> RepairReport:
         table = str(target.identifier)
         scratch = Scratch()
+        started = time.monotonic()
         try:
-            version = self._repair_of(target, options, report_progress).run(scratch)
-        except (StorageError, LocationNotFoundError) as error:
+            with span("repair", table=table, mode=str(options.mode)):
+                version = self._repair_of(target, options, report_progress).run(scratch)
+        except BaseException as error:
             scratch.close()
-            raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
-        except BaseException:
-            scratch.close()
+            tell(Repaired(time.monotonic() - started))
+            if isinstance(error, StorageError | LocationNotFoundError):
+                raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
             raise
         report_progress(RepairProgress("delivering", 0, 0))
         # A look at single partitions that finds nothing has nothing to send.
         quiet = options.dry_run or (options.names is not None and version == target.version)
         delivery = self._context.sync.publish(target.table_id) if not quiet else None
-        return RepairReport(
+        report = RepairReport(
             scratch,
             table=table,
             mode=str(options.mode),
@@ -178,10 +201,30 @@ class TableRepair:
             delivery_error=delivery.error if delivery else None,
             keys=[key.name for key in target.definition.partition_columns],
         )
+        if not options.dry_run:
+            _tell(report, time.monotonic() - started, told=version != target.version)
+        return report
 
     def _recover(self, table: str) -> None:
         context = self._context
         context.transactions.recover(recoverable(context.index, context.identify(table)))
+
+
+def _tell(report: RepairReport, seconds: float, *, told: bool) -> None:
+    """Tell of a repair who counts, and the log where there is ``told`` something to tell."""
+    added, dropped, changed = len(report.added), len(report.dropped), len(report.changed)
+    tell(Repaired(seconds, added, dropped, changed))
+    if told:
+        fields = {
+            "table": report.table, "version": report.version, "operation": "REPAIR", "partitions_added": added,
+            "partitions_removed": dropped, "partitions_changed": changed, "duration_ms": round(seconds * 1000),
+            "pending_deliveries": report.pending_deliveries, "user": current_user(),
+        }  # fmt: skip
+        logger.info(
+            "REPAIR of %s: version %d, partitions +%d -%d ~%d, %d ms, %d pending for the metastore",
+            report.table, report.version, added, dropped, changed, seconds * 1000, report.pending_deliveries,
+            extra={FIELDS: fields},
+        )  # fmt: skip
 
 
 def _words(where: Where) -> str | None:

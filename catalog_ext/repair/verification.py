@@ -13,7 +13,7 @@ from catalog_ext.repair.options import RepairMode
 from catalog_ext.scan.observe import RepairProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
@@ -62,6 +62,7 @@ class Verification:
         progress: Is called while it runs.
         pattern: The table's location, if it has wildcards.
         look: Says why a file cannot be read.
+        formats: Of the partitions whose files are of another format than the table's, by name.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class Verification:
         look: Look = unreadable_reason,
         *,
         pattern: LocationPattern | None = None,
+        formats: Mapping[str, str] | None = None,
     ) -> None:
+        self._formats = formats or {}
         self._pattern = pattern
         self._storage = storage
         self._table = table
@@ -108,7 +111,7 @@ class Verification:
             place = below(self._pattern.root, file.path)
         else:
             place = below(Location.parse(self._table.directory(file.name, file.directory)), file.path)
-        return self._look(self._storage, place, self._table.definition.format)
+        return self._look(self._storage, place, self._formats.get(file.name, self._table.definition.format))
 
     def _note(self, found: Sequence[tuple[_File, str]]) -> None:
         left = {0: "it is not registered", 1: "what is registered of it stays"}

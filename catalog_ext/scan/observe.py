@@ -44,6 +44,9 @@ MISSING = "the location names it, and nothing lies there"
 NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
 """Why a path is skipped that no database could keep."""
 
+_Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
+"""Of one directory the files (name, size, time); why it could not be listed; None where it is gone."""
+
 _Skipped: TypeAlias = tuple[str, str, int, int, str]
 
 
@@ -339,18 +342,27 @@ def observe_elsewhere(storage: Storage, scratch: Scratch) -> None:
 
 def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch) -> None:
     """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
+    for name, outcome in _listed(storage, partitions):
+        if isinstance(outcome, CatalogExtError):
+            scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
+        elif outcome is not None:
+            scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
+            scratch.insert("listed_files", [(name, *file) for file in outcome], columns=4)
+
+
+def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
+    """Return the names of the partitions at whose locations something is, or may be: the listing failed."""
+    return {name for name, outcome in _listed(storage, partitions) if outcome is not None}
+
+
+def _listed(storage: Storage, partitions: Iterator[tuple[str, str]]) -> Iterator[tuple[str, _Outcome]]:
     with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
         for chunk in batched(partitions, 256):
-            outcomes = pool.map(lambda item: _list_location(storage, *item), chunk)
-            for (name, _), outcome in zip(chunk, outcomes, strict=True):
-                if isinstance(outcome, CatalogExtError):
-                    scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
-                elif outcome is not None:
-                    scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
-                    scratch.insert("listed_files", [(name, *file) for file in outcome], columns=4)
+            outcomes = pool.map(lambda item: _list_location(storage, item[1]), chunk)
+            yield from ((name, outcome) for (name, _), outcome in zip(chunk, outcomes, strict=True))
 
 
-def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str, int, int]] | CatalogExtError | None:
+def _list_location(storage: Storage, location: str) -> _Outcome:
     try:
         entries = storage.list_directory(location)
     except LocationNotFoundError as error:

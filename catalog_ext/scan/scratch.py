@@ -85,6 +85,10 @@ class Scratch:
         """Delete the scratch database; the report's entries go with it."""
         self._db.close()
 
+    def __del__(self) -> None:
+        # Python 3.13 warns of one that is left to it.
+        self._db.close()
+
     @_translated
     def insert(self, table: str, rows: Iterable[tuple[Any, ...]], *, columns: int, ignore: bool = False) -> None:
         """Add rows to one of the scratch tables; with ``ignore`` those that are there already are left out."""

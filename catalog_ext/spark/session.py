@@ -6,10 +6,12 @@ import atexit
 import logging
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import Catalog
+from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service.server import Service
@@ -17,7 +19,7 @@ from catalog_ext.spark.running_jvm import add_to_running_jvm
 from catalog_ext.spark.storage import s3a_settings, spark_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -33,6 +35,22 @@ SESSION_CATALOG = "spark_catalog"
 """The name of Spark's own catalog: a catalog of this name adds our tables to those of Spark."""
 SESSION_CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtSessionCatalog"
 EXTENSIONS_CLASS = "org.apache.spark.sql.catalogext.CatalogExtExtensions"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where a session's page is, and what one signs in with.
+
+    Attributes:
+        address: For a browser on this machine.
+        token: The service's; it is not in what is printed, which a notebook keeps.
+    """
+
+    address: str
+    token: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.address} (sign in with this object's token)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +117,11 @@ def serve_catalog(
         site=hive_site(metastore), spark=options,
     )  # fmt: skip
     # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
-    from catalog_ext.connector.build import connector_jar
+    from catalog_ext.connector.build import check_fits, connector_jar
 
     jar = connector_jar()
+    for given in _local_jars(options.get("spark.jars")):
+        check_fits(given)
     add_to_running_jvm(jar)
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"
@@ -121,6 +141,8 @@ def repair_partitions(
 ) -> RepairReport:  # fmt: skip
     """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
 
+    What the active session says of Hive's locks holds for it, as for MSCK REPAIR TABLE.
+
     Args:
         table: ``catalog.namespace.table``, or ``namespace.table`` where this process has one catalog.
         mode: ``add``, ``drop`` or ``sync``.
@@ -135,7 +157,8 @@ def repair_partitions(
         InvalidConfigurationError: No catalog of this process has that name.
         CatalogExtError: As ``Catalog.repair_partitions``.
     """
-    report = active_catalog(table).repair_partitions(
+    catalog = active_catalog(table)
+    report = catalog.repair_partitions(
         table,
         mode=mode,
         where=where,
@@ -144,10 +167,24 @@ def repair_partitions(
         verify=verify,
         allow_mass_drop=allow_mass_drop,
         progress=progress,
+        session=_locks_of_session(catalog.settings.name),
     )
     if not dry_run:
         _refresh(table)
     return report
+
+
+def open_page(catalog: str | None = None) -> Page:
+    """Return where the page of a catalog that ``configure`` set up in this process is, which is shown from now on.
+
+    Args:
+        catalog: Its name; None where this process has one catalog.
+
+    Raises:
+        InvalidConfigurationError: No catalog of this process has that name.
+    """
+    service = _active(catalog or "").service
+    return Page(service.show_page(), service.token)
 
 
 def active_catalog(table: str) -> Catalog:
@@ -156,6 +193,10 @@ def active_catalog(table: str) -> Catalog:
     Raises:
         InvalidConfigurationError: There is none.
     """
+    return _active(table).catalog
+
+
+def _active(table: str) -> _Running:
     with _lock:
         named = _running.get(table.partition(".")[0].strip("`"))
         if named is None and len(_running) == 1:
@@ -168,7 +209,7 @@ def active_catalog(table: str) -> Catalog:
             "CALL <catalog>.system.repair_partitions(…) where the service runs elsewhere.",
             {"table": table[:200]},
         )
-    return named.catalog
+    return named
 
 
 def stop(catalog: str) -> None:
@@ -215,6 +256,14 @@ def _appended(existing: str | None, addition: str) -> str:
     return ",".join(parts if addition in parts else [*parts, addition])
 
 
+def _local_jars(jars: str | None) -> Iterator[Path]:
+    """Yield those of Spark's list of jars that are files of this machine; Spark says what is wrong with others."""
+    for jar in (jars or "").split(","):
+        path = Path(jar.strip().removeprefix("file://").removeprefix("file:"))
+        if path.is_file():
+            yield path
+
+
 def _refuse_remote(remote: str) -> None:
     # "local[2]" is a server of this process; the address of another may hold a token behind its ";".
     if remote.startswith("sc://"):
@@ -248,3 +297,15 @@ def _refresh(table: str) -> None:
     session = SparkSession.getActiveSession()
     if session is not None and table.count(".") == 2:
         session.catalog.refreshTable(table)
+
+
+def _locks_of_session(catalog: str) -> dict[str, str]:
+    """Return what the active session gives of Hive's locks to the statements of a catalog, by key."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        return {}
+    keys = [setting.key for setting in LOCK_SETTINGS]
+    given = {key: session.conf.get(f"spark.sql.catalog.{catalog}.{key}", None) for key in keys}
+    return {key: value for key, value in given.items() if value is not None}

@@ -20,6 +20,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import check_location, located, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_alteration
+from catalog_ext.tables.serde import metastore_settings, with_serde
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -73,11 +74,7 @@ class TableAlterations:
             ConflictError: The location is to change, and somebody is writing to the table.
         """
         there = self._context.load_table(table)
-        checked = checked_properties(set_ or {})
-        check_alteration(there.definition, checked, remove)
-        check_wildcards_unaltered(there.definition, [*checked, *remove])
-        check_partition_commit(there.definition, checked, remove)
-        check_not_transactional(str(there.identifier), checked)
+        checked = self.checked(there, set_ or {}, remove)
         place = None if location is None else self._checked_location(there.definition, location)
 
         def change(definition: TableDefinition) -> TableDefinition:
@@ -94,6 +91,52 @@ class TableAlterations:
             self._repair.repair_partitions(str(there.identifier), mode="sync", allow_mass_drop=True)
             return self._context.load_table(str(there.identifier))
         return result
+
+    def set_serde(self, table: str, serde: str | None, properties: Mapping[str, str]) -> Table:
+        """Read a table's files by another class of Hive's, or with other settings of it.
+
+        Args:
+            table: Its name.
+            serde: The class; None for that which it has.
+            properties: The class's settings, by Hive's names; those that are not named stay.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            UnsupportedFormatError, InvalidAlterationError: The files that are there could not be read so.
+            InvalidConfigurationError: A setting is a secret.
+        """
+        there = self._context.load_table(table)
+
+        def change(definition: TableDefinition) -> TableDefinition:
+            # Of what others have made of the table since, and of its options, nothing is lost.
+            return with_serde(replace(there, definition=definition), serde, properties)
+
+        def check(now: Table) -> None:
+            with_serde(now, serde, properties)
+
+        self._check_metastore(there.definition, change)
+        result = self._context.index.alter_table(
+            there.identifier,
+            change,
+            check=check,
+            settings=lambda changed: metastore_settings(changed, properties),
+            deliver=self._context.metastore.accepts(there.definition),
+        )
+        self._context.sync.publish(result.table_id)
+        return result
+
+    def checked(self, there: Table, set_: Mapping[str, str], remove: Sequence[str]) -> Mapping[str, str]:
+        """Return the properties as they would be set; nothing is changed.
+
+        Raises:
+            InvalidInputError: A property cannot be set or removed.
+        """
+        checked = checked_properties(set_)
+        check_alteration(there.definition, checked, remove)
+        check_wildcards_unaltered(there.definition, [*checked, *remove])
+        check_partition_commit(there.definition, checked, remove)
+        check_not_transactional(str(there.identifier), checked)
+        return checked
 
     def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
         """Set and remove properties of a table.

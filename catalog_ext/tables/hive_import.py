@@ -23,7 +23,8 @@ from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
-from catalog_ext.metastore.model.secrets import is_secret
+from catalog_ext.metastore.model.descriptors import PartitionDescriptor
+from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.scan.key_layout import Layout
@@ -32,7 +33,7 @@ from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.locations import check_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
@@ -121,13 +122,15 @@ class HiveImport:
                 index.create_namespace(database, deliver=False)
 
     def _import_partitions(
-        self, partitions: Iterator[tuple[str, str | None]], table: Table, scratch: Scratch, progress: Progress
+        self, partitions: Iterator[_Found], table: Table, scratch: Scratch, progress: Progress
     ) -> None:
         storage, layout = self._context.storage, Layout(table.definition)
         StoreObserver(storage, table, layout, scratch, progress).observe(selective=False)
         _check_complete(table, scratch)
+        numbers: dict[PartitionDescriptor | None, int] = {None: 0}
         for chunk in batched(partitions, _BATCH):
-            rows = [(name, location, 0, 0) for name, location in chunk]
+            # In the place of a number of files, which nobody asks for here.
+            rows = [(name, location, numbers.setdefault(own, len(numbers)), 0) for name, location, own in chunk]
             scratch.insert("indexed_partitions", rows, columns=4, ignore=True)
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         scratch.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
@@ -135,7 +138,7 @@ class HiveImport:
         list_locations(storage, located, scratch)
         _check_complete(table, scratch)
         done = 0
-        for changes in batched(_additions(scratch), _BATCH):
+        for changes in batched(_additions(scratch, list(numbers)), _BATCH):
             self._context.index.commit(table.table_id, changes, operation="import", deliver=False)
             done += len(changes)
             progress(RepairProgress("applying", done, 0))
@@ -143,7 +146,7 @@ class HiveImport:
 
 def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that may be kept here: what is secret stays in the metastore alone."""
-    kept = {key: value for key, value in settings.items() if not is_secret(key)}
+    kept = drop_secrets(settings)
     if len(kept) < len(settings):
         names = ", ".join(sorted(settings.keys() - kept.keys()))
         logger.warning(
@@ -163,35 +166,39 @@ def _check_complete(table: Table, scratch: Scratch) -> None:
         )
 
 
-def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> Iterator[tuple[str, str | None]]:
-    """Yield the name and the location (None: the default one) of every partition that the metastore has."""
+_Found = tuple[str, str | None, PartitionDescriptor | None]
+"""A partition of the metastore: its name, its location and its descriptor, None where these are as the table says."""
+
+
+def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> Iterator[_Found]:
+    """Yield every partition that the metastore has."""
     if not table.definition.partition_columns:
-        yield "", None
+        yield "", None, None
         return
-    descriptors = Descriptors(hive_table, table.definition.format)
+    descriptors = Descriptors(hive_table, table.definition)
     for partition in client.partitions(hive_table.database, hive_table.name):
-        problem = descriptors.problem(partition)
-        if problem is not None:
-            raise _unreadable_partition(hive_table, partition, problem)
+        reading = descriptors.reading(partition)
+        if reading.problem is not None:
+            raise _unreadable_partition(hive_table, partition, reading.problem)
         name, location = from_hive_partition(hive_table, partition)
-        yield name, None if location is None else canonical_location(location)
+        yield name, None if location is None else canonical_location(location), reading.descriptor
 
 
 def _unreadable_partition(table: HiveTable, partition: HivePartition, problem: str) -> UnsupportedFormatError:
     name = metastore_name((c.name for c in table.partition_columns), partition.values)
     return UnsupportedFormatError(
-        f"The metastore's table {table} cannot be imported: of its partition {name[:200]!r} {problem}, and partitions "
-        "are read here as their table says. Write that partition anew by the engine that has made it.",
+        f"The metastore's table {table} cannot be imported: of its partition {name[:200]!r} {problem}. Write that "
+        "partition anew by the engine that has made it, in a form that is read.",
         {"table": str(table), "partition": name[:200]},
     )
 
 
-def _additions(scratch: Scratch) -> Iterator[AddPartition]:
+def _additions(scratch: Scratch, descriptors: Sequence[PartitionDescriptor | None]) -> Iterator[AddPartition]:
     query = (
-        "SELECT i.name, i.location, f.path, f.size, f.modified_ms FROM indexed_partitions i"
+        "SELECT i.name, i.location, i.files, f.path, f.size, f.modified_ms FROM indexed_partitions i"
         " LEFT JOIN listed_files f ON f.name = i.name ORDER BY i.name"
     )
     scratch.execute("CREATE INDEX listed_files_by_name ON listed_files (name)")
-    for (name, location), rows in groupby(scratch.rows(query), key=lambda row: (row[0], row[1])):
-        files = tuple(DataFile(path, size, modified) for _, _, path, size, modified in rows if path is not None)
-        yield AddPartition(name, files, location)
+    for (name, location, number), rows in groupby(scratch.rows(query), key=lambda row: row[:3]):
+        files = tuple(DataFile(path, size, modified) for *_, path, size, modified in rows if path is not None)
+        yield AddPartition(name, files, location, descriptor=descriptors[number])

@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.table_patterns import TablePattern
+from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
 from catalog_ext.metastore.storage.locations import locations_equal
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class ImportTables:
         Raises:
             InvalidInputError: The pattern or the number is none.
             NamespaceNotFoundError: The metastore has no such database.
+            TableNotFoundError: It has no table that the pattern names.
             MetastoreUnavailableError: It does not answer; what was taken before stays.
         """
         if jobs < 1:
@@ -92,12 +93,16 @@ class ImportTables:
                 f"The metastore has no database {pattern.namespaces[:120]!r} from which tables could be imported.",
                 {"namespace": pattern.namespaces[:120]},
             )
-        return [
+        found = [
             TableIdentifier(database, name)
             for database in sorted(chosen)
             for name in sorted(client.list_tables(database))
             if pattern.has_table(name)
         ]
+        # A database may be empty; who names tables of one has meant some.
+        if not found and pattern.tables != "*":
+            raise no_table_matches(text, "The metastore has no table")
+        return found
 
     def _imported(
         self, found: list[TableIdentifier], properties: Mapping[str, str], jobs: int

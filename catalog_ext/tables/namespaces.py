@@ -84,8 +84,13 @@ class Namespaces:
         self._context.sync.publish()
         return altered
 
-    def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
+    def drop_namespace(self, name: str, *, cascade: bool = False, session: Mapping[str, str] | None = None) -> None:
         """Drop a namespace; with ``cascade`` its tables first, the managed ones with their files.
+
+        Args:
+            name: Its name.
+            cascade: Whether its tables and views go with it.
+            session: What the caller's session gives of Hive's locks, as of ``drop_table``.
 
         Raises:
             NamespaceNotFoundError: There is none of that name.
@@ -102,7 +107,7 @@ class Namespaces:
         for view in self._views.list_names(lower) if cascade else ():
             self._views.drop(f"{lower}.{view}")
         for table in tables:
-            self._removal.drop_table(f"{lower}.{table}")
+            self._removal.drop_table(f"{lower}.{table}", session=session)
         self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
         self._context.sync.publish()
 

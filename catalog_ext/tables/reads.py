@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index import Wanted
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.tables import TableType
@@ -26,11 +27,12 @@ from catalog_ext.tables.moved_partitions import read_moved
 from catalog_ext.tables.partition_matches import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import pyarrow as pa
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.tables.freshness import Freshness, Staleness
@@ -98,6 +100,7 @@ class TableReads:
         rows: int | None = None,
         bounds: Sequence[str] = (),
         staleness: Staleness | None = None,
+        descriptor: int | None = None,
     ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
 
@@ -111,26 +114,52 @@ class TableReads:
             bounds: Data columns of which to say what is known in each file.
             staleness: How fresh the partitions have to be; None where nobody asks. What lay on the store and was not in
                 the index is read with them.
+            descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
             InvalidPartitionSpecError: A clause is none over them.
             StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
+            ConflictError: Partitions were described anew while they were brought in step.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
         index = self._context.index
         moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, among.ids, staleness)
         if not moved:
-            return index.plan_files(table, bound, among.ids, rows, bounds)
+            return index.plan_files(table, bound, among.ids, rows, bounds, descriptor)
+        self._require_known_descriptors(table, set(moved.values()))
 
         def read(at: Table, ids: Sequence[int] | None) -> pa.RecordBatchReader:
             if ids is not None and among.ids is not None:
                 ids = sorted(set(ids).intersection(among.ids))
-            return index.plan_files(at, bound, among.ids if ids is None else ids, None, bounds)
+            return index.plan_files(at, bound, among.ids if ids is None else ids, None, bounds, descriptor)
 
         return read_moved(index, table, moved, read)
+
+    def _require_known_descriptors(self, table: Table, versions: Collection[int]) -> None:
+        """Return if no partition that is read at one of the versions is read in a way that the query does not know.
+
+        Raises:
+            ConflictError: One is: its files would be in none of the query's plans, or be read as the table's.
+        """
+        index = self._context.index
+        now = index.load_table_by_id(table.table_id)
+        if not now.has_descriptors:
+            return
+        known = set(index.descriptors(replace(now, version=table.version)))
+        for version in versions:
+            if set(index.descriptors(replace(now, version=version))) - known:
+                raise ConflictError(
+                    f"A partition of table {table.identifier} has got another format while the query was planned. "
+                    "Run it again.",
+                    {"table": str(table.identifier)},
+                )
+
+    def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:
+        """Return how those partitions are read that are not read as their table, by the numbers of ``plan_files``."""
+        return self._context.index.descriptors(table)
 
     def groups(
         self,

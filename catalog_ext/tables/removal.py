@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.lock_keys import lock_settings
+from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
 
@@ -42,12 +46,13 @@ class TableRemoval:
             )  # fmt: skip
         return gone
 
-    def drop_table(self, table: str, *, purge: bool = False) -> Table:
+    def drop_table(self, table: str, *, purge: bool = False, session: Mapping[str, str] | None = None) -> Table:
         """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.
 
         Args:
             table: Its name.
             purge: Said with ``DROP TABLE … PURGE``; there is no trash, so that it changes nothing for a managed table.
+            session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
 
         Raises:
             TableNotFoundError: There is none of that name.
@@ -55,8 +60,20 @@ class TableRemoval:
                 done.
             TableLayoutError: Another table lies in the directory that would be deleted; nothing was done.
             StorageError: The table is gone, and its files could not all be deleted: ``recover`` deletes the rest.
+            HiveLockTimeoutError: Hive's locks are asked for, and others have them; nothing was done.
+            MetastoreError: The metastore gives no locks, or does not answer; nothing was done.
         """
         there = self._context.load_table(table)
+        transactions = self._context.transactions
+        locks = lock_settings(session or {}, there.definition.properties, self._context.settings.conf)
+        transactions.recover_before(there)
+        with transactions.locks.of_drop(there, locks):
+            if locks != WITHOUT_LOCKS:
+                # Somebody may have altered it while the lock was waited for.
+                there = self._context.load_table(table)
+            return self._drop(there, purge=purge)
+
+    def _drop(self, there: Table, *, purge: bool) -> Table:
         deliver = self._context.metastore.accepts(there.definition)
         deletes = there.definition.table_type is TableType.MANAGED
         with self._context.transactions.dropping(there):

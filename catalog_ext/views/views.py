@@ -23,9 +23,8 @@ from catalog_ext.metastore.model.views import (
     View,
     is_automatic,
 )
-from catalog_ext.metastore.predicates.parser import spec_predicate
+from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.predicates.partition_specs import checked_spec, partition_name, require_partitioned
-from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.views.automatic import rules_of
 from catalog_ext.views.checks import ViewRequest, split_columns
 
@@ -279,7 +278,7 @@ class Views:
         return there
 
     def _names(self, view: View, spec: Mapping[str, str | None]) -> list[str]:
-        predicate = bind(spec_predicate(spec), view.definition.keys, str(view.identifier)) if spec else None
+        predicate = bound_where(view.table, spec) if spec else None
         listed = self._context.index.list_partitions(view.table, predicate)
         return [name for batch in listed for name in batch.column("partition").to_pylist()]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 
@@ -48,17 +49,26 @@ class StatusEntry(NamedTuple):
     detail: str
 
 
-def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    """Yield everything that is in flight or pending, of one table or (``table`` is None) of all."""
-    table_id = None if table is None else table.table_id
-    now = index.now_ms()
-    for transaction in index.list_transactions(table_id, states=IN_FLIGHT):
-        yield _of_transaction(transaction, now)
-    yield from _waiting(index, table)
-    yield from _deliveries(index, table)
+def status_entries(index: Index, table: Table | None, most: int | None = None) -> Iterator[StatusEntry]:
+    """Yield everything that is in flight or pending, of one table or (``table`` is None) of all.
+
+    Args:
+        index: The index.
+        table: The table.
+        most: So many of each kind, and no more; None for all.
+    """
+    yield from islice(_transactions(index, table), most)
+    yield from islice(_waiting(index, table), most)
+    yield from islice(_deliveries(index, table), most)
     if table is None:
         yield from _follower(index)
-    yield from _doubts(index, table)
+    yield from islice(_doubts(index, table), most)
+
+
+def _transactions(index: Index, table: Table | None) -> Iterator[StatusEntry]:
+    now = index.now_ms()
+    for transaction in index.list_transactions(None if table is None else table.table_id, states=IN_FLIGHT):
+        yield _of_transaction(transaction, now)
 
 
 def _of_transaction(transaction: Transaction, now: int) -> StatusEntry:
@@ -103,12 +113,11 @@ def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:
 
 def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
     after = 0
-    while page := index.pending_deliveries(_PAGE, after=after):
+    named = None if table is None else table.identifier
+    while page := index.pending_deliveries(_PAGE, after=after, named=named):
         after = page[-1].outbox_id
         for message in page:
             name = f"{message.namespace}.{message.table}" if message.table else message.namespace
-            if table is not None and name != str(table.identifier):
-                continue
             times = "once" if message.attempts == 1 else f"{message.attempts} times"
             tried = f"; tried {times}: {message.last_error}" if message.attempts else ""
             yield StatusEntry(
@@ -132,7 +141,10 @@ def _follower(index: Index) -> Iterator[StatusEntry]:
     else:
         word, who = "failed" if state.error else "behind" if behind > 0 else "in step", f"by {state.holder}"
     looked = state.looked_at_ms
-    when = "not looked yet" if looked is None else f"looked {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
+    when = "not looked yet" if looked is None else f"last heard of {max(state.now_ms - looked, 0) / 1000:.0f} s ago"
+    if state.event_id is not None and looked is not None:
+        # The follower looks more often, and writes it down so often.
+        when += f" (every {SIGN_OF_LIFE_MS // 1000} s where nothing happens)"
     if state.event_id is not None:
         what = f"the log up to event {state.event_id:,} of {state.newest_id or 0:,}, {behind:,} behind"
     else:

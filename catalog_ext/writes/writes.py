@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.properties import check_not_bucketed, check_one_directory
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
-from catalog_ext.metastore.commit.transaction import BeginWrite, new_transaction_id
+from catalog_ext.metastore.commit.transaction import BeginWrite, PlannedFormat, new_transaction_id
 from catalog_ext.metastore.errors import (
     InvalidInputError,
     OperationNotSupportedError,
@@ -49,6 +49,8 @@ class Batch:
         options: The write's own options.
         session: What its session gives to the catalog, by key.
         transaction_id: Of the writer's choice: begun twice, it is one transaction; None for one that nobody has had.
+        planned: What the table's format and options were when the write was planned; None for those of today, and of a
+            write that makes its table.
     """
 
     operation: str
@@ -58,6 +60,7 @@ class Batch:
     options: Mapping[str, str] = field(default_factory=dict)
     session: Mapping[str, str] = field(default_factory=dict)
     transaction_id: str | None = None
+    planned: PlannedFormat | None = None
 
     def __post_init__(self) -> None:
         if len(self.operation) > _LONGEST_OPERATION or not all(
@@ -113,6 +116,7 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
+            ConflictError: The table is read otherwise by now than when the write was planned.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
@@ -135,6 +139,7 @@ class Writes:
             options=settings,
             touches=clauses.bound(table, None if adds_others else predicate),
             transaction_id=batch.transaction_id or new_transaction_id(),
+            planned=batch.planned or PlannedFormat(table.definition.format, table.definition.options),
         )
         return self.transactions.begin(request), table
 
@@ -254,7 +259,7 @@ class Writes:
             _check_owns_files(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
         elif constant_of(bound):
             _check_owns_files(table.definition, "DELETE FROM without a condition")
-        options = self._settings({}, {}, table.definition.properties)
+        options = self._settings({}, clauses.session.settings, table.definition.properties)
         return self.transactions.delete(table, chosen, truncate, options)
 
     def table_at(self, table_id: int, version: int | None) -> Table:

@@ -1,0 +1,34 @@
+"""Carries the trace that a driver's program is in to the service, through Spark."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.runtime.tracing import current_traceparent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+PROPERTY = "catalog-ext.traceparent"
+"""The local property of Spark that the connector sends as the header ``traceparent``."""
+
+
+@contextmanager
+def traced(spark: SparkSession) -> Iterator[None]:
+    """Have what the context's queries ask of the service belong to the span that this thread is in.
+
+    The property is of this thread, as Spark's job groups are. Without a span, or without OpenTelemetry, nothing is set.
+
+    Args:
+        spark: A session of PySpark's classic API: a client of Spark Connect has no local properties.
+    """
+    context: Any = spark.sparkContext  # which says that a property is text; None removes it
+    before = context.getLocalProperty(PROPERTY)
+    context.setLocalProperty(PROPERTY, current_traceparent())
+    try:
+        yield
+    finally:
+        context.setLocalProperty(PROPERTY, before)

@@ -1,0 +1,102 @@
+"""ALTER TABLE ... SET SERDE and SET SERDEPROPERTIES: settings of Hive's text as the reader's options, as import has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.properties import checked_map
+from catalog_ext.metastore.errors import InvalidAlterationError
+from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
+from catalog_ext.metastore.hive.mapping.formats import LAZY, storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+_DELIMITED = frozenset({
+    "field.delim", "serialization.format", "serialization.null.format", "line.delim", "escape.delim",
+    "colelction.delim", "mapkey.delim",
+})  # fmt: skip
+"""What ``LazySimpleSerDe`` goes by; nothing to other formats, as in Hive."""
+_QUOTED = {"separatorChar": "sep", "quoteChar": "quote", "escapeChar": "escape", "field.delim": "sep"}
+"""What ``OpenCSVSerde`` goes by, and the options of Spark's reader for it."""
+_OF_TEXT = ("sep", "quote", "escape", "nullValue")
+_NO_CHANGE = frozenset({"serialization.format"})
+
+
+def with_serde(table: Table, serde: str | None, given: Mapping[str, str]) -> TableDefinition:
+    """Return the table's definition with another class for the same files, or other settings of it.
+
+    Args:
+        table: As it is.
+        serde: The class that SET SERDE names, which is to read the files as they are; None where there is none.
+        given: The settings, by Hive's names; what formats other than text have besides is an option of the reader.
+
+    Raises:
+        UnsupportedFormatError: The class, or a setting, is of no format that is supported.
+        InvalidAlterationError: The files that are there could not be read so.
+        InvalidConfigurationError: A setting is a secret.
+    """
+    definition, settings = table.definition, checked_map(given, "SERDEPROPERTIES of a table")
+    named = str(definition.identifier)
+    if serde is not None:
+        found = StorageClauses(serde=serde).named_format(named, {}, definition.properties)
+        kind = None if found is None else (found.format, _is_plain(found.options))
+        if kind != (_kind(definition), _is_plain(definition.options)):
+            raise InvalidAlterationError(
+                f"The files of table {named} are {definition.format}, as {serde[:200]} does not read it. Make another "
+                "table: CREATE TABLE … ROW FORMAT SERDE … AS SELECT.",
+                {"table": named, "serde": serde[:200]},
+            )
+    if definition.format != "csv":
+        own = {key: text for key, text in settings.items() if key not in _DELIMITED}
+        return replace(definition, options={**definition.options, **own})
+    options = _text_options(definition, settings)
+    before, after = ({key: known.get(key) for key in _OF_TEXT} for known in (definition.options, options))
+    if before != after and definition.partition_columns and table.totals.partitions:
+        raise InvalidAlterationError(
+            f"The partitions of table {named} keep the separators, quotes and words for NULL that they were written "
+            "with, in Hive too, and would be read wrongly here. Make another table with these SERDEPROPERTIES, and "
+            "INSERT … SELECT.",
+            {"table": named},
+        )
+    return replace(definition, options=options)
+
+
+def metastore_settings(definition: TableDefinition, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what the metastore's table gets of these settings: themselves, and what its class reads of the options."""
+    if definition.format != "csv":
+        return dict(given)
+    wanted = storage_of(definition.format, definition.options, definition.location).serde_parameters
+    return {**given, **{key: text for key, text in wanted.items() if key in _DELIMITED}}
+
+
+def _kind(definition: TableDefinition) -> str:
+    # Plain text is of one column; Hive has no class of its own for it.
+    return "csv" if definition.format == "text" else definition.format
+
+
+def _is_plain(options: Mapping[str, str]) -> bool:
+    """Return whether values are not quoted, as ``LazySimpleSerDe`` has them."""
+    return options.get("quote") == ""
+
+
+def _text_options(definition: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
+    there, named = definition.options, str(definition.identifier)
+    plain = _is_plain(there)
+    known = _DELIMITED if plain else _QUOTED.keys() | _NO_CHANGE
+    others = sorted(settings.keys() - known)
+    if others:
+        raise InvalidAlterationError(
+            f"Table {named} knows no SERDEPROPERTIES {others[0][:60]!r}: its text has {', '.join(sorted(known))}. "
+            "TBLPROPERTIES take any name.",
+            {"table": named, "property": others[0][:60]},
+        )
+    if not plain:
+        return {**there, **{_QUOTED[key]: text for key, text in settings.items() if key in _QUOTED}}
+    start = {"field.delim": there.get("sep", ","), "serialization.null.format": there.get("nullValue", "")}
+    found = StorageClauses(serde=LAZY).named_format(named, {**start, **settings}, definition.properties)
+    assert found is not None, "the class names a format"
+    return {**there, **found.options}

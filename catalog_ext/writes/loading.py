@@ -1,0 +1,299 @@
+"""LOAD DATA: files that somebody has put somewhere become a partition's, moved there by the commit protocol."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import write_keys
+from catalog_ext.conf.properties import check_not_bucketed, check_one_directory
+from catalog_ext.metastore.errors import (
+    InvalidInputError,
+    InvalidPartitionSpecError,
+    LocationNotFoundError,
+    TableLayoutError,
+    UnsupportedFormatError,
+)
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.partition_specs import ANY_SESSION, Session, partition_name, spec_condition
+from catalog_ext.metastore.runtime.local_paths import is_link, real_location
+from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.patterns import compile_components, has_wildcards, parse_pattern
+from catalog_ext.metastore.transactions.staging_locations import copies_directory
+from catalog_ext.metastore.transactions.taken_files import OPERATION, take_files
+from catalog_ext.tables.partition_strategy import check_reachable
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.patterns import Component
+
+_FIRST_BYTES = {"parquet": (b"PAR1", b"PARE"), "orc": (b"ORC",)}
+_LOOKED_AT_ONCE = 16
+
+
+class Loading:
+    """LOAD DATA of a catalog.
+
+    Args:
+        context: What the parts share.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def load(
+        self,
+        table: Table,
+        path: str,
+        spec: Mapping[str, str | None] | None = None,
+        *,
+        overwrite: bool = False,
+        session: Session = ANY_SESSION,
+    ) -> WriteOutcome:
+        """Move files into a table or one of its partitions, all of them or none.
+
+        Args:
+            table: The table at the version that the statement read.
+            path: A file, a directory whose files are meant (hidden ones left out), or a pattern of such paths.
+            spec: A value for each partition column; None in an unpartitioned table.
+            overwrite: Whether they replace what is there.
+            session: The one that the statement runs in.
+
+        Raises:
+            InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
+            LocationNotFoundError: Nothing lies at the path.
+            InvalidInputError: What lies there cannot be loaded: it is on another store, of the table or hidden.
+            UnsupportedFormatError: A file is not of the table's format.
+            TableLayoutError: The path is in the directory of a table.
+            OperationNotSupportedError: The table is bucketed, or its location has wildcards.
+            ConflictError: Another writer was first. Every file is where it was.
+        """
+        definition = table.definition
+        check_not_bucketed(definition)
+        check_one_directory(definition, OPERATION)
+        name, touches = "", None
+        if definition.partition_columns:
+            if spec is None:
+                keys = ", ".join(f"{column.name} = …" for column in definition.partition_columns)
+                raise InvalidPartitionSpecError(
+                    f"Table {definition.identifier} is partitioned, and LOAD DATA puts files into one partition. Say "
+                    f"which: PARTITION ({keys}). INSERT … SELECT from the files spreads rows by their values.",
+                    {"table": str(definition.identifier)},
+                )
+            name = partition_name(table, spec, session)
+            touches = bound_to(table, spec_condition(table, spec, session))
+        elif spec is not None:
+            # It says so.
+            partition_name(table, spec, session)
+        check_reachable(self._context.storage, definition, definition.location, write=True)
+        files = self._files(table, Location.parse(path))
+        self._check_format(table, files)
+        options = write_keys.transaction_options(
+            {}, session.settings, definition.properties, self._context.settings.conf
+        )
+        return take_files(
+            self._context.transactions, table, name, files, replaces=overwrite, options=options, touches=touches
+        )
+
+    def _files(self, table: Table, path: Location) -> list[Entry]:
+        """Return what is to be loaded."""
+        root, storage = Location.parse(table.definition.location), self._context.storage
+        parameters = {"table": str(table.identifier), "location": str(path)}
+        if path.scheme != root.scheme or (path.scheme == "hdfs" and path.bucket != root.bucket):
+            raise InvalidInputError(
+                f"{shown(str(path))} is on another store than table {table.identifier} ({shown(str(root))}), and LOAD "
+                "DATA INPATH moves files. LOAD DATA LOCAL INPATH copies those of the driver's own disk; INSERT … "
+                "SELECT reads any.",
+                parameters,
+            )
+        found: list[Entry] = []
+        tables = _TablePlaces(self._context.index)
+        matched = False
+        for place in self._matches(path):
+            entry = storage.stat(place)
+            if entry is None:
+                continue
+            matched = True
+            self._refuse_tables(table, place, tables)
+            found += [entry] if entry.kind is EntryKind.FILE else self._files_in(table, place)
+        if not matched:
+            raise LocationNotFoundError(
+                f"Nothing lies at {shown(str(path))}, which was to be loaded into table {table.identifier}. Correct "
+                "the path.",
+                parameters,
+            )
+        hidden = next((one for one in found if is_hidden(one.location.name)), None)
+        if hidden is not None:
+            raise InvalidInputError(
+                f"The file {shown(str(hidden.location))} cannot be loaded into table {table.identifier}: names that "
+                "begin with '_' or '.' are hidden from every reader. Rename it.",
+                parameters,
+            )
+        link = next((one for one in found if is_link(str(one.location))), None)
+        if link is not None:
+            # Its rows would be wherever it leads to: in another table, or in the very partition that is overwritten.
+            raise InvalidInputError(
+                f"The file {shown(str(link.location))} cannot be loaded into table {table.identifier}: it is a "
+                "symbolic link, and LOAD DATA INPATH moves files. Load the file that it leads to; LOAD DATA LOCAL "
+                "INPATH copies it.",
+                parameters,
+            )
+        if not found:
+            raise InvalidInputError(
+                f"There is no file at {shown(str(path))} that could be loaded into table {table.identifier}. TRUNCATE "
+                "TABLE empties a table or a partition.",
+                parameters,
+            )
+        self._refuse_matched(table, found, tables)
+        # A pattern may name a file twice.
+        return list({one.location: one for one in found}.values())
+
+    def _files_in(self, table: Table, place: Location) -> list[Entry]:
+        entries = [e for e in self._context.storage.list_directory(place) if not is_hidden(e.location.name)]
+        nested = next((entry for entry in entries if entry.kind is not EntryKind.FILE), None)
+        if nested is not None:
+            raise InvalidInputError(
+                f"{shown(str(place))} holds the directory {shown(nested.location.name)}, and LOAD DATA loads the files "
+                f"of one directory into table {table.identifier}. Load each directory by a statement of its own.",
+                {"table": str(table.identifier), "location": str(place)},
+            )
+        return sorted(entries, key=lambda entry: entry.location)
+
+    def _matches(self, path: Location) -> Iterable[Location]:
+        """Yield the places that the path, which may be a pattern, stands for."""
+        for alternative in parse_pattern(str(path)):
+            places = [Location(path.scheme, path.bucket, "")]
+            for component in alternative.components:
+                places = [one for place in places for one in self._below(place, component)]
+            yield from places
+
+    def _below(self, place: Location, component: Component) -> list[Location]:
+        literal = component.literal
+        if literal is not None:
+            return [place.join(literal)]
+        fits = compile_components((component,))
+        try:
+            entries = self._context.storage.list_directory(place)
+        except LocationNotFoundError:
+            return []
+        return sorted(
+            entry.location
+            for entry in entries
+            if fits.fullmatch(entry.location.name) and (component.matches_hidden or not is_hidden(entry.location.name))
+        )
+
+    def _refuse_tables(self, table: Table, place: Location, tables: _TablePlaces) -> None:
+        """Return unless the place is in the directory of a table, which would lose its files."""
+        root = Location.parse(table.definition.location)
+        if root.contains(place) and copies_directory(place.relative_to(root)) is not None:
+            return
+        real = place if place.scheme != "file" else Location.parse(real_location(str(place)))
+        index = self._context.index
+        if (other := self._table_around(place, real, tables)) is not None:
+            raise TableLayoutError(
+                f"{shown(str(place))} lies in the directory of table {other}, which would lose files of its rows. "
+                "INSERT … SELECT copies rows; EXCHANGE PARTITION moves partitions between tables.",
+                {"table": str(table.identifier), "location": str(place), "other": str(other)},
+            )
+        located = index.partitions_in({str(at) for one in (place, real) for at in (one, one.parent)})
+        if located:
+            number, partition, at = located[0]
+            other = index.load_table_by_id(number).identifier
+            raise TableLayoutError(
+                f"{shown(str(place))} is of partition {shown(partition)} of table {other}, which lies at {shown(at)} "
+                "and would lose files of its rows. INSERT … SELECT copies rows.",
+                {"table": str(table.identifier), "location": str(place), "other": str(other)},
+            )
+        if root.contains(place) or root.contains(real):
+            raise TableLayoutError(
+                f"{shown(str(place))} is of table {table.identifier} itself: MSCK REPAIR TABLE, or ADD PARTITION … "
+                "LOCATION, registers files where they are.",
+                {"table": str(table.identifier), "location": str(place)},
+            )
+
+    def _table_around(self, place: Location, real: Location, tables: _TablePlaces) -> TableIdentifier | None:
+        """Return a table in whose directory a place is, or really is; None where there is none."""
+        index = self._context.index
+        if place.scheme != "file":
+            around = index.overlapping_tables(str(place))
+            return next(
+                (t for t in around if Location.parse(index.load_table(t).definition.location).contains(place)), None
+            )
+        # Either may be known by a link.
+        for number, at, there in tables.local:
+            if at.contains(place) or at.contains(real) or there.contains(real):
+                return index.load_table_by_id(number).identifier
+        return None
+
+    def _refuse_matched(self, table: Table, files: Sequence[Entry], tables: _TablePlaces) -> None:
+        """Return if no table at a location with wildcards has one of the files."""
+        index = self._context.index
+        for number, text in tables.all:
+            if not has_wildcards(text):
+                continue
+            with_pattern = index.load_table_by_id(number).definition
+            for alternative in parse_pattern(text) if with_pattern.has_wildcards else ():
+                fits = compile_components(alternative.components)
+                for file in files:
+                    if alternative.root.contains(file.location) and _is_below(
+                        fits, file.location.relative_to(alternative.root)
+                    ):
+                        other, place = with_pattern.identifier, str(file.location)
+                        raise TableLayoutError(
+                            f"{shown(place)} is of table {other}, whose location {shown(text)} matches it, and which "
+                            "would lose its rows. INSERT … SELECT copies rows.",
+                            {"table": str(table.identifier), "location": place, "other": str(other)},
+                        )
+
+    def _check_format(self, table: Table, files: Sequence[Entry]) -> None:
+        """Return if the first bytes of the files are those of the table's format, where it has some."""
+        wanted = _FIRST_BYTES.get(table.definition.format)
+        if wanted is None:
+            return
+        look = partial(self._begins, wanted)
+        for file, fits in zip(files, in_parallel(look, files, _LOOKED_AT_ONCE), strict=True):
+            if not fits:
+                raise UnsupportedFormatError(
+                    f"{shown(str(file.location))} is no {table.definition.format} file, and every file of table "
+                    f"{table.identifier} is one. Nothing was moved. Load it into a table of its format, and INSERT … "
+                    "SELECT from that.",
+                    {"table": str(table.identifier), "location": str(file.location)},
+                )
+
+    def _begins(self, wanted: Sequence[bytes], file: Entry) -> bool:
+        with self._context.storage.open_input_file(file.location) as stream:
+            return bytes(stream.read(max(map(len, wanted)))).startswith(tuple(wanted))
+
+
+class _TablePlaces:
+    """Where the tables of an index are: asked for once, however many places a pattern names."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    @cached_property
+    def all(self) -> list[tuple[int, str]]:
+        """The number and the location of each table."""
+        return self._index.table_locations()
+
+    @cached_property
+    def local(self) -> list[tuple[int, Location, Location]]:
+        """Of tables on local disks the number, the location, and where that really is."""
+        there = [(number, text) for number, text in self.all if text.startswith("file:")]
+        return [(number, Location.parse(text), Location.parse(real_location(text))) for number, text in there]
+
+
+def _is_below(fits: re.Pattern[str], path: str) -> bool:
+    """Return whether the expression matches a path, or a directory on the way to it."""
+    return any(fits.fullmatch("/".join(path.split("/")[:i])) for i in range(1, path.count("/") + 2))
