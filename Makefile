@@ -1,4 +1,5 @@
-# Everything happens in .venv, made from requirements.lock; only Python 3.11+ and Java 17+ must be there before.
+# Everything happens in .venv, made from requirements.lock; only Python 3.11+ (what the newest
+# PySpark takes; the wheel takes 3.10 too) and Java 17+ must be there before.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,6 +9,8 @@ T      ?= tests
 # Benchmarks to run: make bench B="planning first"; all by default but B=peers, which takes hours
 B      ?=
 KEEP   ?=
+# Sparks to run tests on: make matrix M="4.0 4.1"; all by default
+M      ?=
 
 # A run of the tests starts hundreds of Python processes: what they import is compiled once, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -16,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick --in-memory
 
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test check unit lint format surface docs bench jar package clean distclean
+.PHONY: help venv prerequisites lock demo test check unit matrix lint format surface docs screenshots bench jar package patches sign clean distclean
 
 ##@ Start here
 help:  ## Show this list
@@ -70,6 +73,9 @@ check: lint unit  ## In minutes: lint, unit, service, faults on SQLite, a statem
 unit: $(STAMP)  ## The tests that need neither a JVM nor a server, in a minute
 	$(QUICK) tests/unit
 
+matrix: $(STAMP)  ## Tests on each Spark and Python, kept in docs/compatibility.md (M="4.0 4.1": some)
+	@$(BIN)/python -m tests.matrix $(M)
+
 surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change that is meant to change it
 	$(BIN)/python -m tests.contract.surface.snapshot
 
@@ -78,12 +84,20 @@ docs: $(STAMP)  ## Write the generated reference pages
 	$(BIN)/python -m docs.tools.reference
 	$(BIN)/python -m docs.tools.error_reference
 
+screenshots: $(STAMP)  ## Make the pictures of the page, in build/screenshots
+	CATALOG_EXT_SCREENSHOTS=build/screenshots $(BIN)/python -m pytest -q tests/integration/page -k fits
+
 jar: $(STAMP)  ## Compile the Spark connector against the installed PySpark
 	$(BIN)/python -m catalog_ext.connector.build
 
-package: $(STAMP)  ## The wheel and the source archive, into dist/
-	$(BIN)/uv build --quiet --out-dir dist
-	@ls dist
+package: $(STAMP)  ## The wheel with a jar for each Spark, the source archive and the Maven artifacts, into dist/
+	@$(BIN)/python -m release
+
+patches: $(STAMP)  ## Whether the jar of each Spark links with its oldest patch too (M="4.0 4.1": some)
+	@$(BIN)/python -m release.patches $(M)
+
+sign: $(STAMP)  ## Sign the Maven artifacts of dist/, and pack them for upload (KEY=the id of a GnuPG key)
+	@$(BIN)/python -m release.sign $(KEY)
 
 bench: $(STAMP)  ## Measure, and keep the tables in docs/benchmarks.md (B="planning first": print a part)
 	@$(BIN)/python -m tests.benchmarks $(B)
@@ -93,5 +107,5 @@ clean:  ## Remove what was built; keep .venv
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find catalog_ext docs examples metastore migrations tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean  ## Remove .venv as well
-	rm -rf $(VENV)
+distclean: clean  ## Remove .venv and .matrix as well
+	rm -rf $(VENV) .matrix

@@ -1,0 +1,1 @@
+"""What only the making of a release needs; nothing of it is in the wheel."""

@@ -1,0 +1,51 @@
+"""``python -m release``, which `make package` runs: builds a release into dist/ and checks what an index would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from typing import TYPE_CHECKING
+
+from catalog_ext.connector.build import SUPPORTED_SPARK
+from catalog_ext.connector.packed import ARCHIVE
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from release.build import build_release
+from release.project import PROJECT, Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST = 1_500_000
+
+
+def main() -> int:
+    """0 when dist/ has a release that an index would take."""
+    # The newest first: it is the one that most sessions take out of the archive, and then the quickest.
+    minors = sorted(SUPPORTED_SPARK, key=lambda minor: [int(number) for number in minor.split(".")], reverse=True)
+    try:
+        wheel, sources, *artifacts = build_release(minors, PROJECT / "dist")
+    except (EnvironmentSetupError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    with zipfile.ZipFile(wheel) as archive:
+        packed = archive.getinfo(str(ARCHIVE.relative_to(PROJECT))).file_size
+        lines = [f"{_of(path)}  {path.stat().st_size:,} bytes" for path in (wheel, sources)]
+    lines += [f"  of it the jars for Spark {', '.join(minors)}: {packed:,} bytes", *map(_of, artifacts)]
+    sys.stdout.write("\n".join(lines) + "\n")
+    if packed > _MOST:
+        sys.stderr.write(f"The jars take {packed:,} bytes of the wheel, and may take {_MOST:,}.\n")
+        return 1
+    if not Project.read().has_home:
+        sys.stderr.write("pyproject.toml names no repository that can be: change [project.urls] before a release.\n")
+    return subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", wheel, sources], check=False, stdin=subprocess.DEVNULL
+    ).returncode
+
+
+def _of(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

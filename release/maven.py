@@ -1,0 +1,112 @@
+"""The connector's jars as Maven artifacts, in the layout of a repository: `catalog-ext-spark-4.3_2.13` and so on."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from catalog_ext.connector.build import SCALA, SOURCES, minor_version, source_files, write_zip
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from release.project import Project
+
+CHECKSUMS = ("md5", "sha1", "sha256", "sha512")
+"""The algorithms of the files beside each file; a repository demands the first two."""
+
+_NO_JAVADOC = """\
+# {name}
+
+The classes of this jar are no interface: Spark finds them by the settings spark.sql.extensions and
+spark.sql.catalog.<name>. How they are used is documented at {url}. The sources are in the jar beside this one.
+"""
+
+
+def write_artifact(jar: Path, spark: str, project: Project, repository: Path) -> Path:
+    """Write the artifact of one jar, and return its folder.
+
+    Args:
+        jar: The connector's jar.
+        spark: The version of Spark that it was compiled against.
+        project: What is told of the project.
+        repository: The repository's folder.
+    """
+    name = artifact_name(minor_version(spark))
+    folder = repository.joinpath(*project.group.split("."), name, project.version)
+    folder.mkdir(parents=True)
+    stem = f"{name}-{project.version}"
+    shutil.copyfile(jar, folder / f"{stem}.jar")
+    sources = [(_entry_name(file), file.read_bytes()) for file in source_files(spark)]
+    write_zip(folder / f"{stem}-sources.jar", sorted(sources))
+    readme = _NO_JAVADOC.format(name=name, url=project.url).encode()
+    write_zip(folder / f"{stem}-javadoc.jar", [("README.md", readme)])
+    (folder / f"{stem}.pom").write_text(_pom(name, spark, project), encoding="utf-8")
+    for file in sorted(folder.iterdir()):
+        write_checksums(file)
+    return folder
+
+
+def artifact_name(minor: str) -> str:
+    """The artifact's id for a minor version of Spark."""
+    return f"catalog-ext-spark-{minor}_{SCALA}"
+
+
+def write_checksums(file: Path) -> None:
+    """Write the files with a file's checksums beside it."""
+    content = file.read_bytes()
+    for algorithm in CHECKSUMS:
+        digest = hashlib.new(algorithm, content).hexdigest()
+        file.with_name(f"{file.name}.{algorithm}").write_text(digest, encoding="ascii")
+
+
+def _entry_name(file: Path) -> str:
+    # Below `<main or spark-4.x>/scala` are the folders of the packages.
+    return "/".join(file.relative_to(SOURCES).parts[2:])
+
+
+def _pom(name: str, spark: str, project: Project) -> str:
+    version, url = escape(project.version), escape(project.url)
+    return f"""\
+<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+         xsi:schemaLocation="http://maven.apache.org/POM/4.0.0 http://maven.apache.org/xsd/maven-4.0.0.xsd">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>{escape(project.group)}</groupId>
+  <artifactId>{name}</artifactId>
+  <version>{version}</version>
+  <packaging>jar</packaging>
+  <name>catalog-ext for Spark {minor_version(spark)}</name>
+  <description>{escape(project.description)}</description>
+  <url>{url}</url>
+  <licenses>
+    <license>
+      <name>{escape(project.license)}</name>
+      <url>https://www.apache.org/licenses/LICENSE-2.0.txt</url>
+      <distribution>repo</distribution>
+    </license>
+  </licenses>
+  <developers>
+    <developer>
+      <name>{escape(project.author)}</name>
+      <url>{url}</url>
+    </developer>
+  </developers>
+  <scm>
+    <connection>scm:git:{url}.git</connection>
+    <developerConnection>scm:git:{url}.git</developerConnection>
+    <tag>v{version}</tag>
+    <url>{url}</url>
+  </scm>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.spark</groupId>
+      <artifactId>spark-sql_{SCALA}</artifactId>
+      <version>{spark}</version>
+      <scope>provided</scope>
+    </dependency>
+  </dependencies>
+</project>
+"""
