@@ -26,12 +26,12 @@ _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING = re.compile(r"^#+\s+(?P<title>.+?)\s*#*$", re.MULTILINE)
 _ROOM = re.compile(r"^### `(?P<room>[\w.]+)`|^\| `(?P<file>\w+)` \|", re.MULTILINE)
 _FILE = re.compile(
-    r"`((?:[\w.-]+/)*[\w-]+\.(?:py|scala|java|md|svg)|(?:catalog_ext|metastore|migrations|tests|docs|examples)(?:/[\w.-]+)+/?)`"
+    r"`((?:[\w.-]+/)*[\w-]+\.(?:py|scala|java|md|svg)|(?:catalog_ext|metastore|migrations|tests|docs|examples|release)(?:/[\w.-]+)+/?)`"
 )
-_FOLDERS = ("catalog_ext", "metastore", "migrations", "tests", "docs", "examples")
+_FOLDERS = ("catalog_ext", "metastore", "migrations", "tests", "docs", "examples", "release")
 _CONNECTOR = PROJECT / "catalog_ext" / "connector"
 _SCALA = "scala/org/apache/spark/sql/catalogext"
-_GENERATED = ("docs.tools.reference", "docs.tools.error_reference", "tests.conformance.report")
+_GENERATED = ("docs.tools.reference", "docs.tools.error_reference", "tests.conformance.report", "tests.matrix.page")
 
 
 def pages(project: Path) -> list[Path]:

@@ -18,11 +18,13 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, metastore_name
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
+from tests.fakes_metastore_locks import LockTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.hive.events.event import HiveEvent
+    from catalog_ext.metastore.hive.locks.model import LockComponent, ShownLock
     from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 _ADDRESS = Address("fake.invalid")
@@ -37,6 +39,7 @@ class FakeMetastore:
         most_altered: More partitions in one alteration are refused, as release 4 on Derby does.
         calls: Calls so far, by method.
         batches: The sizes of the batches of partitions added, altered and dropped.
+        locks: Hive's locks.
         cascaded: The columns' names of alterations that partitions followed.
     """
 
@@ -49,6 +52,7 @@ class FakeMetastore:
         self.batches: list[int] = []
         self.cascaded: list[tuple[str, ...]] = []
         self.closed = 0
+        self.locks = LockTable()
         self._databases: dict[str, HiveDatabase] = {}
         self._tables: dict[tuple[str, str], HiveTable] = {}
         self._partitions: dict[tuple[str, str], dict[tuple[str, ...], HivePartition]] = {}
@@ -192,8 +196,34 @@ class FakeMetastore:
         self._called("newest_event_id")
         return 0
 
-    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+    def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         raise AssertionError("it keeps no log")
+
+    def lock(self, components: Sequence[LockComponent], user: str, host: str, agent: str) -> tuple[int, int]:
+        self._reachable("lock")
+        answer = self.locks.lock(components, user, host, agent)
+        self._answer()
+        return answer
+
+    def check_lock(self, number: int) -> int:
+        self._called("check_lock")
+        return self.locks.check_lock(number)
+
+    def heartbeat_lock(self, number: int) -> None:
+        self._called("heartbeat_lock")
+        self.locks.heartbeat_lock(number)
+
+    def unlock(self, number: int) -> None:
+        self._called("unlock")
+        self.locks.unlock(number)
+
+    def show_locks(self, database: str, table: str) -> list[ShownLock]:
+        self._called("show_locks")
+        return self.locks.show(database, table)
+
+    def config_value(self, name: str, default: str) -> str:
+        self._called("config_value")
+        return self.locks.timeout if name == "hive.txn.timeout" else default
 
     def _called(self, method: str) -> None:
         self._reachable(method)
@@ -210,7 +240,8 @@ class FakeMetastore:
 
     def _table(self, database: str, name: str) -> HiveTable:
         if (database, name) not in self._tables:
-            raise TableNotFoundError(f"The metastore has no table {database}.{name}.")
+            name = f"{database}.{name}"
+            raise TableNotFoundError(f"The metastore has no table {name}.", {"table": name})
         return self._tables[database, name]
 
     def _by_name(self, database: str, table: str) -> dict[str, HivePartition]:

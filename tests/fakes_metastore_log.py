@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.hive.events.event import HiveEvent, PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
+from catalog_ext.metastore.hive.thrift.uris import unavailable
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
@@ -18,20 +20,29 @@ class LoggingMetastore(FakeMetastore):
     Attributes:
         log: The events that are there; tests take some out.
         newest: The number of the last event that was ever there.
+        holds: Events that a call may find after the one that it asks from, as a server of release 2.3 reads them all
+            and dies of too many; None for a server that reads what it is asked for.
+        dies: Whether it is away after such a call, until ``down`` is set back, or only breaks the connection off.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.log: list[HiveEvent] = []
         self.newest = 0
+        self.holds: int | None = None
+        self.dies = True
 
     def newest_event_id(self) -> int:
         self._called("newest_event_id")
         return self.newest
 
-    def events_after(self, event_id: int, most: int) -> list[HiveEvent]:
+    def events_after(self, event_id: int, most: int, *, once: bool = False) -> list[HiveEvent]:
         self._called("events_after")
-        return [event for event in self.log if event.event_id > event_id][:most]
+        first = bisect_right(self.log, event_id, key=lambda event: event.event_id)
+        if self.holds is not None and len(self.log) - first > self.holds:
+            self.down = self.dies
+            raise unavailable([self.address], "reading the notification log broke off", request_sent=True)
+        return self.log[first : first + most]
 
     def tell(
         self, kind: str, database: str, table: str, partitions: Sequence[PartitionHint] | None = (), **more: object
@@ -56,8 +67,10 @@ class LoggingMetastore(FakeMetastore):
         whole = () if table.partition_columns else (PartitionHint("", written=written(then, now)),)
         changed = frozenset(k for k in {*then, *now} if then.get(k) != now.get(k))
         columns = before.columns != table.columns
+        moved = None if before.location == table.location else before.location
         self.tell(
-            "ALTER_TABLE", table.database, table.name, whole, definition=True, columns=columns, parameters=changed
+            "ALTER_TABLE", table.database, table.name, whole, definition=True, columns=columns, parameters=changed,
+            storage=before.storage != table.storage, moved_from=moved,
         )  # fmt: skip
 
     def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,7 +39,7 @@ class Stream:
 
     def epoch(self, watermark_hour: int, files: Mapping[str, str], **more: object) -> WriteOutcome:
         self._epoch += 1
-        at = int(datetime(2025, 1, 1, watermark_hour, tzinfo=UTC).timestamp() * 1000)
+        at = int(datetime(2025, 1, 1, watermark_hour, tzinfo=timezone.utc).timestamp() * 1000)
         return self._stand.write(
             files, operation="STREAMING", app_id=self.app_id, app_version=self._epoch, watermark_ms=at, **more
         )

@@ -12,13 +12,26 @@ import argparse
 import sys
 import time
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import committing, kept, many_files, planning, repairing, scan, writing
+from tests.benchmarks import (
+    committing,
+    drifting,
+    following,
+    kept,
+    many_files,
+    planning,
+    repairing,
+    scan,
+    startup,
+    writing,
+)
+from tests.benchmarks import page as pages
 from tests.benchmarks.measure import Outcome, machine
 from tests.benchmarks.peers import comparing, page
 from tests.benchmarks.stand import open_stand
@@ -32,6 +45,7 @@ NOTES = "## Where the time goes"
 """The heading under which people write; everything above it is written anew."""
 
 BENCHMARKS = {
+    "startup": startup.run,
     "planning": planning.run,
     "many": many_files.run,
     "scan": scan.run,
@@ -41,6 +55,10 @@ BENCHMARKS = {
     "writing": writing.run,
     "commits": committing.commits,
     "appenders": committing.appenders,
+    "following": following.following,
+    "drift": drifting.drift,
+    "drift-hive": drifting.drift_on_hive,
+    "page": lambda _: pages.page(),
 }
 PEERS = "peers"
 """It needs no stand: every contender has its own process."""
@@ -70,10 +88,12 @@ def main(arguments: list[str]) -> int:
     names = [name for name in options.names if name != PEERS] if options.names else list(BENCHMARKS)
     if not names:
         return 0
-    with open_stand() as stand:
+    with ExitStack() as stack:
+        # The page has a catalog of its own, and no Spark.
+        stand = stack.enter_context(open_stand()) if set(names) != {"page"} else None
         for name in names:
             started = time.monotonic()
-            outcome = BENCHMARKS[name](stand)
+            outcome = pages.page() if stand is None else BENCHMARKS[name](stand)
             outcomes[name] = outcome
             _show(console, outcome)
             console.print(f"({name} took {time.monotonic() - started:.0f} s)", style="dim")

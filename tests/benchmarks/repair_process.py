@@ -17,14 +17,15 @@ def main(location: str, index: str) -> None:
         if not catalog.list_namespaces():
             catalog.create_namespace("bench")
             catalog.register_table("bench.t", location=location, schema=trees.SCHEMA, partition_columns=trees.KEYS)
-        before = _peak_mb()
+        before = peak_mb()
         started = time.perf_counter()
         catalog.repair_partitions("bench.t")
         seconds = time.perf_counter() - started
-    print(json.dumps({"peak_mb": _peak_mb(), "imports_mb": before, "seconds": seconds}))
+    print(json.dumps({"peak_mb": peak_mb(), "imports_mb": before, "seconds": seconds}))
 
 
-def _peak_mb() -> float:
+def peak_mb() -> float:
+    """The most memory that this process has had, in MB."""
     # getrusage would give the parent's peak where that is higher: Linux hands it on at exec.
     status = Path("/proc/self/status")
     if status.is_file():

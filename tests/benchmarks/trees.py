@@ -35,13 +35,13 @@ def seed_file(folder: Path) -> Path:
     return file
 
 
-def grow(root: Path, seed: Path, keys: Iterable[int]) -> Path:
-    """A directory ``p=K`` with a copy of the seed for each key; hard links, to spare the disk."""
+def grow(root: Path, seed: Path, keys: Iterable[int], name: str = FILE_NAME) -> Path:
+    """A directory ``p=K`` with a copy of the seed, of this name, for each key; hard links, to spare the disk."""
     root.mkdir(parents=True, exist_ok=True)
     for key in keys:
         directory = root / f"p={key}"
         directory.mkdir(exist_ok=True)
-        target = directory / FILE_NAME
+        target = directory / name
         try:
             os.link(seed, target)
         except OSError:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 from tests.integration.lake import rows
+from tests.sparks import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.integration.spark_driver import Driver
 
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, since((4, 2), "views in catalogs other than Spark's own")]
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,10 @@
-"""Partition commands that things go wrong for: each with the state before it, itself, and the state after it."""
+"""Partition commands and LOAD DATA that things go wrong for: each with the state before it, and that after it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import InjectedFault
@@ -17,9 +18,11 @@ from catalog_ext.metastore.commit.plan import (
     RenamePartition,
 )
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, LocationNotFoundError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -28,17 +31,23 @@ if TYPE_CHECKING:
 OTHER = TableIdentifier("s", "o")
 BEFORE = {"k=1": "1\n", "k=2": "2\n"}
 THEIRS = {"k=5": "5\n", "k=6": "6\n"}
+INCOMING = {"000000_0": "8\n", "000001_0": "9\n"}
 _IS_ONE = Comparison(Operator.EQ, "k", "1")
 Rows = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command on the table of ``BEFORE``; what becomes of it, and of the other one, which has ``THEIRS``."""
+    """A command on the table of ``BEFORE``; what becomes of it, and of the other one, which has ``THEIRS``.
+
+    Attributes:
+        takes: Whether it takes the files of ``INCOMING``, which otherwise stay.
+    """
 
     run: Callable[[Stand], WriteOutcome]
     after: Rows
     theirs: Rows
+    takes: bool = False
 
 
 def _add(stand: Stand) -> WriteOutcome:
@@ -66,14 +75,37 @@ def _exchange(stand: Stand) -> WriteOutcome:
     return stand.engine.command(stand.table(), asked, "EXCHANGE PARTITION")
 
 
+def _load(stand: Stand, partition: str, *, replaces: bool) -> WriteOutcome:
+    place = Location.parse(f"{stand.table().definition.location}-in")
+    files = [one for one in stand.storage.list_directory(place) if not one.location.name.startswith(".")]
+    return take_files(stand.engine, stand.table(), partition, files, replaces=replaces)
+
+
+def _loads(partition: str, after: Rows, *, replaces: bool) -> Command:
+    return Command(partial(_load, partition=partition, replaces=replaces), after, THEIRS, takes=True)
+
+
+def incoming(stand: Stand) -> Rows:
+    """What lies where files are loaded from."""
+    place = Location.parse(f"{stand.table().definition.location}-in")
+    try:
+        return {one.location.name: stand._read(str(one.location)) for one in stand.storage.list_directory(place)}
+    except LocationNotFoundError:
+        # S3 has no directory without files.
+        return {}
+
+
 COMMANDS = {
     "add": Command(_add, {**BEFORE, "k=3": "", "k=4": ""}, THEIRS),
     "drop": Command(_drop, {"k=2": "2\n"}, THEIRS),
     "rename": Command(_rename, {"k=2": "2\n", "k=3": "1\n"}, THEIRS),
     "relocate": Command(_relocate, {**BEFORE, "k=1": ""}, THEIRS),
     "exchange": Command(_exchange, {**BEFORE, "k=5": "5\n"}, {"k=6": "6\n"}),
+    "load": _loads("k=7", {**BEFORE, "k=7": "8\n9\n"}, replaces=False),
+    "load over": _loads("k=1", {**BEFORE, "k=1": "8\n9\n"}, replaces=True),
 }
-MOVING = ["rename", "exchange"]
+LOADING = ["load", "load over"]
+MOVING = ["rename", "exchange", *LOADING]
 
 
 def prepare(stand: Stand, location: object) -> None:
@@ -81,6 +113,10 @@ def prepare(stand: Stand, location: object) -> None:
     stand.create(definition(f"{location}-o", name="o"))
     stand.write(BEFORE)
     stand.write(THEIRS, table=stand.table(OTHER))
+    place = Location.parse(f"{location}-in")
+    stand.storage.create_directory(place)
+    for name, content in INCOMING.items():
+        stand.storage.write_file(place.join(name), content.encode())
 
 
 def attempt(stand: Stand, command: Command) -> str:
@@ -96,9 +132,9 @@ def attempt(stand: Stand, command: Command) -> str:
 def check(stand: Stand, command: Command, told: str, *, point: str) -> None:
     states = {t.state for t in stand.index.list_transactions()}
     assert states <= {State.FINISHED, State.ABORTED}, point
-    found = stand.rows(), stand.rows(OTHER)
-    old, new = (BEFORE, THEIRS), (command.after, command.theirs)
+    found = stand.rows(), stand.rows(OTHER), incoming(stand)
+    old, new = (BEFORE, THEIRS, INCOMING), (command.after, command.theirs, {} if command.takes else INCOMING)
     assert found in ([new] if told == "success" else [old] if told == "failure" else [old, new]), point
     if command.run is not _relocate or found == old:
-        assert (stand.listed(), stand.listed(OTHER)) == found, point
+        assert (stand.listed(), stand.listed(OTHER)) == found[:2], point
         assert (stand.strays(), stand.strays(OTHER)) == ([], []), point

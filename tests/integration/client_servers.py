@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-import socket
 from typing import TYPE_CHECKING
 
 from tests.integration.standing_service import environment, program
-from tests.servers.processes import ServerProcess, free_ports
+from tests.servers.processes import ServerProcess, free_ports, unanswered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +16,7 @@ _MASTER = ("--master", "local[2]")
 
 
 class SparkServer:
-    """A server of Spark's with the configuration in ``conf``; ``wait`` for it before it is used.
+    """A server of Spark's with the configuration in ``conf``, if any; ``wait`` for it before it is used.
 
     Args:
         name: What it is called in messages and in the name of its log.
@@ -26,7 +25,7 @@ class SparkServer:
     """
 
     def __init__(
-        self, name: str, command: list[str], port: int, conf: Path, folder: Path, events: Path | None = None
+        self, name: str, command: list[str], port: int, conf: Path | None, folder: Path, events: Path | None = None
     ) -> None:
         self.port = port
         self._events = events
@@ -39,7 +38,7 @@ class SparkServer:
         )
 
     def wait(self) -> None:
-        self._process.wait_until(self._missing, _START_TIMEOUT_S)
+        self._process.wait_until(lambda: unanswered(self.port), _START_TIMEOUT_S)
 
     def jobs_started(self) -> int:
         """How many jobs it has started."""
@@ -49,13 +48,6 @@ class SparkServer:
 
     def stop(self) -> None:
         self._process.stop()
-
-    def _missing(self) -> str | None:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-        except OSError as error:
-            return str(error)
-        return None
 
 
 def thrift_server(conf: Path, folder: Path) -> SparkServer:

@@ -123,7 +123,7 @@ class Driver:
     ) -> Iterator[SparkSession]:
         """A session with these settings; without ``connector`` it is plain Spark's."""
         extensions = {"spark.sql.extensions": sessions.EXTENSIONS_CLASS} if connector else {}
-        self._start_jvm()
+        self.start_jvm()
         given = {"spark.master": master, **extensions, **(conf or {})}
         own = {key: value for key, value in given.items() if self._is_of_a_session(key)}
         static = {key: value for key, value in given.items() if key not in own and key not in _OF_THE_JVM}
@@ -169,7 +169,8 @@ class Driver:
         self.end()
         self._folder.cleanup()
 
-    def _start_jvm(self) -> None:
+    def start_jvm(self) -> None:
+        """Start the JVM, if it does not run; a context comes with a session."""
         if self._running:
             return
         assert SparkContext._gateway is None, "another JVM runs"

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,42 +45,50 @@ class StandingService:
     It has one address and one token, however often it is started.
 
     Args:
-        folder: Holds everything, the token's file too.
+        folder: Holds everything, the token's file too; several services of one index may have one folder.
         stop_signal: What ends it.
+        index: The URL of an index that is there; a SQLite file of its own if left out.
+        starts: Whether it is started at once.
     """
 
-    def __init__(self, folder: Path, *, stop_signal: int = signal.SIGTERM) -> None:
+    def __init__(
+        self, folder: Path, *, stop_signal: int = signal.SIGTERM, index: str | None = None, starts: bool = True
+    ) -> None:
         self.folder = folder
         self.warehouse = str(folder / "warehouse")
         self.token_file = folder / "token"
-        self.index = folder / "index.db"
+        self.index = index or str(folder / "index.db")
         self._port = free_ports(1)[0]
+        self._log_file = folder / f"serve-{self._port}.log"
         self.uri = f"http://127.0.0.1:{self._port}"
         self._stop_signal = stop_signal
         self._process: ServerProcess | None = None
         # Compiled here when it has to be: the service answers only when there is one.
         connector_jar()
-        self.start()
+        if starts:
+            self.start()
 
     @property
     def log(self) -> str:
         """What it has printed and logged so far."""
-        return (self.folder / "serve.log").read_text()
+        return self._log_file.read_text()
 
     @property
     def token(self) -> str:
         return self.token_file.read_text().strip()
 
     def start(self, fault: str = "") -> None:
-        """Start it; ``fault``: a fault point that is armed in it, with its action."""
+        """Start it, unless it runs; ``fault``: a fault point that is armed in it, with its action."""
+        if self._process is not None:
+            return
         command = [
-            sys.executable, "-m", "catalog_ext.cli.main", "--index", str(self.index), "--metastore", "none",
+            sys.executable, "-m", "catalog_ext.cli.main", "--index", self.index, "--metastore", "none",
             "--warehouse", self.warehouse,
             "serve", "--port", str(self._port), "--token-file", str(self.token_file),
         ]  # fmt: skip
         environment = os.environ | {"PYTHONPATH": str(PROJECT), ENVIRONMENT: fault}
         self._process = ServerProcess(
-            "catalog-ext serve", command, self.folder / "serve.log",
+            "catalog-ext serve", command, self._log_file,
             stop_signal=self._stop_signal, environment=environment,
         )  # fmt: skip
         self._process.wait_until(self._missing, 60)
@@ -91,6 +98,11 @@ class StandingService:
         assert self._process is not None
         return self._process.wait(timeout)
 
+    @property
+    def pid(self) -> int:
+        """The number of the process that was started last."""
+        return int(re.findall(r"Process (\d+) serves", self.log)[-1])
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.stop()
@@ -98,13 +110,10 @@ class StandingService:
 
     def _missing(self) -> str | None:
         try:
-            urllib.request.urlopen(self.uri, timeout=5)
-        except urllib.error.HTTPError as error:
-            # Without a token it answers, but nothing else.
-            return None if error.code == 401 else str(error)
+            with urllib.request.urlopen(f"{self.uri}/ready", timeout=5):
+                return None
         except OSError as error:
             return str(error)
-        return "an answer without a token"
 
 
 def conf_folder(service: StandingService, settings: Mapping[str, str] | None = None) -> Path:

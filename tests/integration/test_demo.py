@@ -1,15 +1,30 @@
-"""The parts of the demo that run in a process of their own; ``make demo`` is all of it."""
+"""The demo: what ``make demo`` runs, and a part of it that runs in a process of its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from examples.demo import sessions, spark_on_hive
 
-if TYPE_CHECKING:
-    from pathlib import Path
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.server
+def test_the_whole_demo_ends_well() -> None:
+    """It compares what its queries, plain Spark and Hive answer, and looks for servers that are left."""
+    command = [sys.executable, "-m", "examples.demo", "--traceback"]
+    done = subprocess.run(
+        command, cwd=PROJECT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=570
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    said = " ".join(done.stdout.split())  # the width of the terminal, which breaks the lines, is not the test's
+    assert "it leaves nothing running" in said
 
 
 @pytest.mark.spark

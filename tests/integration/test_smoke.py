@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tests.integration.lake import local_lake
+from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -221,8 +223,18 @@ SESSION: Story = (
     ("SELEC 1", Fails("PARSE_SYNTAX_ERROR")),
     ("USE spark_catalog.default", DONE),
 )
+VIEWS_BEFORE_SPARK_4_2: Story = (
+    (T, DONE),
+    *(
+        (statement, Fails("CATALOG_EXT_NEWER_SPARK_NEEDED"))
+        for statement, _ in VIEWS
+        if re.match(r"CREATE VIEW|ALTER VIEW \S+ (SET|AS)|DROP VIEW|SHOW VIEWS", statement)
+    ),
+    ("ALTER VIEW {s}.daily ADD PARTITION (ds = '2025-01-01')", Fails("VIEW_NOT_FOUND")),
+)
 STORIES = {
-    "databases": DATABASES, "tables": TABLES, "writes": WRITES, "partitions": PARTITIONS, "views": VIEWS,
+    "databases": DATABASES, "tables": TABLES, "writes": WRITES, "partitions": PARTITIONS,
+    "views": VIEWS if SPARK >= (4, 2) else VIEWS_BEFORE_SPARK_4_2,
     "procedures": PROCEDURES, "metadata": METADATA, "paths": PATHS, "session": SESSION,
 }  # fmt: skip
 

@@ -7,23 +7,33 @@ import re
 import socket
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
+
+    from typing_extensions import Self
 
 # A call of the strict binary protocol: version 1, type 1, the length of the name in four bytes, the name.
 _CALL = re.compile(rb"\x80\x01\x00\x01\x00\x00\x00.([a-z_]{3,60})", re.DOTALL)
 
 
 class ThriftProxy:
-    """Passes connections on to ``host:port``; ``calls`` counts by method."""
+    """Passes connections on to ``host:port``.
+
+    Attributes:
+        uri: Where it is called.
+        calls: Calls so far, by method.
+        before: Is told of each call, by its method, before the server gets it.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
         self.calls: Counter[str] = Counter()
+        self.before: Callable[[str], None] = lambda _: None
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
 
@@ -52,7 +62,11 @@ class ThriftProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
             self._sockets += [client, server]
             for source, target, counted in ((client, server, True), (server, client, False)):
                 threading.Thread(target=self._pass_on, args=(source, target, counted), daemon=True).start()
@@ -61,7 +75,9 @@ class ThriftProxy:
         try:
             while data := source.recv(65536):
                 if counted:
-                    self.calls.update(match.group(1).decode() for match in _CALL.finditer(data))
+                    for match in _CALL.finditer(data):
+                        self.calls[match.group(1).decode()] += 1
+                        self.before(match.group(1).decode())
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
         except OSError:

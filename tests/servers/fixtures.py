@@ -13,14 +13,19 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from playwright.sync_api import Browser
+
     from tests.servers.databases import DatabaseServer
     from tests.servers.hdfs import HdfsServer
     from tests.servers.hive import HiveCli, HiveMetastore
+    from tests.servers.hive_releases import ReleaseMetastore
+    from tests.servers.hive_server import HiveServer
     from tests.servers.stores import S3Server
 
 _SERVERS = frozenset({
-    "driver", "hdfs_server", "hive_cli", "hive_metastore", "kdc", "make_hive_metastore", "mariadb_server",
-    "moto_server", "postgres_server", "recorded_service", "s3_server", "standing_service", "tls_metastore",
+    "browser", "driver", "hdfs_server", "hive_4_metastore", "hive_cli", "hive_metastore", "hive_server", "kdc",
+    "make_hive_metastore", "mariadb_server", "moto_server", "postgres_server", "recorded_service", "s3_server",
+    "standing_service", "tls_metastore",
 })  # fmt: skip
 _DATABASES = frozenset({"postgres", "mariadb"})
 """The parameters by which a fixture asks for a server."""
@@ -54,6 +59,15 @@ def postgres_server() -> Iterator[DatabaseServer]:
         server = postgres_container() if containers_wanted() else PostgresServer(directory)
         yield server
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real Chromium."""
+    from tests.servers.browser import open_browser
+
+    with open_browser() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +143,16 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMet
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def logged_hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """A metastore with a log of events, for one module, whose events alone it has."""
+    from tests.servers.hive import HiveMetastore
+
+    server = HiveMetastore(tmp_path_factory.mktemp("metastore"), log=True)
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def make_hive_metastore(tmp_path: Path) -> Iterator[Callable[[], HiveMetastore]]:
     """Starts metastores that belong to one test (three seconds each)."""
@@ -151,3 +175,23 @@ def hive_cli(tmp_path_factory: pytest.TempPathFactory, hive_metastore: HiveMetas
     from tests.servers.hive import whole_engine
 
     return whole_engine(tmp_path_factory.mktemp("hive"), hive_metastore.uri)
+
+
+@pytest.fixture(scope="session")
+def hive_4_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReleaseMetastore]:
+    """A metastore 4.0.1 with a log and the engine's classes, for the whole session: use database names of your own."""
+    from tests.servers.hive_releases import RELEASE_4, ReleaseMetastore
+
+    server = ReleaseMetastore(RELEASE_4, tmp_path_factory.mktemp("metastore-4"), log=True, engine=True)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive_server(tmp_path_factory: pytest.TempPathFactory, hive_4_metastore: ReleaseMetastore) -> Iterator[HiveServer]:
+    """HiveServer2 4.0.1 on ``hive_4_metastore``."""
+    from tests.servers.hive_server import HiveServer
+
+    server = HiveServer(tmp_path_factory.mktemp("hive-4"), hive_4_metastore.uri)
+    yield server
+    server.stop()

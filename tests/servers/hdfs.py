@@ -19,6 +19,9 @@ _JUNIT = (
     "org.junit.jupiter:junit-jupiter-api:5.13.4",
     "org.junit.platform:junit-platform-commons:1.13.4",
     "org.opentest4j:opentest4j:1.3.0",
+    # Before Hadoop 3.5.
+    "junit:junit:4.13.2",
+    "org.hamcrest:hamcrest-core:1.3",
 )
 _FROM_PYSPARK = ("hadoop-client-*.jar", "jcl-over-slf4j-*.jar", "log4j-*.jar", "slf4j-api-*.jar")
 _SETTINGS = {

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.runtime.java import jar_folder, jar_version
 from tests.servers.hive_cli import HiveCli, HiveCliError, engine_jars
+from tests.servers.hive_releases import LOCK_TABLES
 from tests.servers.maven_jars import fetch_jar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 __all__ = ["HiveCli", "HiveCliError", "HiveMetastore", "notification_log", "whole_engine"]
@@ -32,15 +34,17 @@ class HiveMetastore:
     Args:
         directory: Holds it.
         log: Whether it keeps a log of events.
+        locks: Whether it has tables of locks.
 
     Attributes:
         uri: Its thrift URI.
         warehouse: The local folder of databases that have no location.
     """
 
-    def __init__(self, directory: Path, *, log: bool = False) -> None:
+    def __init__(self, directory: Path, *, log: bool = False, locks: bool = False) -> None:
         self._directory = directory
         self._log = log
+        self._locks = locks
         self.warehouse = directory / "warehouse"
         self._server = self._made()
         self.uri = self._server.start()
@@ -48,6 +52,8 @@ class HiveMetastore:
     def _made(self, port: int = 0) -> EmbeddedMetastore:
         listener = [notification_log(jar_version("hive-metastore"))] if self._log else []
         settings = {"hive.metastore.event.listeners": LISTENER} if self._log else {}
+        if self._locks:
+            settings |= LOCK_TABLES
         return EmbeddedMetastore(
             self._directory, port, settings=settings, engine_jars=[*engine_jars(), *listener]
         )  # fmt: skip
@@ -70,9 +76,10 @@ class HiveMetastore:
         self._server.stop()
 
 
-def whole_engine(directory: Path, metastore_uri: str) -> HiveCli:
+def whole_engine(directory: Path, metastore_uri: str, settings: Mapping[str, str] | None = None) -> HiveCli:
     """Hive's command line with its own Parquet 1.8 and ORC 1.3 (a jar of 46 MB), and its JSON serde."""
     version = jar_version("hive-metastore")
     names = ("org.apache.hive:hive-exec", "org.apache.hive.hcatalog:hive-hcatalog-core")
     own = [fetch_jar(f"{name}:{version}") for name in names]
-    return HiveCli(directory, metastore_uri, class_path=[*map(str, [*own, *engine_jars()]), f"{jar_folder()}/*"])
+    class_path = [*map(str, [*own, *engine_jars()]), f"{jar_folder()}/*"]
+    return HiveCli(directory, metastore_uri, class_path=class_path, settings=settings)

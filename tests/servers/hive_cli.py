@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RUN_TIMEOUT_SECONDS = 300
-_OPENED_PACKAGES = (
+OPENED_PACKAGES = (
     "java.lang",
     "java.net",
     "java.util",
@@ -31,7 +31,8 @@ _OPENED_PACKAGES = (
     "sun.nio.ch",
 )
 _MARKER = "__catalog_ext_statement__"
-_LOG4J = """\
+LOG4J = """\
+status = error
 rootLogger.level = error
 rootLogger.appenderRef.err.ref = err
 appender.err.type = Console
@@ -108,7 +109,7 @@ class HiveCli:
 
     def _command(self, script: Path) -> list[str]:
         class_path = os.pathsep.join([str(self._directory / "conf"), *self._jars])
-        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
         return [
             str(find_java()),
             "-Xmx1g",
@@ -147,13 +148,19 @@ class HiveCli:
             "mapreduce.framework.name": "local",
             **self._settings,
         }
-        properties = "".join(
-            f"<property><name>{name}</name><value>{escape(value)}</value></property>\n"
-            for name, value in settings.items()
-        )
-        (conf / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
-        (conf / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+        write_settings(conf / "hive-site.xml", settings)
+        (conf / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
+        # Hive's own has Log4j tell of itself on the standard output, among the rows.
+        (conf / "hive-log4j2.properties").write_text(LOG4J, encoding="utf-8")
         (conf / "logging.properties").write_text(_JAVA_LOGGING, encoding="utf-8")
+
+
+def write_settings(file: Path, settings: Mapping[str, str]) -> None:
+    """Write a configuration as Hadoop and Hive read it."""
+    properties = "".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>\n" for name, value in settings.items()
+    )
+    file.write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
 
 
 def engine_jars() -> list[Path]:

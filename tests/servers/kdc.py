@@ -30,6 +30,11 @@ _SETTINGS = {
 }
 
 
+def kdc_jars() -> Path:
+    """The folder of its jars."""
+    return fetch_bundle("minikdc-3.5.0", _ARTIFACTS, ("org.slf4j:*",))
+
+
 class Kdc:
     """A running KDC of the realm ``EXAMPLE.COM``.
 
@@ -46,7 +51,7 @@ class Kdc:
         self.krb5_conf = directory / "krb5.conf"
         self.keytab = directory / "keys"
         (directory / "settings").write_text("".join(f"{key}={value}\n" for key, value in _SETTINGS.items()))
-        jars = fetch_bundle("minikdc-3.5.0", _ARTIFACTS, ("org.slf4j:*",))
+        jars = kdc_jars()
         shared = [str(jar) for pattern in _FROM_PYSPARK for jar in sorted(jar_folder().glob(pattern))]
         command = [
             str(find_java()), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join([f"{jars}/*", *shared]),

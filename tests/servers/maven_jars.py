@@ -5,21 +5,19 @@ Nothing but PySpark and a Java runtime is needed. What is in the cache is used a
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import filelock
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
-from catalog_ext.metastore.runtime.cache import cache_folder
+from catalog_ext.metastore.runtime.cache import cache_folder, kept
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 _FETCH_TIMEOUT_SECONDS = 900
 _IVY_MAIN = "org.apache.ivy.Main"
@@ -63,35 +61,27 @@ def fetch_jar(coordinate: str, cache: Path | None = None) -> Path:
     artifact = Coordinate.parse(coordinate)
     folder = (cache or cache_folder()) / "jars"
     target = folder / artifact.group / artifact.file_name
-    if target.is_file():
-        return target
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(target.with_suffix(".lock"), timeout=_FETCH_TIMEOUT_SECONDS):
-            if not target.is_file():
-                _fetch(artifact, target)
+        return kept(target, lambda work: _fetched(artifact, target, work), _FETCH_TIMEOUT_SECONDS)
     except (OSError, filelock.Timeout) as error:
         raise EnvironmentSetupError(
             f"{artifact} cannot be put into the cache {folder}: {error}. Make the folder writable, or set "
             "XDG_CACHE_HOME to one that is.",
             {"artifact": str(artifact), "cache": str(folder)},
         ) from error
-    return target
 
 
-def _fetch(artifact: Coordinate, target: Path) -> None:
-    # Beside the target, so that the move at the end is one rename: a jar is there whole or not at all.
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
-        answer = _run_ivy(artifact, Path(work))
-        jar = Path(work) / artifact.file_name
-        if answer.returncode != 0 or not jar.is_file():
-            said = "\n".join((answer.stdout + answer.stderr).strip().splitlines()[-12:])
-            raise EnvironmentSetupError(
-                f"{artifact} could not be fetched from the Maven repository. Check the network and its proxy settings, "
-                f"or put the jar at {target} by hand. Ivy said:\n{said}",
-                {"artifact": str(artifact), "target": str(target)},
-            )
-        shutil.move(jar, target)
+def _fetched(artifact: Coordinate, target: Path, work: Path) -> Path:
+    answer = _run_ivy(artifact, work)
+    jar = work / artifact.file_name
+    if answer.returncode != 0 or not jar.is_file():
+        said = "\n".join((answer.stdout + answer.stderr).strip().splitlines()[-12:])
+        raise EnvironmentSetupError(
+            f"{artifact} could not be fetched from the Maven repository. Check the network and its proxy settings, "
+            f"or put the jar at {target} by hand. Ivy said:\n{said}",
+            {"artifact": str(artifact), "target": str(target)},
+        )
+    return jar
 
 
 def _run_ivy(artifact: Coordinate, work: Path) -> subprocess.CompletedProcess[str]:
@@ -136,22 +126,20 @@ def fetch_bundle(name: str, dependencies: Sequence[str], excluded: Sequence[str]
     """The folder ``name`` of the cache, with jars and all that they need.
 
     Args:
-        dependencies: ``group:name:version``; ``!`` in front: alone.
+        dependencies: ``group:name:version``; ``!`` in front: alone; ``=``: a jar, whatever its packaging.
         excluded: ``group:name`` of what they name and must not have.
     """
-    target = cache_folder() / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(target.with_suffix(".lock"), timeout=_FETCH_TIMEOUT_SECONDS):
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
-                shutil.move(_resolve(name, dependencies, excluded, Path(work)), target)
-    return target
+    return kept(
+        cache_folder() / name, lambda work: _resolve(name, dependencies, excluded, work), _FETCH_TIMEOUT_SECONDS
+    )
 
 
 def _resolve(name: str, dependencies: Sequence[str], excluded: Sequence[str], work: Path) -> Path:
     wanted = "".join(
-        f'<dependency org="{group.removeprefix("!")}" name="{artifact}" rev="{version}" conf="default->default" '
-        f'transitive="{"false" if group.startswith("!") else "true"}"/>'
+        f'<dependency org="{group.lstrip("!=")}" name="{artifact}" rev="{version}" conf="default->default" '
+        f'transitive="{"false" if group.startswith("!") else "true"}">'
+        + (f'<artifact name="{artifact}" type="jar" ext="jar"/>' if group.startswith("=") else "")
+        + "</dependency>"
         for group, artifact, version in (text.split(":") for text in dependencies)
     )
     unwanted = "".join(

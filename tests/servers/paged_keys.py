@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote_plus, urlsplit
 from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from typing_extensions import Self
 
 
 class Asked(NamedTuple):

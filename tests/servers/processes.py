@@ -129,6 +129,15 @@ class ServerProcess:
         return "\n".join(lines[-_TAIL_LINES:])
 
 
+def unanswered(port: int) -> str | None:
+    """Why nobody can be connected to at a port of the loopback interface; None where somebody listens."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError as error:
+        return str(error)
+    return None
+
+
 def free_ports(count: int) -> list[int]:
     """``count`` different ports of the loopback interface that nobody listens on now."""
     with ExitStack() as open_sockets:

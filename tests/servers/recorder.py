@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ from tests.service_client import Answer
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
+    from typing_extensions import Self
 
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.service.server import Service

@@ -1,4 +1,4 @@
-"""Metastores with TLS, Kerberos or rights of users: Hive's own main class, of release 2.3 (PySpark's jars) or 4."""
+"""Metastores with TLS, Kerberos or rights of users: Hive's own main class, of release 2.3 (PySpark's jars), 3 or 4."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
-from tests.servers.hive_releases import RELEASE_4
-from tests.servers.maven_jars import fetch_bundle
+from tests.servers.hive_releases import release_class_path
 from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from tests.servers.hive_releases import Release
 
 _START_TIMEOUT_SECONDS = 120.0
 _OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
@@ -33,7 +34,7 @@ class SecuredMetastore:
         access: How a client of it speaks.
         java_options: For its JVM.
         jars: Put before the others.
-        release_4: Whether it is release 4.0.1 rather than 2.3.10.
+        release: Its release; None for 2.3.10.
 
     Attributes:
         uri: Its thrift URI, by the name ``localhost``.
@@ -42,13 +43,13 @@ class SecuredMetastore:
 
     def __init__(
         self, directory: Path, settings: Mapping[str, str], access: Access = PLAIN, *,
-        java_options: Sequence[str] = (), jars: Sequence[Path] = (), release_4: bool = False,
+        java_options: Sequence[str] = (), jars: Sequence[Path] = (), release: Release | None = None,
     ) -> None:  # fmt: skip
         directory.mkdir(parents=True)
         (self.port,) = free_ports(1)
         self.uri = f"thrift://localhost:{self.port}"
         self._access = access
-        self._start(directory, settings, java_options, [*map(str, jars), *_jars(release_4)])
+        self._start(directory, settings, java_options, [*map(str, jars), *_jars(release)])
 
     def stop(self) -> None:
         """It is gone when this returns, without a chance to say goodbye."""
@@ -82,12 +83,8 @@ class SecuredMetastore:
         return None
 
 
-def _jars(release_4: bool) -> list[str]:
-    if not release_4:
-        return [f"{jar_folder()}/*"]
-    own = fetch_bundle(f"hive-metastore-{RELEASE_4.version}", RELEASE_4.dependencies, RELEASE_4.excluded)
-    shared = (str(jar) for pattern in RELEASE_4.from_pyspark for jar in sorted(jar_folder().glob(pattern)))
-    return [*shared, f"{own}/*"]
+def _jars(release: Release | None) -> list[str]:
+    return [f"{jar_folder()}/*"] if release is None else release_class_path(release)
 
 
 def _write_configuration(directory: Path, given: Mapping[str, str]) -> None:

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
-    "tables/list", "tables/load", "tables/hive_clauses", "tables/create",
+    "tables/list", "tables/load", "tables/hive_clauses", "tables/create", "tables/set_serde",
     "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/load",
     "settings/resolve", "partitions/groups",
-    "procedures/list",
+    "procedures/list", "writes/load",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/locations", "writes/heartbeat",
     "writes/stage", "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
     "paths/listed",
@@ -158,6 +158,7 @@ FIELDS: dict[str, dict[str, object]] = {
         "partition_columns": [], "options": {}, "properties": {}, "comment": None, "dry_run": False,
     },
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
+    "tables/set_serde": {"namespace": "s", "name": "t", "serde": None, "properties": {}},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
     "settings/load": {"table": "s.t", "properties": {}},
@@ -192,6 +193,9 @@ FIELDS: dict[str, dict[str, object]] = {
     },
     "writes/abort": {"transaction": _NOBODYS, "reason": "r"},
     "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},
+    "writes/load": {
+        "table_id": 1, "version": 0, "path": "file:///nowhere", "spec": None, "overwrite": False, "session": {},
+    },
     "writes/delete": {
         "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
         "clauses": [], "session": None,
@@ -226,7 +230,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "views/put": {
         "namespace": "s", "name": "never", "kind": "replace", "text": "SELECT 1 AS a", "catalog": "lake",
         "current_namespace": [], "configuration": {}, "schema_mode": "BINDING", "query_columns": [], "tables": [],
-        "columns": [], "partition_columns": [], "properties": {}, "comment": None, "owner": None,
+        "own_catalog": "lake", "columns": [], "partition_columns": [], "properties": {}, "comment": None, "owner": None,
     },
     "views/drop": {"namespace": "s", "name": "never"},
     "views/rename": {"namespace": "s", "name": "never", "new_namespace": "s", "new_name": "nowhere"},
@@ -1028,6 +1032,7 @@ def test_a_view_is_loaded_where_a_table_would_be(client: Client, catalog: Catalo
     }  # fmt: skip
     made = client.call("views/put", **put).json
     assert client.load("seen") == made
+    assert catalog.views.load("s.seen").query.own_catalog == "lake"
     assert (made["table_type"], made["partition_columns"], made["view"]["text"]) == ("VIEW", [ds], "SELECT 1 AS a")
     assert (client.call("views/list", namespace="s").json, "seen" in catalog.list_tables("s")) == (
         {"views": ["seen"]},

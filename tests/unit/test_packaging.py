@@ -6,8 +6,8 @@ import importlib.metadata
 import re
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -15,16 +15,30 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import catalog_ext
+from catalog_ext.spark.storage import s3a_packages
+from release.project import PROJECT, PYPROJECT
+from tests.servers.composition import COMPOSE, Composition, instructions, variables_of_compose
+from tests.sparks import since
 
-PROJECT = Path(__file__).parents[2]
-PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OF_THE_LOCK = "3.11"
+"""The oldest Python that the newest PySpark takes, and so the checkout; the wheel takes 3.10 too."""
+README = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
 LOCK = (PROJECT / "requirements.lock").read_text(encoding="utf-8").splitlines()
 
 
 def declared() -> list[Requirement]:
     project = PYPROJECT["project"]
     lists = [project["dependencies"], *project["optional-dependencies"].values()]
-    return [Requirement(text) for each in lists for text in each if not text.startswith("catalog-ext")]
+    found = [Requirement(text) for each in lists for text in each if not text.startswith("catalog-ext")]
+    return [one for one in found if one.marker is None or one.marker.evaluate({"python_version": _OF_THE_LOCK})]
+
+
+def linked_folders() -> list[str]:
+    """The folders at the top that are of the package by a link."""
+    return [path.readlink().name for path in (PROJECT / "catalog_ext").iterdir() if path.is_symlink()]
 
 
 def test_the_lock_is_plain_pins() -> None:
@@ -47,6 +61,18 @@ def test_the_lock_fits_the_ranges(requirement: Requirement) -> None:
 def test_runtime_dependencies_are_ranges() -> None:
     unbounded = [text for text in PYPROJECT["project"]["dependencies"] if ">=" not in text]
     assert unbounded == []
+
+
+def test_every_error_names_the_range_of_sparks() -> None:
+    (declared,) = (text for text in PYPROJECT["project"]["dependencies"] if text.startswith("pyspark"))
+    named = [
+        (str(file.relative_to(PROJECT)), text)
+        for folder in ("catalog_ext", "metastore")
+        for file in (PROJECT / folder).rglob("*.py")
+        for text in re.findall(r"pyspark>=[\d.,<]+", file.read_text(encoding="utf-8"))
+    ]
+    assert named
+    assert [found for found in named if found[1] != declared] == []
 
 
 def test_make_help_lists_every_target() -> None:
@@ -79,8 +105,8 @@ def test_missing_python_is_named_with_the_remedy(tmp_path: Path) -> None:
     assert "apt-get install python3" in answer.stderr
 
 
-COMPOSE = PROJECT / "docker-compose.yml"
 KNOWN_KEYS = {
+    "build",
     "command",
     "configs",
     "depends_on",
@@ -88,50 +114,117 @@ KNOWN_KEYS = {
     "environment",
     "healthcheck",
     "image",
+    "init",
     "ports",
+    "profiles",
     "restart",
-    "user",
+    "secrets",
+    "stop_grace_period",
     "volumes",
 }
+OURS = ("catalog-ext", "catalog-ext-metastore")
 
 
-def compose() -> dict[str, dict[str, dict[str, object]]]:
-    return yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+def compose() -> dict[str, dict[str, Any]]:
+    content: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+    return content
 
 
-def test_compose_has_the_four_parts() -> None:
-    assert {"postgres", "s3", "metastore", "spark"} <= set(compose()["services"])
+def test_compose_has_the_shape_of_production() -> None:
+    parts = {
+        "postgres",
+        "s3",
+        "metastore",
+        "migrate",
+        "service",
+        "spark-master",
+        "spark-worker",
+        "thrift-server",
+        "trino",
+    }
+    assert parts <= set(compose()["services"])
 
 
 @pytest.mark.parametrize("name", sorted(compose()["services"]))
 def test_compose_service_is_pinned_watched_and_local(name: str) -> None:
     service = compose()["services"][name]
     assert set(service) <= KNOWN_KEYS
-    assert re.fullmatch(r"[\w./-]+:\d+(\.\d+)+[\w.-]*", str(service["image"])), service["image"]
-    ports = service.get("ports", [])
-    assert isinstance(ports, list)
-    assert all(str(port).startswith("127.0.0.1:") for port in ports)
+    image, _, tag = service["image"].partition(":")
+    assert re.fullmatch(r"\d+(\.\d+)*[\w.-]*", tag), service["image"]
+    # What is built here has the version of the package; everything else is named with one.
+    assert (tag == catalog_ext.__version__, "build" in service) == (image in OURS, image in OURS)
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
     if service.get("restart") == "no":  # runs once
         return
+    assert service["restart"] == "unless-stopped"
     check = service["healthcheck"]
-    assert isinstance(check, dict)
     assert set(check) == {"test", "interval", "timeout", "retries", "start_period"}
-    assert check["test"][0] in {"CMD", "CMD-SHELL"}
+    assert check["test"][0] == "CMD"
     assert all(re.fullmatch(r"\d+s", check[key]) for key in ("interval", "timeout", "start_period"))
 
 
 def test_compose_waits_for_what_is_ready() -> None:
     content = compose()
+    before: set[str] = set()
     for name, service in content["services"].items():
-        needed = service.get("depends_on", {})
-        assert isinstance(needed, dict), f"{name}: depends_on must give conditions"
-        for other, how in needed.items():
+        for other, how in service.get("depends_on", {}).items():
             once = content["services"][other].get("restart") == "no"
             expected = "service_completed_successfully" if once else "service_healthy"
             assert how == {"condition": expected}, (name, other)
-        for mount in service.get("volumes", []):
-            source = str(mount).split(":")[0]
-            assert source in content["volumes"] or (PROJECT / source).exists(), (name, mount)
+            assert other in before, f"{name} is started after {other}, and stands before it"
+        before.add(name)
+        assert {mount["source"] for mount in service.get("configs", ())} <= set(content["configs"])
+        assert set(service.get("secrets", ())) <= set(content["secrets"])
+        assert {mount.partition(":")[0] for mount in service.get("volumes", ())} <= set(content["volumes"])
+
+
+def test_compose_has_every_password_by_a_variable() -> None:
+    defaults = variables_of_compose()
+    text = COMPOSE.read_text(encoding="utf-8")
+    assert {name for name in defaults if name in text.partition("\nname:")[0]} == set(defaults), "the head names all"
+    assert set(defaults.values()) == {"for-trying-only", "docker/token.for-trying"}
+    token = (PROJECT / defaults["LAKE_TOKEN_FILE"]).read_text(encoding="ascii").strip()
+    assert "for-trying-only" in token
+    given = Composition({name: f"own-{name}" for name in defaults})
+    settings = yaml.safe_dump([given.services, *map(given.config, ("metastore-site", "spark-defaults", "trino-lake"))])
+    assert "for-trying" not in settings
+    found = re.findall(
+        r"(?i)(?:password|secret)[\w.-]*[ =:]+(?!\$)([\w-]+)", "\n".join(rest for _, rest in instructions())
+    )
+    assert found == [], "the Dockerfile has no secret"
+
+
+def test_the_dockerfile_is_pinned_and_ends_without_root() -> None:
+    stages: dict[str, list[tuple[str, str]]] = {}
+    for name, rest in instructions():
+        if name == "FROM":
+            image, _, stage = rest.partition(" AS ")
+            assert image in stages or re.fullmatch(r"[\w/-]+:\d+\.\d+\.\d+[\w.-]*", image), image
+            stages[stage] = []
+        stages[stage].append((name, rest))
+    targets = {service["build"]["target"] for service in compose()["services"].values() if "build" in service}
+    for target in targets:
+        users = [rest for name, rest in stages[target] if name == "USER"]
+        assert users[-1] not in ("root", "0"), target
+    kept = {line[1:] for line in (PROJECT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for name, rest in instructions():
+        if name == "COPY" and not rest.startswith("--from"):
+            for source in rest.split()[:-1]:
+                assert (PROJECT / source).exists()
+                assert source == "." or source.split("/")[0] in kept, source
+    assert {*PYPROJECT["project"]["license-files"], *(fragment["path"] for fragment in README["fragments"])} <= kept
+    assert set(linked_folders()) <= kept
+
+
+@since((4, 3), "the Hadoop of the image")
+def test_the_images_jars_are_those_of_a_session() -> None:
+    root = ElementTree.parse(PROJECT / "docker" / "ivy.xml").getroot()
+    dependencies = root.findall("dependencies/dependency")
+    packages = [
+        ":".join(d.attrib[key] for key in ("org", "name", "rev")) for d in dependencies if "spark" in d.attrib["conf"]
+    ]
+    excluded = [f"{e.attrib['org']}:{e.attrib['module']}" for e in root.findall("dependencies/exclude")]
+    assert {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(excluded)} == s3a_packages()
 
 
 HEAVY = ("alembic", "boto3", "pyarrow", "pyspark", "sqlalchemy", "sqlglot", "starlette", "thrift", "uvicorn")
@@ -157,5 +250,11 @@ def test_what_starts_often_imports_nothing_heavy(program: str) -> None:
 
 
 def test_the_version_is_stated_once() -> None:
-    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "catalog_ext.__version__"}
+    assert PYPROJECT["tool"]["hatch"]["version"] == {"path": "catalog_ext/__init__.py"}
     assert importlib.metadata.version("catalog-ext") == catalog_ext.__version__
+
+
+def test_every_address_is_in_one_repository() -> None:
+    urls = PYPROJECT["project"]["urls"]
+    assert all(url.startswith(urls["Repository"]) for url in urls.values())
+    assert all(each["replacement"].startswith(f"]({urls['Repository']}/") for each in README["substitutions"])

@@ -18,7 +18,6 @@ import re
 import sqlite3
 import sys
 import tempfile
-import tomllib
 import warnings
 from enum import Enum
 from pathlib import Path
@@ -31,6 +30,7 @@ from catalog_ext.conf.keys import SETTINGS
 from catalog_ext.metastore import errors
 from catalog_ext.service.application import error_response, operations_of
 from catalog_ext.service.server import Service
+from release.project import PROJECT, PYPROJECT
 from tests.service_client import Client
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from catalog_ext import Catalog
 
-PROJECT = Path(__file__).resolve().parents[3]
 SURFACE = Path(__file__).with_name("surface.json")
 _WIDTH = 100
 
@@ -101,8 +100,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 def command_line() -> dict[str, list[str]]:
     """The lines of ``--help``, by command."""
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {name: lines for name, target in project["scripts"].items() for name, lines in _helps(name, target)}
+    scripts = PYPROJECT["project"]["scripts"]
+    return {name: lines for name, target in scripts.items() for name, lines in _helps(name, target)}
 
 
 def _helps(script: str, target: str) -> Iterator[tuple[str, list[str]]]:

@@ -12,12 +12,16 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.integration.waiting import until
+from tests.repair_cases import EU, catalog_of_files
+from tests.service.test_writes import Writer
+from tests.service_client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +70,9 @@ def test_it_serves_until_a_signal(serve: Serve, tmp_path: Path, how: signal.Sign
     token = token_file.read_text().strip()
     assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
     assert _call(printed["uri"], token)["service"] == "catalog-ext"
+    assert printed["page"] == f"{printed['uri']}/ui/"
+    with urllib.request.urlopen(printed["page"], timeout=10) as answer:
+        assert (answer.url, "<h1>Sign in</h1>" in answer.read().decode()) == (f"{printed['page']}sign-in", True)
     with pytest.raises(urllib.error.HTTPError, match="401"):
         _call(printed["uri"], "wrong")
     spark = printed["spark"]
@@ -103,6 +110,34 @@ def test_two_services_of_one_index_and_one_token_file(serve: Serve, tmp_path: Pa
     assert token not in errors
 
 
+def test_a_log_of_json_has_a_line_for_each_commit_and_no_secret(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with catalog_of_files(tmp_path, tmp_path / "t", f"{EU}/1.csv"):
+        pass
+    monkeypatch.setenv("CATALOG_EXT_INDEX", str(tmp_path / "index.db"))
+    monkeypatch.setenv("CATALOG_EXT_LOG_FORMAT", "json")
+    monkeypatch.setenv("CATALOG_EXT_STORAGE", "endpoint=http://127.0.0.1:9 access_key=ada secret_key=hidden-secret")
+    process, printed = serve("--metrics-token-file", str(tmp_path / "metrics"), "--log-level", "debug")
+    tokens = [(tmp_path / name).read_text().strip() for name in ("token", "metrics")]
+    client = Client(SimpleNamespace(uri=printed["uri"], token=tokens[0]))  # type: ignore[arg-type]
+    client.user = "ada"
+    made = Writer(client, tmp_path / "t").write("append", EU)
+    assert client.call("tables/load", namespace="s", name="nosuch").status == 404
+    for path, token, status in (("/metrics", tokens[1], 200), ("/v1/ping", tokens[1], 401), ("/ready", None, 200)):
+        method = "POST" if path.startswith("/v1") else "GET"
+        assert client.send(path, method=method, token=token).status == status
+    process.terminate()
+    _, errors = process.communicate(timeout=30)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
+    (commit,) = [line for line in lines if line.get("operation") == "INSERT"]
+    assert (commit["table"], commit["version"], commit["rows"], commit["user"]) == ("s.t", made["version"], 1, "ada")
+    assert isinstance(commit["duration_ms"], int)
+    assert "traceparent" not in commit
+    assert not [secret for secret in (*tokens, "hidden-secret") if secret in errors]
+
+
 def test_what_is_under_way_is_answered_before_it_ends(serve: Serve, tmp_path: Path) -> None:
     process, printed = serve()
     token = (tmp_path / "token").read_text().strip()
@@ -126,3 +161,10 @@ def _refuses(address: tuple[Any, Any]) -> bool:
     except ConnectionRefusedError:
         return True
     return False
+
+
+def test_the_page_can_be_left_away(serve: Serve) -> None:
+    _, printed = serve("--no-page")
+    assert printed["page"] is None
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{printed['uri']}/ui/", timeout=10)

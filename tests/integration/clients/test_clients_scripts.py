@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from catalog_ext.connector.build import connector_jar
+from tests.integration.client_servers import SparkServer
 from tests.integration.standing_service import conf_folder, program, run
+from tests.servers.certificates import PASSWORD, Authority
+from tests.servers.processes import free_ports
+from tests.servers.tls_proxy import TlsProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tests.integration.standing_service import StandingService
@@ -76,14 +82,58 @@ def _printed(
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a standalone master with two workers, each with room for one executor."""
+    port, *others = free_ports(4)
+    at = ["--host", "127.0.0.1", "--webui-port"]
+    deploy = [program("bin/spark-class"), "org.apache.spark.deploy"]
+    master = f"spark://127.0.0.1:{port}"
+
+    def server(name: str, port: int, *command: str) -> SparkServer:
+        return SparkServer(name, [deploy[0], f"{deploy[1]}.{command[0]}", *command[1:]], port, None, tmp_path)
+
+    servers = [server("master", port, "master.Master", *at, str(others[0]), "--port", str(port))]
+    for number in (1, 2):
+        room = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work-{number}")]
+        ui = str(others[number])
+        servers.append(server(f"worker {number}", int(ui), "worker.Worker", master, *at, ui, *room))
+    try:
+        for each in servers:
+            each.wait()
+        yield master
+    finally:
+        for each in reversed(servers):
+            each.stop()
+
+
 @pytest.mark.slow
-def test_spark_submit_on_a_cluster_beside_a_standing_service(standing_service: StandingService, tmp_path: Path) -> None:
-    conf = conf_folder(standing_service, {"spark.master": "local-cluster[2,1,1024]"})
-    assert _printed([program("bin/spark-submit")], _ON_A_CLUSTER, conf, tmp_path) == {
-        "sums": [[1, 1335], [2, 1365], [7, 45]],
-        "executors": 2,
-        "error": "TABLE_OR_VIEW_NOT_FOUND",
+def test_spark_submit_on_a_cluster_beside_a_standing_service(
+    standing_service: StandingService, cluster: str, tmp_path: Path
+) -> None:
+    # The driver speaks TLS with a proxy before the service; its JVM has to trust who signed the certificate.
+    authority = Authority(tmp_path)
+    proxy = TlsProxy(tmp_path, authority, urlsplit(standing_service.uri).netloc)
+    trusting = {"": authority.trust_store(), "Type": "PKCS12", "Password": PASSWORD}
+    settings = {
+        "spark.master": cluster,
+        "spark.executor.memory": "600m",
+        "spark.driver.extraJavaOptions": " ".join(
+            f"-Djavax.net.ssl.trustStore{name}={value}" for name, value in trusting.items()
+        ),
+        "spark.sql.catalog.lake.uri": proxy.uri,
     }
+    try:
+        conf = conf_folder(standing_service, settings)
+        assert _printed([program("bin/spark-submit"), "--deploy-mode", "client"], _ON_A_CLUSTER, conf, tmp_path) == {
+            "sums": [[1, 1335], [2, 1365], [7, 45]],
+            "executors": 2,
+            "error": "TABLE_OR_VIEW_NOT_FOUND",
+        }
+    finally:
+        proxy.stop()
+    for number in (1, 2):
+        assert list((tmp_path / f"work-{number}").glob(f"app-*/*/{connector_jar().name}")), "its executor got the jar"
 
 
 def test_spark_submit_with_the_service_inside(tmp_path: Path) -> None:

@@ -150,9 +150,8 @@ class TestPlanning:
         self, spark: SparkSession, service: RecordedService
     ) -> None:
         rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
-        # The index is asked for the count, but nobody has counted the files; then for the values of a key, on which
-        # what no predicate says is evaluated.
-        assert service.requests == {"tables/load": 2, "partitions/groups": 2, "tables/plan": 1}
+        # The index is asked for the count, but nobody has counted the files; then for the files, to count them.
+        assert service.requests == {"tables/load": 2, "partitions/groups": 1, "tables/plan": 1}
 
     def test_settings_over_those_of_the_table_are_one_request_more(
         self, spark: SparkSession, service: RecordedService
@@ -171,6 +170,9 @@ class TestPlanning:
         read = "SELECT sum(id) FROM lake.sales.trips WITH ('%s' = 'false')"
         assert refused(spark, read % "file-skiping") == "CATALOG_EXT_INVALID_CONFIGURATION"
         rows(spark, read % "mergeSchema")
+        written = spark.sql("SELECT * FROM lake.sales.declared").limit(1)
+        with pytest.raises(AnalysisException, match="Did you mean 'txn-version'"):
+            written.writeTo("lake.sales.declared").option("txnVersion", "7").append()
 
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: RecordedService) -> None:
         rows(
@@ -606,8 +608,9 @@ class TestWrites:
         begin = service.last("writes/begin")
         assert set(begin) == {
             "transaction", "table_id", "version", "kind", "operation", "owner", "predicate", "app_id", "app_version",
-            "options", "session", "definition", "clauses", "clause_session",
+            "options", "session", "definition", "clauses", "clause_session", "planned",
         }  # fmt: skip
+        assert begin["planned"] == {"format": "parquet", "options": {}}
         assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, written.version, "append")
         assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)
         assert begin["owner"].rpartition("@")[2].rpartition(":")[0] == this_host()

@@ -6,10 +6,11 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import SparkRuntimeException
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 
-from catalog_ext.connector.build import connector_jar
-from tests.integration.spark_driver import connected_to, own_jvm, small_builder
+from catalog_ext.connector.build import VERSION_ENTRY, connector_jar, write_zip
+from tests.integration.spark_driver import connected_to, end_jvm, small_builder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,17 +20,26 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_a_jar_for_another_spark_is_refused(recorded_service: RecordedService, tmp_path: Path) -> None:
+def test_a_jar_for_another_spark_is_refused_before_there_is_a_session(
+    recorded_service: RecordedService, tmp_path: Path
+) -> None:
     foreign = tmp_path / "foreign.jar"
-    with zipfile.ZipFile(connector_jar()) as source, zipfile.ZipFile(foreign, "w") as target:
-        for entry in source.infolist():
-            content = b"4.2.9" if entry.filename == "META-INF/catalog-ext/spark-version" else source.read(entry)
-            target.writestr(entry, content)
+    with zipfile.ZipFile(connector_jar()) as source:
+        entries = {name: source.read(name) for name in source.namelist()}
+    write_zip(foreign, (entries | {VERSION_ENTRY: b"3.9.9"}).items())
     builder = small_builder("local[1]").config("spark.jars", str(foreign))
     for key, value in connected_to(recorded_service.uri, recorded_service.token).items():
         builder = builder.config(key, value)
-    with own_jvm(builder) as spark:
-        with pytest.raises(SparkRuntimeException, match=r"compiled for Spark 4\.2\.9") as caught:
-            spark.sql("SHOW TABLES IN lake.sales")
-        assert caught.value.getCondition() == "CATALOG_EXT_ENVIRONMENT_SETUP"
-        assert "python -m catalog_ext.connector.build" in str(caught.value)
+    assert SparkContext._gateway is None, "tests that need a JVM of their own run before those that share one"
+    try:
+        # PySpark turns into its own exceptions what a session says, and there is none yet.
+        with pytest.raises(Py4JJavaError) as caught:
+            builder.getOrCreate()
+        message = str(caught.value)
+    finally:
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+        end_jvm()
+    assert "[CATALOG_EXT_ENVIRONMENT_SETUP]" in message
+    assert "compiled for Spark 3.9.9" in message
+    assert "python -m catalog_ext.connector.build" in message

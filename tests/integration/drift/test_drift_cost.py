@@ -8,41 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.metastore.hive.mapping.model import HivePartition
-from catalog_ext.metastore.model.changes import AddPartition
-from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile
-from tests.fakes_metastore import FakeMetastore
+from tests.fakes_many_partitions import ManyPartitions, grow, register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 FEWER, MORE = 30_000, 60_000
-STATISTICS = {"numFiles": "1", "totalSize": "7"}
-
-
-class ManyPartitions(FakeMetastore):
-    """Has so many partitions of ``s.t``, which are made when they are asked for; each 5,000th is elsewhere."""
-
-    def __init__(self, place: Path) -> None:
-        super().__init__()
-        self.place = place
-        self.count = 0
-
-    def partition_names(self, database: str, table: str) -> Iterator[str]:
-        self._called("partition_names")
-        return (f"ds={number:07}" for number in range(self.count))
-
-    def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
-        self._called("partitions_by_names")
-        return [self._made(name) for name in names]
-
-    def _made(self, name: str) -> HivePartition:
-        moved = name.endswith(("0000", "5000")) and name != "ds=0000000"
-        return HivePartition((name[3:],), f"file://{self.place}/{'moved' if moved else name}", STATISTICS)
 
 
 @pytest.fixture
@@ -54,30 +28,12 @@ def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManyPartitions
 
 @pytest.fixture
 def catalog(tmp_path: Path, metastore: ManyPartitions, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    def listing(*_: object, **__: object) -> Iterator[ListedFile | ListedDirectory]:
-        for number in range(metastore.count):
-            yield ListedDirectory(f"ds={number:07}")
-            yield ListedFile(f"ds={number:07}", "f", 7, 1)
-
-    monkeypatch.setattr("catalog_ext.repair.table_repair.list_tree", listing)
-    (tmp_path / "t").mkdir()
+    monkeypatch.setattr("catalog_ext.repair.table_repair.list_tree", metastore.listing)
     with catalog_ext.connect(
         index=str(tmp_path / "index.db"), metastore="thrift://fake:9083", warehouse=str(tmp_path / "warehouse")
     ) as catalog:
-        catalog.create_namespace("s")
-        catalog.register_table(
-            "s.t", location=str(tmp_path / "t"), partition_columns={"ds": "STRING"}, schema="x INT", format="csv"
-        )
-        catalog.deliver()
+        register(catalog, tmp_path / "t")
         yield catalog
-
-
-def grow(catalog: Catalog, metastore: ManyPartitions, count: int) -> None:
-    table = catalog.load_table("s.t")
-    new = range(metastore.count, count)
-    changes = [AddPartition(f"ds={number:07}", (DataFile("f", 7, 1),)) for number in new]
-    catalog.index.commit(table.table_id, changes, operation="repair", deliver=False)
-    metastore.count = count
 
 
 @pytest.mark.slow

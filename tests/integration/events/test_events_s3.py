@@ -65,7 +65,7 @@ class Lake:
     def tell(self, name: str, path: str, size: int | None = None) -> None:
         self._sequence += 1
         key = f"t/{path}".replace(" ", "+").replace("=", "%3D")
-        now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")  # noqa: UP017
+        now = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         thing = {"key": key, "sequencer": f"{self._sequence:016X}"} | ({} if size is None else {"size": size})
         record = {"eventName": name, "eventTime": now, "s3": {"bucket": {"name": self.name}, "object": thing}}
         self.send(json.dumps({"Records": [record]}))

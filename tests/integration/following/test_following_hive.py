@@ -13,7 +13,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed
+from tests.repair_cases import indexed, write
 from tests.servers.hive import HiveCli, HiveMetastore
 
 if TYPE_CHECKING:
@@ -27,22 +27,15 @@ _WAIT_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    server = HiveMetastore(tmp_path_factory.mktemp("metastore"), log=True)
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def hive(server: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> HiveCli:
+def hive(logged_hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> HiveCli:
     settings = {"hive.stats.autogather": "true"}
-    return HiveCli(tmp_path_factory.mktemp("hive") / "cli", server.uri, settings=settings)
+    return HiveCli(tmp_path_factory.mktemp("hive") / "cli", logged_hive_metastore.uri, settings=settings)
 
 
 @pytest.fixture
-def catalog(server: HiveMetastore, tmp_path: Path) -> Iterator[Catalog]:
+def catalog(logged_hive_metastore: HiveMetastore, tmp_path: Path) -> Iterator[Catalog]:
     with catalog_ext.connect(
-        index=str(tmp_path / "index.db"), metastore=server.uri, warehouse=str(tmp_path / "warehouse")
+        index=str(tmp_path / "index.db"), metastore=logged_hive_metastore.uri, warehouse=str(tmp_path / "warehouse")
     ) as catalog:
         yield catalog
 
@@ -136,7 +129,7 @@ def test_the_delay_from_hives_statement_to_our_answer(catalog: Catalog, hive: Hi
 
 
 def test_followers_that_are_killed_again_and_again_lose_nothing(
-    catalog: Catalog, server: HiveMetastore, hive: HiveCli, tmp_path: Path
+    catalog: Catalog, logged_hive_metastore: HiveMetastore, hive: HiveCli, tmp_path: Path
 ) -> None:
     """While Hive writes: each is killed -9 soon after it has begun, and the last one ends well."""
     root = tmp_path / "killed"
@@ -152,7 +145,7 @@ def test_followers_that_are_killed_again_and_again_lose_nothing(
     with ThreadPoolExecutor(1) as threads:
         written = threads.submit(hive.run, [*statements, "ALTER TABLE f.killed DROP PARTITION (k = 2)"])
         while not written.done():
-            process = follower(tmp_path / "index.db", server.uri)
+            process = follower(tmp_path / "index.db", logged_hive_metastore.uri)
             threading.Event().wait(2.0 + 0.3 * (deaths % 4))
             process.kill()
             process.wait()
@@ -167,3 +160,52 @@ def test_followers_that_are_killed_again_and_again_lose_nothing(
     }
     assert [len(files) for files in found.values()] == [3, 3]
     assert catalog.follower.look().is_idle
+
+
+def test_how_files_are_read_and_where_they_lie(catalog: Catalog, hive: HiveCli, tmp_path: Path) -> None:
+    """Partitions keep what they were made with, as in Hive: what holds for all of them is taken over, else refused."""
+    text = "ROW FORMAT DELIMITED FIELDS TERMINATED BY '|'"
+    write(tmp_path, "t/k=1/one", content=b"a|b\n")
+    write(tmp_path, "whole/one", content=b"a|b\n")
+    write(tmp_path, "moved/one", "moved/two", content=b"a,b\n")
+    write(tmp_path, "new/k=2/one", content=b"a,b\n")
+    hive.run([
+        "CREATE DATABASE IF NOT EXISTS f",
+        f"CREATE EXTERNAL TABLE f.d (x STRING, y STRING) PARTITIONED BY (k INT) {text} LOCATION 'file://{tmp_path}/t'",
+        f"CREATE EXTERNAL TABLE f.w (x STRING, y STRING) {text} LOCATION 'file://{tmp_path}/whole'",
+        "ALTER TABLE f.d ADD PARTITION (k = 1)",
+    ])  # fmt: skip
+    for name in ("f.d", "f.w"):
+        catalog.import_table(name)
+    catalog.follower.look()
+
+    hive.run([
+        *(f"ALTER TABLE f.{name} SET SERDEPROPERTIES ('field.delim' = ',')" for name in "dw"),
+        f"ALTER TABLE f.d SET LOCATION 'file://{tmp_path}/new'",
+        f"ALTER TABLE f.w SET LOCATION 'file://{tmp_path}/moved'",
+        "ALTER TABLE f.d ADD PARTITION (k = 2)",
+    ])  # fmt: skip
+    outcome = catalog.follower.look()
+    assert {t.table: t.action for t in outcome.tables} == {"f.d": "refused", "f.w": "followed"}
+    whole = catalog.load_table("f.w").definition
+    assert (whole.options["sep"], whole.location) == (",", f"file://{tmp_path}/moved")
+    assert sizes(catalog, "f.w") == {"": 2}
+    parted = catalog.load_table("f.d")
+    assert (parted.definition.options["sep"], parted.definition.location) == ("|", f"file://{tmp_path}/new")
+    assert sizes(catalog, "f.d") == {"k=1": 1, "k=2": 1}
+    assert catalog.index.located_partitions(parted) == {"k=1": f"file://{tmp_path}/t/k=1"}
+    (said,) = [entry for entry in catalog.status() if entry.kind == "doubt"]
+    assert (said.table, said.state) == ("f.d", "refused")
+    assert "partitions that are there keep their own: of 'k=1' its option sep is '|'" in said.detail
+
+    hive.run([
+        "USE f",
+        "ALTER TABLE d PARTITION (k = 1) SET SERDEPROPERTIES ('field.delim' = ',')",
+        "ALTER TABLE d SET TBLPROPERTIES ('p' = '1')",
+        "ALTER TABLE w SET FILEFORMAT ORC",
+    ])  # fmt: skip
+    catalog.follower.look()
+    assert catalog.load_table("f.d").definition.options["sep"] == ","
+    assert catalog.load_table("f.w").definition.format == "orc"
+    assert catalog.index.followed.doubts() == []
+    assert catalog.index.count_deliveries() == 0

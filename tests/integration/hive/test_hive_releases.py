@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hmsclient.genthrift.hive_metastore import ttypes as wire
+from hmsclient.hmsclient import HMSClient
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.transport import TSocket, TTransport
 
 from catalog_ext.metastore.errors import (
     NamespaceNotEmptyError,
@@ -17,8 +22,9 @@ from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_p
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.delivery import Deliverer
 from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.messages import Delivery, read_message
+from catalog_ext.metastore.messages import AlterTable, Delivery, read_message
 from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropColumn, Position, altered
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -36,13 +42,78 @@ REGIONS = ["a b", "x%2Fy", "ä€", "__HIVE_DEFAULT_PARTITION__", *(f"r{i}" for 
 
 
 @pytest.fixture(scope="module", params=[RELEASE_3, RELEASE_4], ids=lambda release: release.version)
-def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountingMetastore]:
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReleaseMetastore]:
     release: Release = request.param
     server = ReleaseMetastore(release, tmp_path_factory.mktemp(f"metastore-{release.version}"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def client(server: ReleaseMetastore) -> Iterator[CountingMetastore]:
     client = CountingMetastore(connect(server.uri))
     yield client
     client.close()
-    server.stop()
+
+
+@contextlib.contextmanager
+def raw_client(uri: str) -> Iterator[HMSClient]:
+    """Thrift's own client, which sees what ours has no words for."""
+    (address,) = parse_uris(uri)
+    transport = TTransport.TBufferedTransport(TSocket.TSocket(address.host, address.port))
+    with HMSClient(iprot=TBinaryProtocolAccelerated(transport)) as raw:
+        yield raw
+
+
+def described_table(tmp_path: Path) -> wire.Table:
+    """A table of a Hive engine's with whatever can be said of one."""
+    descriptor = wire.StorageDescriptor(
+        cols=[wire.FieldSchema("id", "int", ""), wire.FieldSchema("s", "struct<A:int>", "c")],
+        location=f"file:{tmp_path}/described",
+        inputFormat="org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        outputFormat="org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+        compressed=True, numBuckets=4, bucketCols=["id"], sortCols=[wire.Order("id", 0)], parameters={"sd": "1"},
+        serdeInfo=wire.SerDeInfo("own", "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe", {"p": "q"}),
+        skewedInfo=wire.SkewedInfo(["id"], [["1"], ["2"]], {}), storedAsSubDirectories=False,
+    )  # fmt: skip
+    descriptor.serdeInfo.description = "what reads it"
+    table = wire.Table(
+        "described", "facts", "analysts", 0, 6, 7, descriptor, [wire.FieldSchema("ds", "string", "k")],
+        {"EXTERNAL": "TRUE", "team": "x"}, None, None, "EXTERNAL_TABLE",
+    )  # fmt: skip
+    table.ownerType = wire.PrincipalType.ROLE
+    return table
+
+
+@pytest.mark.slow
+def test_what_a_hive_engine_says_of_its_table_outlives_our_alterations(
+    server: ReleaseMetastore, client: CountingMetastore, tmp_path: Path
+) -> None:
+    with raw_client(server.uri) as raw:
+        raw.create_database(wire.Database("facts", "", None, {}))
+        raw.create_table(described_table(tmp_path))
+        before = raw.get_table_req(wire.GetTableRequest("facts", "described")).table
+        assert before.ownerType == wire.PrincipalType.ROLE
+        ours = from_hive(client.get_table("facts", "described"))
+        carry_out(client, AlterTable(ours, rebuild=True))
+        carry_out(client, AlterTable(replace(ours, properties={**ours.properties, "new": "1"})))
+        wider = replace(ours, columns=(*ours.columns, Column("note", "string")))
+        carry_out(client, AlterTable(wider, rebuild=True))
+        state = {"name": "ds=1", "location": f"file:{tmp_path}/described/ds=1", "parameters": {"numFiles": "1"}}
+        message = {"add": [state], "alter": [], "drop": []}
+        carry_out(client, read_message(Delivery(1, "sync_partitions", "facts", "described", message, 0, 0, None)))
+        after = raw.get_table_req(wire.GetTableRequest("facts", "described")).table
+        (partition,) = raw.get_partitions_by_names("facts", "described", ["ds=1"])
+    assert [c.name for c in after.sd.cols] == ["id", "s", "note"]
+    assert after.ownerType == wire.PrincipalType.ROLE
+    after.sd.cols.pop()
+    after.parameters.pop("new")
+    assert after == before
+    assert (partition.sd.bucketCols, partition.sd.numBuckets, partition.sd.sortCols, partition.sd.skewedInfo) == (
+        before.sd.bucketCols, before.sd.numBuckets, before.sd.sortCols, before.sd.skewedInfo,
+    )  # fmt: skip
+    client.drop_table("facts", "described")
+    client.drop_database("facts")
 
 
 def _altered_and_renamed(

@@ -6,17 +6,17 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy.engine import make_url
 
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.model.tables import Column
-from tests.servers.maven_jars import fetch_jar
-from tests.servers.secured_metastore import SecuredMetastore
+from tests.servers.metastores_on_postgres import metastores_on_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.servers.secured_metastore import SecuredMetastore
 
 TEXT = Storage(
     "org.apache.hadoop.mapred.TextInputFormat",
@@ -28,22 +28,8 @@ TEXT = Storage(
 @pytest.fixture
 def servers(postgres_url: str, tmp_path: Path) -> Iterator[list[SecuredMetastore]]:
     """Two servers of one metastore."""
-    url = make_url(postgres_url)
-    settings = {
-        "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{url.host}:{url.port}/{url.database}",
-        "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
-        "javax.jdo.option.ConnectionUserName": url.username or "",
-        "javax.jdo.option.ConnectionPassword": url.password or "",
-    }
-    driver = fetch_jar("org.postgresql:postgresql:42.7.7")
-    started: list[SecuredMetastore] = []
-    try:
-        for name in ("one", "other"):
-            started.append(SecuredMetastore(tmp_path / name, settings, jars=[driver]))
+    with metastores_on_postgres(postgres_url, tmp_path, 2) as started:
         yield started
-    finally:
-        for server in started:
-            server.stop()
 
 
 @pytest.mark.slow

@@ -21,8 +21,10 @@ from catalog_ext.metastore.hive.thrift.gssapi import gssapi
 from catalog_ext.metastore.hive.thrift.principals import Kerberos
 from catalog_ext.metastore.hive.thrift.truststore import tls_context
 from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.runtime.java import jar_folder
 from tests.integration.thrift_proxy import ThriftProxy
 from tests.servers.certificates import PASSWORD, Authority
+from tests.servers.hive_releases import RELEASE_3, RELEASE_4
 from tests.servers.kdc import REALM, Kdc
 from tests.servers.secured_metastore import SecuredMetastore
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.servers.hive import HiveMetastore
+    from tests.servers.hive_releases import Release
 
 PRINCIPAL = f"hive/_HOST@{REALM}"
 ALICE = f"alice@{REALM}"
@@ -245,6 +248,29 @@ def test_who_the_store_is_asked_for(tls_metastore: SecuredMetastore, authority: 
     assert _made(tls_metastore, replace(access, user=getpass.getuser()), mine).name == "of_mine"
 
 
+def test_release_3_is_told_over_tls_who_we_are(tls: dict[str, str], authority: Authority, tmp_path: Path) -> None:
+    """It has no classes that ask the store: its audit log says whom it works for."""
+    access = Access(tls_context(authority.pem), user="alice")
+    folder = tmp_path / "metastore"
+    logging = [jar for name in ("slf4j-api-2*.jar", "log4j-slf4j2-impl-*.jar") for jar in jar_folder().glob(name)]
+    (tmp_path / "log4j2.properties").write_text(
+        "appender.c.type=Console\nappender.c.name=c\nrootLogger.level=info\nrootLogger.appenderRef.c.ref=c\n"
+    )
+    options = [f"-Dlog4j2.configurationFile={tmp_path}/log4j2.properties"]
+    server = SecuredMetastore(folder, tls, access, java_options=options, jars=logging, release=RELEASE_3)
+    try:
+        assert _asked(server, replace(access, user="bob")) == ["default"]
+        assert _made(server, access, tmp_path / "of_alice").name == "of_of_alice"
+        with pytest.raises(MetastoreUnavailableError, match=r"wants TLS \(hive\.metastore\.use\.SSL\)"):
+            _asked(server, PLAIN)
+    finally:
+        server.stop()
+    audit = [line for line in (folder / "log").read_text().splitlines() if "ugi=" in line]
+    assert any("ugi=bob" in line for line in audit)
+    assert any("ugi=alice" in line and "create_database" in line for line in audit)
+    assert not any("ugi=bob" in line and "create_database" in line for line in audit)
+
+
 def test_kerberos_says_who_the_store_is_asked_for(
     kerberos_metastore: SecuredMetastore, kdc: Kdc, tmp_path: Path
 ) -> None:
@@ -294,14 +320,16 @@ def test_a_client_without_kerberos_of_a_server_with_it(
 
 
 @pytest.mark.parametrize(
-    ("protection", "release_4", "readable"), [("integrity", False, True), ("privacy", True, False)]
+    ("release", "protection", "readable"),
+    [(None, "integrity", True), (RELEASE_3, "privacy", False), (RELEASE_4, "privacy", False)],
+    ids=["2.3", "3.1", "4.0"],
 )
 def test_what_passes_is_protected_as_the_server_asks(
-    protection: str, release_4: bool, readable: bool, kdc: Kdc, tmp_path: Path
+    release: Release | None, protection: str, readable: bool, kdc: Kdc, tmp_path: Path
 ) -> None:
     access = Access(kerberos=Kerberos(PRINCIPAL, ALICE, str(kdc.keytab)))
     server = SecuredMetastore(
-        tmp_path / "metastore", _sasl(kdc, protection), access, java_options=_java(kdc), release_4=release_4
+        tmp_path / "metastore", _sasl(kdc, protection), access, java_options=_java(kdc), release=release
     )
     try:
         with ThriftProxy("localhost", server.port) as proxy:
@@ -319,11 +347,14 @@ def test_what_passes_is_protected_as_the_server_asks(
         server.stop()
 
 
-def test_tls_and_kerberos_at_once(kdc: Kdc, tls: dict[str, str], authority: Authority, tmp_path: Path) -> None:
-    """What release 4 has, and 2.3 has not."""
+@pytest.mark.parametrize("release", [RELEASE_3, RELEASE_4], ids=["3.1", "4.0"])
+def test_tls_and_kerberos_at_once(
+    release: Release, kdc: Kdc, tls: dict[str, str], authority: Authority, tmp_path: Path
+) -> None:
+    """What releases 3 and 4 have, and 2.3 has not."""
     access = Access(tls_context(authority.pem), Kerberos(PRINCIPAL, ALICE, str(kdc.keytab)))
     settings = _sasl(kdc, "integrity") | tls
-    server = SecuredMetastore(tmp_path / "metastore", settings, access, java_options=_java(kdc), release_4=True)
+    server = SecuredMetastore(tmp_path / "metastore", settings, access, java_options=_java(kdc), release=release)
     try:
         assert _asked(server, access) == ["default"]
         with pytest.raises(MetastoreAccessError, match=r"one with TLS needs hive\.metastore\.use\.SSL"):

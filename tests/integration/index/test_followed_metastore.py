@@ -48,6 +48,20 @@ def test_one_follows_and_only_his_progress_is_kept(index: Index) -> None:
     assert followed.load().compared_at_ms is not None
 
 
+def test_what_is_known_of_the_log(index: Index) -> None:
+    followed = index.followed
+    assert followed.hold(ONE, 60_000)
+    assert (followed.load().mark, followed.load().unread) == (None, 0)
+    assert followed.advance(ONE, Progress("m", 7, 9, "log", mark="ä"))
+    followed.note_failure(ONE, "broke off", (7, 1))
+    followed.note_failure(OTHER, "not mine", (7, 5))
+    followed.note_failure(ONE, "away")
+    state = followed.load()
+    assert (state.event_id, state.mark, state.unread, state.error) == (7, "ä", 1, "away")
+    assert followed.advance(ONE, Progress("m", 8, 9, "log"))
+    assert (followed.load().mark, followed.load().unread) == (None, 0), "of another event they say nothing"
+
+
 def test_a_lease_that_is_over_or_whose_process_is_gone_is_taken(index: Index) -> None:
     assert index.followed.hold(ONE, 0)
     assert index.followed.hold(OTHER, 60_000), "it was over at once"

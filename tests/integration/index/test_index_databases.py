@@ -40,6 +40,7 @@ from tests.index_cases import (
     planned_names,
     predicates,
 )
+from tests.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -567,3 +568,26 @@ def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> No
             assert (sum(values[2]), sum(values[5])) == (sum(known), len(known))
             assert min(values[3], default=None) == min(known, default=None)
             assert max(values[4], default=None) == max((row[number] for row in rows), default=None)
+
+
+def test_the_state_of_an_index_is_what_is_open_and_pending_in_it(index: Index) -> None:
+    nothing = index.state()
+    assert (nothing.pending, nothing.oldest_pending_s, nothing.tables, nothing.bytes) == (0, 0.0, 0, 0)
+    assert nothing.followed_s is None
+    table = create(index, keys={"k": "int"})
+    add(index, table, "k=1", "k=2", files=2, deliver=True)
+    table = index.load_table(table.identifier)
+    begun = begin(index, table, plan(table), "k=3")
+    other = begin(index, table, plan(table, lease_ms=-1), "k=4")
+    before = index.query_count
+    state = index.state()
+    assert index.query_count == before + 1
+    assert (state.tables, state.partitions, state.files) == (1, 2, 4)
+    assert state.bytes == table.totals.bytes > 0
+    assert state.pending > 0
+    assert state.failing == 0
+    assert 0 <= state.oldest_pending_s < 60
+    assert begun.transaction_id != other.transaction_id
+    assert {str(name): count for name, count in state.transactions.items() if count} == {"open": 2}
+    assert state.abandoned == 1
+    assert index.pool.limit == 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,7 +33,7 @@ def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_dropping_by_a_condition_and_by_age(spark: SparkSession) -> None:
-    now = datetime.now(UTC)
+    now = datetime.now(timezone.utc)
     old, young = ((now - timedelta(days=days)).date().isoformat() for days in (100, 2))
     spark.sql("CREATE TABLE aged (id INT, ds DATE) USING parquet PARTITIONED BY (ds)")
     spark.sql(f"INSERT INTO aged VALUES (1, DATE'{old}'), (2, DATE'{young}'), (3, NULL), (4, DATE'2001-02-03')")

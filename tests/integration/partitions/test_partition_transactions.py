@@ -10,7 +10,12 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions
-from catalog_ext.metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
+from catalog_ext.metastore.errors import (
+    InvalidValueError,
+    PartitionAlreadyExistsError,
+    StorageAccessDeniedError,
+    VersionExpiredError,
+)
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
@@ -20,10 +25,15 @@ from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFil
 from tests.faults.commands import (
     BEFORE,
     COMMANDS,
+    INCOMING,
+    LOADING,
+    MOVING,
     OTHER,
     THEIRS,
     attempt,
     check,
+    incoming,
+    prepare,
 )
 from tests.index_cases import empty_index
 from tests.integration.transactions.test_transactions_s3 import s3_stand
@@ -42,13 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["s3_stand"]
 MANY = 10_000
-
-
-def prepare(stand: Stand, location: str) -> None:
-    stand.create(definition(location))
-    stand.create(definition(f"{location}-o", name="o"))
-    stand.write(BEFORE)
-    stand.write(THEIRS, table=stand.table(OTHER))
 
 
 def drop_tables(stand: Stand) -> None:
@@ -103,13 +106,13 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     index.drop_table(table.identifier, deliver=False)
 
 
-@pytest.mark.parametrize("name", ["rename", "exchange", "drop", "add"])
+@pytest.mark.parametrize("name", [*MOVING, "drop", "add"])
 def test_commands_on_s3(s3_stand: tuple[Stand, str], name: str) -> None:
     stand, location = s3_stand
     drop_tables_of_fixture(stand)
     prepare(stand, location)
     command = COMMANDS[name]
-    with armed("promote.file", "storage") if name in ("rename", "exchange") else armed("commit.before", "storage"):
+    with armed("promote.file", "storage") if name in MOVING else armed("commit.before", "storage"):
         assert attempt(stand, command) == "unknown"
     assert (stand.rows(), stand.rows(OTHER)) == (BEFORE, THEIRS)
     assert stand.engine.recover(older_than_s=0).failed == ()
@@ -126,6 +129,21 @@ def check_on_s3(stand: Stand, name: str) -> None:
     filled = {k: rows for k, rows in command.after.items() if rows}
     assert (stand.listed(), stand.listed(OTHER)) == (filled, command.theirs)
     assert (stand.strays(), stand.strays(OTHER)) == ([], [])
+    assert incoming(stand) == ({} if command.takes else INCOMING)
+
+
+@pytest.mark.parametrize("name", LOADING)
+def test_files_on_s3_that_cannot_all_be_loaded_stay_where_they_are(s3_stand: tuple[Stand, str], name: str) -> None:
+    stand, location = s3_stand
+    drop_tables_of_fixture(stand)
+    prepare(stand, location)
+
+    def refuse(_: str) -> None:
+        raise StorageAccessDeniedError("No.")
+
+    with armed("promote.after", refuse):
+        assert attempt(stand, COMMANDS[name]) == "failure"
+    check(stand, COMMANDS[name], "failure", point="promote.after")
 
 
 def test_a_rename_on_s3_that_is_undone_leaves_the_files_where_they_were(s3_stand: tuple[Stand, str]) -> None:
@@ -143,7 +161,7 @@ def test_a_rename_on_s3_that_is_undone_leaves_the_files_where_they_were(s3_stand
     assert (stand.listed(), stand.strays()) == (BEFORE, [])
 
 
-@pytest.mark.parametrize("name", ["rename", "exchange", "drop", "add"])
+@pytest.mark.parametrize("name", [*MOVING, "drop", "add"])
 def test_commands_on_hdfs(tmp_path: Path, hdfs_server: HdfsServer, name: str) -> None:
     (tmp_path / "index.db").write_bytes(empty_index())
     with Index.open(str(tmp_path / "index.db")) as index:

@@ -93,7 +93,7 @@ def test_a_database_that_is_not_at_head_names_the_command(
     server: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     url = request.getfixturevalue(server)
-    with pytest.raises(IndexNotAtHeadError, match="migrate"):
+    with pytest.raises(IndexNotAtHeadError, match="init"):
         catalog_ext.connect(index=url, metastore=None, warehouse=str(tmp_path))
 
 

@@ -107,7 +107,7 @@ def test_commands_on_ours(ours: Session) -> None:
     ours.sql("MSCK REPAIR TABLE sales.ours")
     ours.sql("ALTER TABLE sales.ours RECOVER PARTITIONS")
     assert ours.rows("CALL spark_catalog.system.repair_partitions('sales.ours')") == []
-    assert ours.condition("LOAD DATA INPATH '/nowhere' INTO TABLE sales.ours") == "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"
+    assert ours.condition("LOAD DATA INPATH '/nowhere' INTO TABLE sales.ours") == "CATALOG_EXT_INVALID_PARTITION_SPEC"
     ours.sql("CACHE TABLE sales.ours")
     ours.sql("INSERT INTO sales.ours VALUES (3, 'c')")
     assert ours.rows("SELECT count(*) FROM sales.ours") == [(3,)]

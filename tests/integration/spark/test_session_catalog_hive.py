@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 
 from catalog_ext.spark import session as sessions
+from tests.integration.job_statements import ON_VIEWS, SAME, STATEMENTS, WORDS
 from tests.integration.lake import Sql, rows
-from tests.integration.session_commands import HIVE, differences, plain_session
+from tests.integration.session_commands import HIVE, differences, outcome, plain_session
 from tests.integration.spark_driver import HIVE as HIVE_SUPPORT
 from tests.integration.thrift_proxy import ThriftProxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
+    from tests.integration.job_statements import Statement
     from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
 
@@ -116,6 +123,18 @@ def test_a_table_that_both_have_is_listed_once_and_is_ours(trips: Session) -> No
     assert trips.rows("SHOW PARTITIONS hived.trips PARTITION (ds = 'd9')") == [("ds=d9/k=9",)]
 
 
+def test_what_is_loaded_is_seen_through_the_metastore(trips: Session, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"id": pa.array([70], pa.int32()), "fare": [0.5]}), tmp_path / "one.parquet")
+    for keys in ("ds = 'd7', k = 7", "ds = 'd1', k = 1"):
+        trips.rows(
+            f"LOAD DATA LOCAL INPATH '{tmp_path}/one.parquet' OVERWRITE INTO TABLE hived.trips PARTITION ({keys})"
+        )
+    trips.plain.sql("REFRESH TABLE hived.trips")
+    query = "SELECT * FROM hived.trips WHERE ds IN ('d7', 'd1') ORDER BY ds, k"
+    assert trips.sparks(query) == trips.rows(query)
+    assert trips.rows(query)[-1] == (70, 0.5, "d7", 7)
+
+
 def test_save_as_table_never_drops_the_metastores_table_behind_us(trips: Session) -> None:
     frame = trips.spark.createDataFrame([(1, 2.0, "x", 0)], "id INT, fare DOUBLE, ds STRING, k INT")
     frame.write.mode("append").saveAsTable("hived.trips")
@@ -149,3 +168,87 @@ def test_a_database_with_tables_of_both(session: Session) -> None:
     session.rows("DROP DATABASE both CASCADE")
     assert ("both",) not in session.sparks("SHOW DATABASES")
     assert "both" not in session.catalog.list_namespaces()
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs the statements of a job in a database of its own, which has the table ``t`` and another, ``sink``."""
+
+    spark: SparkSession
+    database: str
+    folder: Path
+
+    def run(self, statements: Sequence[Statement]) -> list[object]:
+        self.spark.sql(f"USE {self.database}")
+        try:
+            return [self._outcome(one.text) for one in statements]
+        finally:
+            self.spark.sql("USE default")
+
+    def _outcome(self, text: str) -> object:
+        files = {name: self._incoming(name, number) for number, name in enumerate(("file", "file2"), 70)}
+        statement = text.format(t="t", n="t", out=self.folder / "out", **files)
+        found = outcome(self.spark, statement)
+        # What differs by where and when it runs.
+        here = str(found).replace(str(self.folder), "FOLDER").replace(self.database, "DATABASE")
+        return re.sub(r'transient_lastDdlTime":"\d+', "TIME", here)
+
+    def _incoming(self, name: str, number: int) -> Path:
+        """A directory with a Parquet file of one row, which is there anew for each statement."""
+        place = self.folder / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (place / "_SUCCESS").touch()
+        rows_of = pa.table({"id": pa.array([number], pa.int32()), "name": [name]})
+        parquet.write_table(rows_of, place / "part-0.parquet")
+        return place
+
+
+@pytest.fixture
+def jobs(session: Session, tmp_path: Path) -> Iterator[dict[str, Job]]:
+    """The same job on a table of ours, on one that is Hive's alone, and on that without us."""
+    made: dict[str, Job] = {}
+    # EXPLAIN cuts locations short: they are of one length.
+    for kind, spark in {"ours": session.spark, "hive": session.spark, "bare": session.plain}.items():
+        database = f"jobs_{kind}"
+        session.plain.sql(f"CREATE DATABASE {database}")
+        session.plain.sql(
+            f"CREATE TABLE {database}.t (id INT, name STRING) PARTITIONED BY (ds STRING) STORED AS PARQUET"
+        )
+        session.plain.sql(f"INSERT INTO {database}.t VALUES (1, 'one', 'a'), (2, 'two', 'b')")
+        session.plain.sql(f"CREATE TABLE {database}.sink (id INT, name STRING) STORED AS PARQUET")
+        (tmp_path / kind / "out").mkdir(parents=True)
+        made[kind] = Job(spark, database, tmp_path / kind)
+    session.plain.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+    session.rows("CALL spark_catalog.system.import_table('jobs_ours.t')")
+    yield made
+    for job in made.values():
+        session.rows(f"DROP DATABASE {job.database} CASCADE")
+
+
+def test_statements_of_existing_jobs(jobs: dict[str, Job]) -> None:
+    """Each on a table of ours as on Hive's, or with the error that it is to have; on Hive's as without us."""
+    ours, theirs, plain = (jobs[kind].run(STATEMENTS) for kind in ("ours", "hive", "bare"))
+    wrong: list[str] = []
+    for one, mine, passed_on, expected in zip(STATEMENTS, ours, theirs, plain, strict=True):
+        same = mine == expected if one.meant == SAME else True
+        works = str(mine).startswith("([") == str(expected).startswith("([") if one.meant == WORDS else True
+        refused = one.meant in (SAME, WORDS) or str(mine).startswith(f"('{one.meant}'")
+        if not (same and works and refused):
+            wrong.append(f"{one.text}\n  ours:  {mine}\n  plain: {expected}")
+        if passed_on != expected:
+            wrong.append(f"{one.text}\n  on Hive's: {passed_on}\n  plain:     {expected}")
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_statements_on_a_temporary_view_are_sparks(session: Session, tmp_path: Path) -> None:
+    found = []
+    for spark in (session.spark, session.plain):
+        spark.sql("CREATE TEMPORARY VIEW t AS SELECT 1 AS id, 'one' AS name, 'a' AS ds")
+        try:
+            found.append(Job(spark, "hived", tmp_path).run(ON_VIEWS))
+        finally:
+            for name in ("t", "renamed"):
+                spark.catalog.dropTempView(name)
+    ours, plain = found
+    assert [(one.text, a, b) for one, a, b in zip(ON_VIEWS, ours, plain, strict=True) if a != b] == []

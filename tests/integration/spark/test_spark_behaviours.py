@@ -493,7 +493,7 @@ def test_comments_and_describe(lake: Lake) -> None:
     assert ("Comment", "all") in {(row[0], row[1]) for row in lake.rows("DESCRIBE EXTENDED lake.w.noted")}
     with pytest.raises(AnalysisException) as caught:
         lake.sql("DESCRIBE EXTENDED lake.w.noted AS JSON")
-    assert caught.value.getCondition() == "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "Spark has it for its own tables only"
+    assert caught.value.getCondition() == "CATALOG_EXT_NOT_SUPPORTED", "Spark has it for its own tables only"
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,33 @@ class TestPartitionCommit:
             )
 
 
+class Planned:
+    """The batches of a stream as Spark asks its source for them, without a query around them."""
+
+    def __init__(self, lake: Lake, table: str, checkpoint: Path) -> None:
+        jvm: Any = lake.spark._jvm
+        self._all = jvm.org.apache.spark.sql.connector.read.streaming.ReadLimit.allAvailable()
+        plan = lake.spark.readStream.table(table)._jdf.queryExecution().analyzed()
+        while plan.nodeName() == "SubqueryAlias":
+            plan = plan.child()
+        self._stream = plan.table().newScanBuilder(plan.extraOptions()).build().toMicroBatchStream(checkpoint.as_uri())
+        self.start = self._stream.initialOffset()
+
+    def end(self, start: Any) -> Any:
+        return self._stream.latestOffset(start, self._all)
+
+    def ids(self, start: Any, end: Any) -> list[int]:
+        """The first column of a batch's rows."""
+        factory, found = self._stream.createReaderFactory(), []
+        for partition in self._stream.planInputPartitions(start, end):
+            reader = factory.createColumnarReader(partition)
+            while reader.next():
+                batch = reader.get()
+                found += [batch.column(0).getLong(row) for row in range(batch.numRows())]
+            reader.close()
+        return sorted(found)
+
+
 class TestReads:
     def read(self, lake: Lake, table: str, checkpoint: Path, *columns: str, **options: Any) -> list[list[Any]]:
         """The batches of a query that reads all that is there, each sorted."""
@@ -465,3 +492,20 @@ class TestReads:
         run(stream.writeStream, second, tmp_path / "checkpoint")
         assert lake.rows(f"SELECT * FROM {second} ORDER BY id") == lake.rows(f"SELECT * FROM {first} ORDER BY id")
         assert [row[0] for row in lake.history(second)[1:]] == ["STREAMING"] * 4
+
+
+class TestPlanning:
+    # A Spark that remembers the files of a scan must not give one batch those of another.
+    def test_batches_planned_on_one_scan_read_their_own_files(self, lake: Lake, tmp_path: Path) -> None:
+        table = lake.table("id BIGINT, ds STRING", "ds")
+        lake.spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+        planned = Planned(lake, table, tmp_path / "checkpoint")
+        first = planned.end(planned.start)
+        assert planned.ids(planned.start, first) == [1, 2]
+        lake.spark.sql(f"INSERT INTO {table} VALUES (3, 'a')")
+        second = planned.end(first)
+        assert planned.ids(first, second) == [3]
+        # As after a failure, and as one batch over both.
+        assert planned.ids(first, second) == [3]
+        assert planned.ids(planned.start, first) == [1, 2]
+        assert planned.ids(planned.start, second) == [1, 2, 3]

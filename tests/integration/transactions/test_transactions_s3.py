@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.commit.fault_points import InjectedFault, armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
+from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError, StagedFileMissingError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.faults.writer import Order, Server, stand
 from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
@@ -135,3 +137,39 @@ def test_a_bucket_that_is_gone_is_an_error_and_leaves_nothing(s3_stand: tuple[St
     with pytest.raises(LocationNotFoundError, match="bucket"):
         stand.begin(WriteKind.CREATE, definition=missing)
     assert stand.index.list_transactions(states=(State.OPEN,)) == []
+
+
+@pytest.mark.parametrize("point", ["reserve.before", "reserve.after", "promote.file", "commit.before"])
+@pytest.mark.parametrize("other_ends", [True, False])
+def test_two_loads_of_the_same_objects_load_them_once(
+    s3_stand: tuple[Stand, str], point: str, other_ends: bool
+) -> None:
+    """A copy leaves the object where it is, so that both could have it."""
+    stand, location = s3_stand
+    place = Location.parse(f"{location}-in")
+    for n in range(2):
+        stand.storage.write_file(place.join(f"{n}.csv"), f"{n}\n".encode())
+    files = stand.storage.list_directory(place)
+    outcomes: list[str] = []
+
+    def load(partition: str) -> None:
+        try:
+            take_files(stand.engine, stand.table(), partition, files, replaces=False)
+            outcomes.append("loaded")
+        except (ConflictError, StagedFileMissingError) as error:
+            outcomes.append(type(error).__name__)
+
+    def other(_: str) -> None:
+        with armed("clean.before", lambda _: None if other_ends else fail()):
+            load("k=2")
+
+    def fail() -> None:
+        raise InjectedFault("clean.before")
+
+    with armed(point, other):
+        load("k=1")
+    assert sum(one == "loaded" for one in outcomes) == 1
+    stand.engine.recover(older_than_s=0)
+    assert "".join(sorted("".join(stand.rows().values()))) == "\n\n01"
+    assert stand.rows() == stand.listed()
+    assert stand.strays() == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hmsclient import hmsclient
+from hmsclient.genthrift.hive_metastore.ttypes import NotificationEventRequest
 
 import catalog_ext
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
@@ -16,12 +17,17 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
+from tests.integration.lake import rows
+from tests.servers.hive import HiveMetastore
+from tests.servers.hive_releases import RELEASE_3, Release, ReleaseMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.servers.hive import HiveCli, HiveMetastore
+    from tests.integration.spark_driver import Driver
+    from tests.servers.hive import HiveCli
 
 NAMESPACE = "viewed"
 DAYS = ("2025-01-01", "2025-01-02")
@@ -59,8 +65,12 @@ def make(catalog: Catalog, name: str, text: str, *on: str, columns: str = "numbe
     catalog.views.create(request, or_replace=True)
 
 
-@pytest.mark.requirement("HivePV.Metastore", statement="catalog.views.add_partitions(")
-def test_partitions_of_views_have_no_storage_descriptor(
+@pytest.mark.requirement(
+    "HivePV.Metastore",
+    statement="catalog.views.add_partitions(",
+    differs="Theirs is empty: without one Hive itself adds none where its metastore keeps a log of events.",
+)
+def test_partitions_of_views_lie_nowhere(
     catalog: Catalog, hive_metastore: HiveMetastore, request: pytest.FixtureRequest
 ) -> None:
     make(catalog, "stored", "SELECT id, name, ds FROM lake.viewed.t", "ds")
@@ -78,7 +88,8 @@ def test_partitions_of_views_have_no_storage_descriptor(
         assert sorted(client.get_partition_names(NAMESPACE, "stored", -1)) == [
             "ds=2025-01-01", "ds=2025-01-02", "ds=a%2Fb",
         ]  # fmt: skip
-        assert client.get_partition(NAMESPACE, "stored", [DAYS[0]]).sd is None
+        descriptor = client.get_partition(NAMESPACE, "stored", [DAYS[0]]).sd
+        assert (descriptor.location, descriptor.inputFormat, descriptor.cols) == (None, None, [])
     make(catalog, "stored", "SELECT id, upper(name) AS name, ds FROM t", "ds")
     metastore = connect(hive_metastore.uri)
     request.addfinalizer(metastore.close)
@@ -91,6 +102,29 @@ def test_partitions_of_views_have_no_storage_descriptor(
     catalog.views.drop(f"{NAMESPACE}.renamed")
     assert metastore.list_tables(NAMESPACE) == ["t"]
     assert catalog.deliver().pending == 0
+
+
+@pytest.mark.parametrize("release", ["2.3", RELEASE_3], ids=["2.3", "3.1"])
+def test_a_metastore_with_a_log_takes_partitions_of_views(release: str | Release, tmp_path: Path) -> None:
+    folder = tmp_path / "metastore"
+    server = (
+        HiveMetastore(folder, log=True) if isinstance(release, str) else ReleaseMetastore(release, folder, log=True)
+    )
+    try:
+        index = str(tmp_path / "index.db")
+        with catalog_ext.connect(index=index, metastore=server.uri, warehouse=str(tmp_path)) as catalog:
+            catalog.create_namespace(NAMESPACE)
+            make(catalog, "logged", "SELECT 1 AS id, 'a' AS name, 'd' AS ds", "ds")
+            catalog.views.add_partitions(f"{NAMESPACE}.logged", [NewPartition({"ds": day}) for day in DAYS])
+            catalog.views.drop_partitions(f"{NAMESPACE}.logged", [{"ds": DAYS[0]}])
+            assert catalog.deliver().pending == 0
+        (address,) = parse_uris(server.uri)
+        with hmsclient.HMSClient(host=address.host, port=address.port) as client:
+            assert client.get_partition_names(NAMESPACE, "logged", -1) == [f"ds={DAYS[1]}"]
+            events = client.get_next_notification(NotificationEventRequest(lastEvent=0)).events
+        assert [e.eventType for e in events if "PARTITION" in e.eventType] == ["ADD_PARTITION", "DROP_PARTITION"]
+    finally:
+        server.stop()
 
 
 def test_hive_reads_the_view(catalog: Catalog, hive_cli: HiveCli, request: pytest.FixtureRequest) -> None:
@@ -117,3 +151,47 @@ def test_hive_reads_the_view(catalog: Catalog, hive_cli: HiveCli, request: pytes
     assert sorted(rows) == [("2", f"us {day}", day) for day in DAYS]
     assert daily == [("2", DAYS[1])]
     assert DAYS[1] in str(described)
+
+
+VIEWS_OF_FULL_NAMES = {
+    "joined": "SELECT t.id, c.name, t.ds FROM lake.elsewhere.trips t JOIN lake.elsewhere.cities c ON t.city = c.city",
+    "columned": """
+        SELECT lake.elsewhere.trips.id, elsewhere.cities.name, 'lake.elsewhere' AS ds /* not lake.elsewhere.trips */
+        FROM lake.elsewhere.trips JOIN lake.elsewhere.cities ON lake.elsewhere.trips.city = elsewhere.cities.city
+    """,
+    # One has the name of a table; the other names its columns, and is read twice.
+    "common": """
+        WITH cities AS (SELECT city, upper(name) AS name FROM lake.elsewhere.cities),
+             found (number, place, ds) AS (SELECT id, city, ds FROM lake.elsewhere.`trips` WHERE id > 1)
+        SELECT one.number, cities.name, two.ds
+        FROM found one JOIN found two ON one.number = two.number JOIN cities ON cities.city = one.place
+    """,
+}
+
+
+@pytest.mark.spark
+def test_hive_reads_views_of_sessions_with_another_current_catalog(
+    driver: Driver, hive_metastore: HiveMetastore, hive_cli: HiveCli, tmp_path: Path
+) -> None:
+    index = f"sqlite:///{tmp_path}/index.db"
+    with driver.catalog(warehouse=str(tmp_path), index=index, metastore=hive_metastore.uri) as spark:
+        assert spark.catalog.currentCatalog() == "spark_catalog"
+        for statement in (
+            "CREATE NAMESPACE lake.elsewhere",
+            "CREATE TABLE lake.elsewhere.cities (city INT, name STRING) USING PARQUET",
+            "CREATE TABLE lake.elsewhere.trips (id INT, city INT, ds STRING) USING PARQUET PARTITIONED BY (ds)",
+            "INSERT INTO lake.elsewhere.cities VALUES (1, 'Rome'), (2, 'Oslo')",
+            "INSERT INTO lake.elsewhere.trips VALUES (1, 1, 'd1'), (2, 2, 'd1'), (3, 1, 'd2'), (4, 9, 'd2')",
+            *(f"CREATE VIEW lake.elsewhere.{name} AS {text}" for name, text in VIEWS_OF_FULL_NAMES.items()),
+            # Altered by statement, a view is sent anew.
+            "ALTER VIEW lake.elsewhere.common SET TBLPROPERTIES ('note' = 'kept')",
+        ):
+            spark.sql(statement)
+        expected = {name: rows(spark, f"SELECT * FROM lake.elsewhere.{name}") for name in VIEWS_OF_FULL_NAMES}
+    assert [len(expected[name]) for name in VIEWS_OF_FULL_NAMES] == [3, 3, 2]
+    listed, *found = hive_cli.run(
+        ["SHOW TABLES IN elsewhere", *(f"SELECT * FROM elsewhere.{name}" for name in VIEWS_OF_FULL_NAMES)]
+    )
+    assert {name for (name,) in listed} == {"cities", "trips", *VIEWS_OF_FULL_NAMES}
+    for name, its_rows in zip(VIEWS_OF_FULL_NAMES, found, strict=True):
+        assert sorted(its_rows) == sorted(tuple(map(str, row)) for row in expected[name]), name

@@ -46,7 +46,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingServic
 def lake(driver: Driver, service: StandingService) -> Iterator[Lake]:
     with (
         driver.connected(service.uri, service.token, master="local[3]") as spark,
-        connect(index=str(service.index), warehouse=service.warehouse, metastore=None) as catalog,
+        connect(index=service.index, warehouse=service.warehouse, metastore=None) as catalog,
     ):
         spark.sql("CREATE NAMESPACE lake.w")
         spark.udf.register("waits", waits, "bigint")

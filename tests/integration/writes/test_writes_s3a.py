@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 
 from catalog_ext.metastore.commit.fault_points import armed
@@ -199,3 +201,31 @@ def test_partitions_of_a_stream_wait_as_hidden_objects(remote: Remote, tmp_path:
     assert sorted(row.x for row in remote.spark.table("lake.w.hours").collect()) == [9, 10, 11, 12]
     assert remote.visible("hours") == remote.indexed("hours"), "nothing hidden is left"
     assert remote.pending("hours") == []
+
+
+def test_load_data_moves_objects_and_copies_files_of_the_drivers_disk(remote: Remote, tmp_path: Path) -> None:
+    make(remote, "loaded")
+    place, storage = remote.place("incoming"), remote.catalog.storage
+    rows = {n: pa.table({"x": pa.array([n], pa.int64())}) for n in range(4)}
+    for n in (0, 1):
+        buffer = pa.BufferOutputStream()
+        parquet.write_table(rows[n], buffer)
+        storage.write_file(place.join(f"{n}.parquet"), buffer.getvalue().to_pybytes())
+    storage.write_file(place.join("_SUCCESS"))
+    remote.spark.sql(f"LOAD DATA INPATH '{place}' INTO TABLE lake.w.loaded PARTITION (k = 'a')")
+    assert files_below(storage, place) == ["/_SUCCESS"]
+
+    for n in (2, 3):
+        parquet.write_table(rows[n], tmp_path / f"{n}.parquet")
+    remote.spark.sql(f"LOAD DATA LOCAL INPATH '{tmp_path}/*' INTO TABLE lake.w.loaded PARTITION (k = 'a')")
+    assert len(list(tmp_path.iterdir())) == 2
+    remote.spark.sql(
+        f"LOAD DATA LOCAL INPATH '{tmp_path}/3.parquet' OVERWRITE INTO TABLE lake.w.loaded PARTITION (k = 'b')"
+    )
+    found = remote.spark.sql("SELECT x, k FROM lake.w.loaded ORDER BY k, x").collect()
+    assert [tuple(row) for row in found] == [(0, "a"), (1, "a"), (2, "a"), (3, "a"), (3, "b")]
+    assert remote.visible("loaded") == remote.indexed("loaded")
+    assert remote.pending("loaded") == []
+
+    with pytest.raises(PySparkException, match="LOAD DATA LOCAL INPATH copies"):
+        remote.spark.sql(f"LOAD DATA INPATH 'file://{tmp_path}' INTO TABLE lake.w.loaded PARTITION (k = 'a')")

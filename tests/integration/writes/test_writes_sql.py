@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
+import catalog_ext
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.writes.writes import Writes
 from tests.integration import lake as lakes
 from tests.writes import crash_at, insert
 
@@ -739,3 +743,56 @@ def test_a_key_that_is_no_text_is_refused(lake: Lake) -> None:
     lake.sql("INSERT INTO lake.s.bytes VALUES (1, 'a\ufffd')")
     assert lake.rows("SELECT id FROM lake.s.bytes WHERE k = CAST(X'61ff' AS STRING)") == []
     assert lake.rows("SELECT id FROM lake.s.bytes WHERE k <> CAST(X'61ff' AS STRING)") == [(1,)]
+
+
+def test_every_statement_that_changes_partitions_goes_by_the_sessions_locks(lake: Lake) -> None:
+    """There is no metastore to ask for them, and each statement says so."""
+    table = create(lake, "locked", "id INT, k INT", "k")
+    other = create(lake, "locked_other", "id INT, k INT", "k")
+    lake.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
+    loaded, place = lake.folder / "loaded.parquet", lake.folder / "elsewhere"
+    lake.spark.range(1).selectExpr("CAST(id AS INT) AS id").coalesce(1).write.parquet(str(lake.folder / "made"))
+    next((lake.folder / "made").glob("*.parquet")).rename(loaded)
+    place.mkdir()
+    key = "spark.sql.catalog.lake.hive-locks"
+    lake.spark.conf.set(key, "strict")
+    try:
+        for statement in (
+            f"INSERT INTO {table} VALUES (3, 3)",
+            f"DELETE FROM {table} WHERE k = 1",
+            f"TRUNCATE TABLE {table} PARTITION (k = 1)",
+            f"ALTER TABLE {table} ADD PARTITION (k = 3)",
+            f"ALTER TABLE {table} DROP PARTITION (k = 1)",
+            f"ALTER TABLE {table} PARTITION (k = 1) RENAME TO PARTITION (k = 3)",
+            f"ALTER TABLE {table} PARTITION (k = 1) SET LOCATION '{place}'",
+            f"ALTER TABLE {other} EXCHANGE PARTITION (k = 1) WITH TABLE {table}",
+            f"LOAD DATA LOCAL INPATH '{loaded}' INTO TABLE {table} PARTITION (k = 1)",
+            f"MSCK REPAIR TABLE {table}",
+            f"DROP TABLE {table}",
+            f"DROP TABLE {table} PURGE",
+            "CALL lake.system.repair_partitions(table => 's.locked')",
+        ):
+            assert "has no metastore to ask for locks" in str(lake.error(statement)), statement
+        with pytest.raises(InvalidConfigurationError, match="has no metastore to ask for locks"):
+            catalog_ext.repair_partitions("lake.s.locked")
+    finally:
+        lake.spark.conf.unset(key)
+    assert lake.rows(f"SELECT id, k FROM {table} ORDER BY id") == [(1, 1), (2, 2)]
+
+
+def test_a_write_that_was_planned_for_another_format_is_a_conflict(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.sql("CREATE TABLE lake.s.replanned (id INT, v STRING) USING csv OPTIONS (sep '|')")
+    begin = Writes.begin
+
+    def begin_later(self: Writes, *given: Any, **more: Any) -> object:
+        monkeypatch.setattr(Writes, "begin", begin)
+        identifier = lake.catalog.load_table("s.replanned").identifier
+        lake.catalog.index.alter_table(identifier, lambda d: replace(d, options={"sep": ","}), deliver=False)
+        return begin(self, *given, **more)
+
+    monkeypatch.setattr(Writes, "begin", begin_later)
+    error = lake.error("INSERT INTO lake.s.replanned VALUES (1, 'a')")
+    assert error.getCondition() == "CATALOG_EXT_CONFLICT"
+    assert "s.replanned is read otherwise by now" in str(error)
+    lake.sql("INSERT INTO lake.s.replanned VALUES (1, 'a')")
+    assert lake.rows("SELECT * FROM lake.s.replanned") == [(1, "a")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from pyarrow import parquet as pq
 from rich.console import Console
 
 from catalog_ext.catalog import Catalog, connect
-from catalog_ext.cli.main import cli, exit_code, main
+from catalog_ext.cli.main import cli, exit_code
 from catalog_ext.cli.output import shown
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.metastore.errors import (
@@ -28,6 +28,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.scan.observe import RepairProgress
+from tests.integration.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,22 +36,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., tuple[int, str, str]]
 
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command line in an empty folder, without a metastore: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    for name in ("INDEX", "WAREHOUSE", "STORAGE"):
-        monkeypatch.delenv(f"CATALOG_EXT_{name}", raising=False)
-    monkeypatch.setenv("CATALOG_EXT_METASTORE", "none")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+pytestmark = pytest.mark.usefixtures("without_metastore")
 
 
 @pytest.fixture
@@ -188,7 +174,7 @@ def test_partitions_and_files(run: Run, trips: Path) -> None:
 
 
 def test_tables_and_unregister(run: Run, trips: Path) -> None:
-    run("migrate")
+    run("init")
     assert "No table is registered." in run("tables")[1]
     _register(run, trips)
     run("repair", "sales.trips")
@@ -220,7 +206,7 @@ def test_registering_again(run: Run, trips: Path) -> None:
 
 
 def test_errors_are_one_line(run: Run) -> None:
-    run("migrate")
+    run("init")
     code, out, err = run("partitions", "sales.none")
     assert code == 1
     assert out == ""
@@ -235,7 +221,7 @@ def test_errors_are_one_line(run: Run) -> None:
 
 
 def test_errors_as_json(run: Run) -> None:
-    run("migrate")
+    run("init")
     code, out, err = run("partitions", "sales.none", "--json")
     assert code == 1
     assert json.loads(out)["error"]["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
@@ -298,7 +284,13 @@ def test_exit_codes(error: CatalogExtError, code: int) -> None:
 
 
 def test_migrate(run: Run, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'other.db'}"
+    file = tmp_path / "other.db"
+    url = f"sqlite:///{file}"
+    for command in (("migrate",), ("migrate", "--check")):
+        code, _, err = run("--index", url, *command)
+        assert (code, "catalog-ext init makes one" in err, file.exists()) == (2, True, False)
+    with Index.open(str(file)) as index:
+        index.migrate("0015")
     code, out, _ = run("--index", url, "migrate", "--check", "--json")
     assert code == 1
     assert json.loads(out)["at_head"] is False
@@ -306,8 +298,21 @@ def test_migrate(run: Run, tmp_path: Path) -> None:
     assert run("--index", url, "migrate", "--check")[0] == 0
 
 
+def test_init_makes_an_index_once(run: Run, tmp_path: Path) -> None:
+    here = ("--index", "new/lake.db", "--warehouse", "wh", "--metastore", "thrift://127.0.0.1:9", "init")
+    made = _json(run, *here)
+    assert made["made"] is True
+    assert (made["metastore"], made["warehouse"]) == ("thrift://127.0.0.1:9", (tmp_path / "wh").as_uri())
+    with Index.open("new/lake.db") as index:
+        assert index.properties()["metastore"] == "thrift://127.0.0.1:9"
+    assert _json(run, *here)["made"] is False
+    code, out, _ = run(*here)
+    assert (code, out.startswith("The index is there already\n")) == (0, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new"], "neither a warehouse nor a metastore"
+
+
 def test_doctor_when_all_is_well(run: Run) -> None:
-    run("migrate")
+    run("init")
     answer = _json(run, "doctor", "--quick")
     states = {(c["area"], c["check"]): c["state"] for c in answer["checks"]}
     assert answer["healthy"] is True
@@ -348,7 +353,7 @@ def test_an_interrupt_is_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch)
     def interrupted(catalog: Catalog) -> list[str]:
         raise KeyboardInterrupt
 
-    run("migrate")
+    run("init")
     monkeypatch.setattr(Catalog, "list_namespaces", interrupted)
     code, out, err = run("tables", "--json")
     assert (code, out) == (130, "")
@@ -359,7 +364,7 @@ def test_what_nobody_expected_is_one_line_too(run: Run, monkeypatch: pytest.Monk
     def broken(catalog: Catalog) -> list[str]:
         raise RuntimeError("oops")
 
-    run("migrate")
+    run("init")
     monkeypatch.setattr(Catalog, "list_namespaces", broken)
     code, _, err = run("tables")
     assert code == 1
@@ -372,15 +377,13 @@ def test_what_nobody_expected_is_one_line_too(run: Run, monkeypatch: pytest.Monk
 def test_progress_is_for_terminals_only() -> None:
     written = io.StringIO()
     with progress_bar(Console(file=written), "Repairing") as report:
-        assert report is None
+        report(RepairProgress("listing", 1200, 3400))
     assert written.getvalue() == ""
     with progress_bar(Console(file=written, force_terminal=True, width=120), "Repairing") as report:
-        assert report is not None
         report(RepairProgress("listing", 1200, 3400))
         report(RepairProgress("applying", 1000, 3000, 1200))
     assert "left" not in written.getvalue()
     with progress_bar(Console(file=written, force_terminal=True, width=120), "Repairing") as report:
-        assert report is not None
         report(RepairProgress("applying", 1000, 3000, 1200, left_s=150.4))
     assert "1,000 of 1,200 partitions, 3,000 files, about 3 min left" in written.getvalue()
     assert "Applying changes" in written.getvalue()
@@ -497,3 +500,31 @@ def test_unregistering_a_managed_table_says_how_it_comes_back(run: Run, trips: P
         catalog.create_table(TableDefinition(TableIdentifier("sales", "m"), TableType.MANAGED, "csv", "", columns))
     out = run("unregister", "sales.m")[1]
     assert "It was a managed table. catalog-ext import sales.m" in out
+
+
+class _Told:
+    """A catalog whose metastore takes what it is told in four steps."""
+
+    def __init__(self) -> None:
+        self.left = [4, 3, 1, 0]
+        self.metastore = self.index = self
+        self.enabled, self.starting = True, False
+        self.starts = 0
+
+    def start(self) -> None:
+        self.starts += 1
+
+    def count_deliveries(self) -> int:
+        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+
+
+def test_the_bar_moves_while_the_metastore_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catalog_ext.cli.progress._ASKED_EVERY_S", 0.01)
+    told, written = _Told(), io.StringIO()
+    console = Console(file=written, force_terminal=True, width=120)
+    with progress_bar(console, "Repairing", cast("Catalog", told)) as report:
+        report(RepairProgress("applying", 1200, 3000, 1200))
+        report(RepairProgress("delivering", 0, 0))
+        until(lambda: "4 of 4 changes" in written.getvalue(), "the bar")
+    assert "Telling the metastore" in written.getvalue()
+    assert told.starts == 1, "the embedded metastore is started while changes are applied"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,8 +110,52 @@ def test_it_goes_on_until_it_is_interrupted_and_tries_again(
     assert run(index, "follow") == 0
     read = capsys.readouterr()
     assert "s.t: 1 changed" in read.out
-    assert read.err.count("warning: ") == 2
+    assert read.err.count("warning: ") == 1, "a trouble is told once"
+    told = [line[20:] for line in read.err.splitlines()]
+    assert told[0] == "following thrift://fake:9083, every 1 s; Ctrl-C ends it"
+    assert told[1].startswith("in step up to event")
+    assert told[-2:] == [
+        "the metastore answers again, and is followed", "ended; whoever follows next goes on from here"
+    ]  # fmt: skip
+    assert all(line[:4].isdecimal() for line in read.err.splitlines()), "each line has a time"
     assert pauses == [1.0, 1.0, 2.0, 4.0, 1.0]
+
+
+def test_one_that_has_waited_says_that_it_follows(
+    index: str, server: LoggingMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    other = open_catalog(tmp_path)
+    other.follower.look()
+
+    def sleep(_: float) -> None:
+        if "this process follows from now on" in capsys.readouterr().err:
+            raise KeyboardInterrupt
+        other.close()
+
+    monkeypatch.setattr("catalog_ext.cli.follow.time.sleep", sleep)
+    monkeypatch.setattr("catalog_ext.cli.follow.signal.signal", lambda *_: None)
+    assert run(index, "follow") == 0
+
+
+def test_a_view_that_is_not_taken_is_said_and_in_status(
+    index: str, server: LoggingMetastore, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = hive_table(root.parent / "v", "v")
+    view = replace(table, table_type="VIRTUAL_VIEW", location="")
+    server.create_table(table)
+    server._tables["s", "v"] = view
+    assert run(index, "follow", "--once", "--databases", "s") == 1
+    read = capsys.readouterr()
+    assert "s.v: refused: " in read.out
+    assert "it is a view" in read.out
+    assert "s.v" not in read.err, "once is enough"
+    assert run(index, "follow", "--once", "--databases", "s") == 0
+    capsys.readouterr()
+    assert run(index, "status", "--json") == 0
+    entries = {entry["kind"]: entry for entry in json.loads(capsys.readouterr().out)["entries"]}
+    assert entries["doubt"]["table"] == "s.v"
+    assert "it is a view" in entries["doubt"]["detail"]
 
 
 def test_a_service_follows_in_the_background(

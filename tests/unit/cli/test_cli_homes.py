@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from catalog_ext.cli.main import main
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-
-@pytest.fixture(autouse=True)
-def _without_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("INDEX", "WAREHOUSE", "METASTORE"):
-        monkeypatch.delenv(f"CATALOG_EXT_{name}", raising=False)
+pytestmark = pytest.mark.usefixtures("working_folder")
 
 
 @pytest.mark.parametrize("option", ["--index", "--metastore", "--warehouse", "--storage"])
@@ -33,6 +23,6 @@ def test_adopt_does_not_look_for_the_index_beside_the_warehouse(capsys: pytest.C
 
 
 def test_none_is_no_metastore_to_belong_to(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--index", "i.db", "--metastore", "none", "migrate"]) == 0
+    assert main(["--index", "i.db", "--metastore", "none", "init"]) == 0
     assert main(["--index", "i.db", "--metastore", "none", "adopt"]) == 2
     assert "says so each time (--metastore none" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,7 +37,7 @@ KEYS = ("ds", "hour")
 
 
 def at_ms(*parts: int) -> int:
-    return int(datetime(*parts, tzinfo=UTC).timestamp() * 1000)  # type: ignore[arg-type]
+    return int(datetime(*parts, tzinfo=timezone.utc).timestamp() * 1000)  # type: ignore[arg-type]
 
 
 def test_nothing_given_is_with_the_epoch() -> None:

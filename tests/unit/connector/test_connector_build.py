@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import sys
+import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.connector import build
+from catalog_ext.conf import keys
+from catalog_ext.connector import build, packed
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime import java
 from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE
@@ -55,14 +58,23 @@ class Machine:
         monkeypatch.setenv("JAVA_HOME", str(folder / "jdk"))
         monkeypatch.setenv(CACHE_VARIABLE, str(self.cache))
         monkeypatch.setattr(build, "SOURCES", self.sources)
+        monkeypatch.setattr(packed, "ARCHIVE", folder / "jars.tar.xz")
         monkeypatch.setattr(build, "jar_folder", lambda: self.jars)
         monkeypatch.setattr(java, "jar_folder", lambda: self.jars)
 
-    def install_spark(self, version: str) -> None:
+    def install_spark(self, version: str, scala: str = "2.13") -> None:
         for jar in self.jars.iterdir():
             jar.unlink()
-        for name in (f"spark-core_2.13-{version}.jar", "scala-compiler-2.13.18.jar"):
+        for name in (f"spark-core_{scala}-{version}.jar", "scala-compiler-2.13.18.jar"):
             (self.jars / name).touch()
+
+    def carry(self, *minors: str) -> None:
+        """Let the release carry jars for these minor versions."""
+        with tarfile.open(packed.ARCHIVE, "w:xz") as archive:
+            for minor in minors:
+                jar = self.folder / packed.member_name(minor)
+                jar.write_bytes(f"jar for {minor}".encode())
+                archive.add(jar, jar.name)
 
     def install_java(self, version: str, *, fails: bool = False) -> None:
         program = self.folder / "jdk" / "bin" / "java"
@@ -100,6 +112,76 @@ def test_it_compiles_once_and_names_spark_in_the_jar(machine: Machine) -> None:
         assert archive.namelist()[-2:] == ["org/A.class", "org/B.class"]
 
 
+def test_a_jar_that_the_release_carries_needs_no_compiler_and_fits_every_patch(
+    machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.carry("4.2", "4.3")
+    monkeypatch.setenv("JAVA_HOME", str(machine.folder / "nowhere"))
+    java.find_java.cache_clear()
+    jar = build.connector_jar()
+    assert jar.read_bytes() == b"jar for 4.3"
+    machine.install_spark("4.3.7-vendor.2")
+    assert build.connector_jar() == jar
+    assert machine.compilations() == 0
+    assert sorted(file.suffix for file in machine.cache.iterdir()) == [".jar", ".lock"]
+    assert capsys.readouterr().err == ""
+
+
+def test_another_release_takes_its_own_jar(machine: Machine) -> None:
+    machine.carry("4.3")
+    first = build.connector_jar()
+    machine.carry("4.2", "4.3")
+    assert build.connector_jar() != first
+
+
+def test_a_jar_is_compiled_where_that_is_asked_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.carry("4.3")
+    assert keys.COMPILE.variable == build.COMPILE_VARIABLE
+    monkeypatch.setenv(build.COMPILE_VARIABLE, "true")
+    assert zipfile.is_zipfile(build.connector_jar())
+    assert machine.compilations() == 1
+    # One line, without a bar: nobody watches.
+    assert capsys.readouterr().err.splitlines() == [
+        "Compiling the catalog-ext connector for Spark 4.3.0 from its sources, once: about a minute"
+    ]
+    monkeypatch.setenv(build.COMPILE_VARIABLE, "yes")
+    with pytest.raises(EnvironmentSetupError, match=r"CATALOG_EXT_COMPILE is 'yes'\. Set it to true"):
+        build.connector_jar()
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", None], ids=["empty", "foreign", "without the jar"])
+def test_a_broken_archive_is_named(machine: Machine, content: bytes | None) -> None:
+    machine.carry("4.2")
+    if content is not None:
+        packed.ARCHIVE.write_bytes(content)
+    with pytest.raises(EnvironmentSetupError, match="pip install --force-reinstall --no-deps catalog-ext"):
+        build.connector_jar()
+    assert not list(machine.cache.glob("*.jar"))
+
+
+def test_another_scala_is_named(machine: Machine) -> None:
+    machine.carry("4.3")
+    machine.install_spark("4.3.0", scala="3")
+    with pytest.raises(EnvironmentSetupError, match=r"for Scala 2\.13, and .* has Spark 4\.3\.0 for Scala 3"):
+        build.connector_jar()
+
+
+def test_a_jar_of_the_session_for_another_spark_is_named(machine: Machine, tmp_path: Path) -> None:
+    def jar(**entries: str) -> Path:
+        build.write_zip(tmp_path / "given.jar", [(name, text.encode()) for name, text in entries.items()])
+        return tmp_path / "given.jar"
+
+    build.check_fits(jar(**{"org/Some.class": ""}))
+    build.check_fits(jar(**{build.VERSION_ENTRY: "4.3.9"}))
+    with pytest.raises(EnvironmentSetupError, match=r"for Spark 4\.0, and Spark 4\.3\.0 is .*'pyspark~=4\.0\.0'"):
+        build.check_fits(jar(**{build.VERSION_ENTRY: "4.0.5"}))
+    (tmp_path / "given.jar").write_bytes(b"no jar")
+    with pytest.raises(EnvironmentSetupError, match=r"given\.jar of spark\.jars cannot be read"):
+        build.check_fits(tmp_path / "given.jar")
+
+
 def test_the_same_sources_make_the_same_bytes(machine: Machine) -> None:
     first = build.connector_jar()
     content = first.read_bytes()
@@ -129,7 +211,7 @@ def test_a_failing_compiler_is_quoted_and_leaves_nothing(machine: Machine) -> No
     with pytest.raises(EnvironmentSetupError, match="not found: value x"):
         build.connector_jar()
     assert not list(machine.cache.glob("*.jar"))
-    assert not list(machine.cache.glob("build-*"))
+    assert not list(machine.cache.glob(".making-*"))
 
 
 def test_an_old_java_is_named(machine: Machine) -> None:
@@ -146,8 +228,9 @@ def test_no_java_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_unsupported_spark_is_named(machine: Machine) -> None:
-    machine.install_spark("4.2.0")
-    with pytest.raises(EnvironmentSetupError, match=r"PySpark 4\.2\.0 is installed; .* works with Spark 4\.3"):
+    machine.install_spark("3.5.0", scala="2.12")
+    supported = re.escape(", ".join(build.SUPPORTED_SPARK))
+    with pytest.raises(EnvironmentSetupError, match=rf"PySpark 3\.5\.0 is installed; .* works with Spark {supported} "):
         build.connector_jar()
 
 
@@ -160,7 +243,7 @@ def test_a_cache_that_cannot_be_written_is_named(machine: Machine) -> None:
 def test_the_command_prints_the_path(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main() == 0
     assert Path(capsys.readouterr().out.strip()).is_file()
-    machine.install_spark("3.5.0")
+    machine.install_spark("3.5.0", scala="2.12")
     assert build.main() == 1
     assert "PySpark 3.5.0" in capsys.readouterr().err
 

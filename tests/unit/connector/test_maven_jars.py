@@ -50,7 +50,7 @@ def test_a_fetch_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentSetupError, match="No Java was found"):
         fetch_jar("org.example:a:1", cache=tmp_path)
     assert not list(tmp_path.rglob("*.jar"))
-    assert not list(tmp_path.rglob(".fetch-*"))
+    assert not list(tmp_path.rglob(".making-*"))
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:

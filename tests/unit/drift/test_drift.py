@@ -155,6 +155,26 @@ def test_definitions(catalog: Catalog, metastore: FakeMetastore) -> None:
     assert (order.kind, order.subject, sides(order)[1:]) == (DriftKind.COLUMN, "(order)", ("x, y", "y, x"))
 
 
+def test_columns_that_spark_spells_otherwise_or_keeps_from_hive_do_not_differ(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    write(tmp_path / "deep", "a.parquet")
+    write(tmp_path / "csv", "a.csv")
+    catalog.register_table("s.deep", location=str(tmp_path / "deep"), schema="s STRUCT<a: INT>", format="parquet")
+    catalog.register_table("s.csv", location=str(tmp_path / "csv"), schema="a INT, b STRING", format="csv")
+    for name, column in (
+        ("deep", Column("s", "struct<A:int>")),
+        ("csv", Column("col", "array<string>", comment="from deserializer")),
+    ):
+        there = metastore.get_table("s", name)
+        metastore._tables["s", name] = replace(there, columns=(column,))
+    assert [d for d in found(catalog, None) if d.kind is DriftKind.COLUMN] == []
+    there = metastore.get_table("s", "deep")
+    metastore._tables["s", "deep"] = replace(there, columns=(Column("s", "struct<A:bigint>"),))
+    (one,) = (d for d in found(catalog, None) if d.kind is DriftKind.COLUMN)
+    assert (one.index, one.metastore) == ("struct<a:int>", "struct<A:bigint>")
+
+
 def test_a_table_at_another_location_is_told_and_its_partitions_are_not_compared(
     catalog: Catalog, metastore: FakeMetastore
 ) -> None:
@@ -185,11 +205,34 @@ def test_tables_that_a_side_lacks(catalog: Catalog, metastore: FakeMetastore, tm
     ours, theirs = found(catalog, None)
     assert (ours.table, ours.kind, ours.metastore) == ("s.t", DriftKind.TABLE, "missing")
     assert (theirs.table, sides(theirs)) == ("s.theirs", (None, "missing", "has it"))
+    assert theirs.kind is DriftKind.NOT_TAKEN
     shutil.rmtree(tmp_path / "t")
     gone, _ = found(catalog)
     assert (gone.kind, gone.store) == (DriftKind.TABLE, "missing")
     with pytest.raises(TableNotFoundError):
         catalog.drift("s.nosuch")
+
+
+def test_a_table_that_cannot_be_imported_is_told_with_its_reason_and_is_no_drift(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    there = metastore.get_table("s", "t")
+    avro = Storage("i", "o", "Avro")
+    metastore.create_table(HiveTable("s", "old", EXTERNAL_TABLE, f"file://{tmp_path}/x", (), (), avro))
+    metastore.create_table(replace(there, name="view", table_type="VIRTUAL_VIEW", location=""))
+    metastore.create_table(replace(there, name="free"))
+    told = {d.table: d for d in found(catalog, None)}
+    assert {name: (d.kind, d.is_drift) for name, d in told.items()} == {
+        "s.free": (DriftKind.TABLE, True), "s.old": (DriftKind.NOT_TAKEN, False),
+        "s.view": (DriftKind.NOT_TAKEN, False),
+    }  # fmt: skip
+    assert "its storage is Avro" in told["s.old"].evidence
+    assert "it is a view" in told["s.view"].evidence
+    assert {d.table for d in catalog.drift("s", exclude=["s.v*", "s.fr?e"])} == {"s.old"}
+    assert {d.table for d in catalog.drift("S.F*")} == {"s.free"}
+    for wrong in ("s.nosuch*", "nosuch"):
+        with pytest.raises(TableNotFoundError, match="no table that matches"):
+            list(catalog.drift(wrong))
 
 
 def test_what_the_outbox_has_to_deliver_is_pending(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
@@ -204,7 +247,7 @@ def test_what_the_outbox_has_to_deliver_is_pending(catalog: Catalog, metastore: 
         (DriftKind.PARAMETER, "p"), (DriftKind.STATISTICS, "ds=1"), (DriftKind.PARTITION, "ds=2"),
         (DriftKind.PARTITION, "ds=3"),
     }  # fmt: skip
-    assert all(d.pending and not d.is_drift for d in differences)
+    assert all(d.pending and d.failed and not d.is_drift for d in differences)
     assert all("the outbox has it to deliver, and failed: " in d.evidence for d in differences)
     catalog.outbox("retry")
     assert catalog.deliver().pending == 0

@@ -44,8 +44,56 @@ def test_rows_json_and_exit_codes(
         ("partition", "ds=1", "missing"), ("partition", "ds=3", "missing"),
     ]  # fmt: skip
     metastore.down = True
-    assert run("s.t", "--check") == 3
+    assert run("s.t", "--check") == 3, "ds=3 is on the store alone, whatever the metastore says"
     assert "1 not compared" in capsys.readouterr().out
+
+
+def test_an_outage_is_no_drift_and_a_failed_delivery_is_no_patience(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metastore.down = True
+    assert run("--check") == run("s.t", "--check") == 4
+    assert run("s.t") == 0
+    assert run("s.t", "--mend", "--from", "metastore") == 4
+    capsys.readouterr()
+    write(tmp_path / "t", "ds=3/a.csv")
+    catalog.repair_partitions("s.t")
+    metastore.down = False
+    assert run("--check") == 3
+    told = capsys.readouterr().out
+    assert "failed: the outbox has it to deliver, and failed: " in told
+    assert "0 differences, 1 pending (1 failed)." in told
+
+
+def test_patterns_and_a_limit(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "80")
+    metastore.drop_partitions("s", "t", ["ds=1", "ds=2"])
+    write(tmp_path / "t", f"ds={'x' * 90}/a.csv")
+    assert run("s.t*", "--limit", "1") == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[:3] == [
+        "s.t", "  partition ds=1", "    store: 1 file, 1 byte | index: 1 file, 1 byte | metastore: missing"
+    ]  # fmt: skip
+    assert told.splitlines()[-1] == "3 differences. 1 shown, --limit 0 shows all."
+    assert run() == 0
+    assert f"ds={'x' * 90}\n" in capsys.readouterr().out, "names are never cut"
+    assert run("s", "--check", "--exclude", "s.t") == 0
+    assert run("s.x*") == 1
+    assert "no table that matches 's.x*'" in capsys.readouterr().err
+    assert run("s.*", "--limit", "1", "--json", "--check") == 3
+    assert len(json.loads(capsys.readouterr().out)["differences"]) == 1
+
+
+def test_a_preview_has_done_nothing(
+    catalog: Catalog, metastore: FakeMetastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metastore.drop_partitions("s", "t", ["ds=1"])
+    assert run("s.t", "--mend", "--from", "index", "--dry-run", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["mended"]
+    assert (row["done"], row["would_be_done"]) == (False, True)
 
 
 def test_mending(
@@ -68,6 +116,8 @@ def test_mending(
     [
         ("s.t", "--mend"), ("s.t", "--from", "index"), ("s.t", "--dry-run"), ("s.t", "--drop"),
         ("--mend", "--from", "store"), ("s.t", "--mend", "--from", "store", "--check"),
+        ("s.t", "--mend", "--from", "index", "--drop"), ("s.*", "--mend", "--from", "index"),
+        ("s.t", "--mend", "--from", "index", "--exclude", "s.u"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_go_together(catalog: Catalog, arguments: tuple[str, ...]) -> None:

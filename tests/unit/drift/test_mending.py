@@ -115,7 +115,7 @@ def test_what_cannot_be_taken_over_is_left_alone_and_said(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     table = metastore.get_table("s", "t")
-    other = replace(table.storage, serde_parameters={"field.delim": ";"})
+    other = replace(table.storage, serde="Avro")
     write(tmp_path / "t", "ds=4/a.csv")
     four = replace(at(tmp_path / "t" / "ds=4", "4"), storage=other)
     metastore.add_partitions("s", "t", [at(tmp_path / "t" / "ds=3", "3"), four])
@@ -124,9 +124,59 @@ def test_what_cannot_be_taken_over_is_left_alone_and_said(
     assert set(left) == {"x", "ds=3", "ds=4"}
     assert "only wider types" in left["x"]
     assert "nothing lies at file:" in left["ds=3"]
-    assert "its option nullValue" in left["ds=4"]
+    assert "its storage is Avro over" in left["ds=4"]
     assert set(indexed(catalog)) == {"ds=1", "ds=2"}
     assert catalog.load_table("s.t").definition.columns[0].type == "int"
+
+
+def test_a_descriptor_is_taken_over_and_brought_back(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    table = metastore.get_table("s", "t")
+    other = replace(table.storage, serde_parameters={"field.delim": ";"})
+    two = next(p for p in metastore.partitions_by_names("s", "t", ["ds=2"]))
+    metastore.alter_partitions("s", "t", [replace(two, storage=other, columns=table.columns)])
+    (done,) = mended(catalog, "metastore")
+    assert (done.action, done.subject, done.why) == ("describe", "ds=2", "it is read as the metastore says")
+    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.t")).values()
+    assert (descriptor.format, descriptor.options["sep"]) == ("csv", ";")
+    assert list(catalog.drift("s.t")) == []
+    (there,) = metastore.partitions_by_names("s", "t", ["ds=2"])
+    assert there.storage is not None
+    assert there.storage.serde_parameters == {"field.delim": ";"}, "what we deliver keeps it"
+
+    metastore.alter_partitions("s", "t", [replace(there, storage=table.storage)])
+    (difference,) = list(catalog.drift("s.t"))
+    assert (difference.index, difference.metastore) == ("csv, by a descriptor of its own", "as its table")
+    assert all(each.done for each in mended(catalog, "index"))
+    (back,) = metastore.partitions_by_names("s", "t", ["ds=2"])
+    assert back.storage is not None
+    assert back.storage.serde_parameters == {"field.delim": ";"}
+    assert list(catalog.drift("s.t")) == []
+
+
+def test_a_preview_says_what_would_be_left_alone_and_what_still_differs_is_no_success(
+    catalog: Catalog, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = metastore.get_table("s", "t")
+    metastore._tables["s", "t"] = replace(table, columns=(Column("col", "date"), *table.columns[1:]))
+    for dry_run in (True, False):
+        left = {e.subject: e for e in mended(catalog, "metastore", dry_run=dry_run)}
+        assert {(e.action, e.done) for e in left.values()} == {("left alone", False)}
+        assert "the column 'col' of table s.t as DATE at the place of 'x' INT" in left["col"].why
+    metastore._tables["s", "t"] = replace(table, columns=(*table.columns, Column("z", "double")))
+    monkeypatch.setattr("catalog_ext.drift.from_metastore.adopted_columns", lambda definition, _: definition)
+    for dry_run in (True, False):
+        (one,) = mended(catalog, "metastore", dry_run=dry_run)
+        assert (one.subject, one.done) == ("z", False)
+        assert "missing here, double in the metastore" in one.why
+
+
+def test_a_metastore_that_does_not_answer_is_an_error_of_a_mend(catalog: Catalog, metastore: FakeMetastore) -> None:
+    metastore.down = True
+    for source in ("metastore", "index", "store"):
+        with pytest.raises(MetastoreUnavailableError):
+            mended(catalog, source)
 
 
 def test_a_metastore_that_dies_changes_nothing(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import tracemalloc
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.following import follower as follower_module
 from catalog_ext.following.doubts import MOST_PARTITIONS, PartitionDoubt, TableDoubt
-from catalog_ext.following.log import read_batch
+from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import MetastoreUnavailableError, StorageUnavailableError
 from catalog_ext.metastore.hive.events.event import PartitionHint, Statistics
 from catalog_ext.metastore.hive.mapping.model import HivePartition
@@ -26,7 +29,7 @@ from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
@@ -115,6 +118,22 @@ def test_what_a_lost_log_does_not_have_is_no_reason_to_drop(
     assert sorted(indexed(catalog)) == [f"ds={name}" for name in "abcd"]
     assert outcome.event_id == 1
     assert catalog.follower.look().is_idle
+
+
+def test_what_was_lost_with_the_log_is_not_dropped_by_a_later_comparison(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    set_cursor(catalog, None)
+    catalog.follower.look()
+    del server._tables["s", "t"]
+    server.newest, server.log = 1, []
+    assert followed(catalog).action == "refused"
+    server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+    server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+    del server.log[0]
+    outcome = catalog.follower.look()
+    assert outcome.gap is not None
+    assert catalog.list_tables("s") == ["t"], "somebody sets its database back, and nobody has dropped it"
 
 
 def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
@@ -265,7 +284,7 @@ def test_a_follower_that_lost_its_lease_keeps_nothing(
     before = catalog.index.followed.load().event_id
     events_after = server.events_after
 
-    def overtaken(event_id: int, most: int) -> object:
+    def overtaken(event_id: int, most: int, **_: object) -> object:
         assert catalog.index.followed.hold("other@host:1", 1000) is False
         catalog.index.followed.release(catalog.follower._holder)
         assert catalog.index.followed.hold("other@host:1", 1000)
@@ -289,6 +308,22 @@ def test_another_metastores_log_is_not_read_on(catalog: Catalog, server: Logging
     assert outcome.events == 0
     assert [each.table for each in outcome.tables] == ["s.t"]
     assert catalog.index.followed.load().metastore_id == "other"
+
+
+def test_what_another_metastore_does_not_have_was_not_dropped_there(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    """Comparisons with the one before it say nothing of it."""
+    catalog.alterations.alter("s.t", [], set_={"mine": "1"})
+    assert catalog.deliver().pending == 0
+    set_cursor(catalog, None)
+    catalog.follower.look()
+    catalog.index.replace_properties({"metastore.id": "other"})
+    server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
+    catalog.metastore._guard.lost()  # type: ignore[union-attr]
+    del server._partitions["s", "t"]["b",]
+    assert "ds=b: the metastore does not have it" in followed(catalog).skipped[0]
+    assert "ds=b" in indexed(catalog)
 
 
 def _statements(server: LoggingMetastore, root: Path) -> None:
@@ -367,15 +402,176 @@ def test_a_follower_killed_at_any_step_is_followed_by_one_that_ends_well(
     assert step > 5
 
 
-def test_many_events_are_few_looks(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
-    for number in range(20_000):
-        server.insert("s", "t", f"ds={'abcd'[number % 4]}")
-    write(root, "ds=a/two")
-    calls = server.calls["partitions_by_names"]
+def test_many_events_are_few_looks(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their number: memory is one batch's, and calls and queries are a few for each batch."""
+    # What a server sends is made anew; what the test has of the log was there before.
+    asked = server.events_after
+    monkeypatch.setattr(server, "events_after", lambda *given, **_: [replace(event) for event in asked(*given)])
+    names = [f"ds={number}" for number in range(10)]
+    add(server, root, *(str(number) for number in range(10)))
+    write(root, *(f"{name}/one" for name in names))
+    catalog.follower.look()
+    peaks = {}
+    for count in (20_000, 100_000):
+        for number in range(count):
+            server.insert("s", "t", names[number % 10])
+        write(root, f"ds=7/{count}")
+        before = server.calls.copy()
+        with statements(catalog) as sent:
+            tracemalloc.start()
+            outcome = catalog.follower.look()
+            peaks[count] = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        batches = count // BATCH_EVENTS
+        assert (outcome.events, len(outcome.tables), outcome.gap) == (count, batches, None)
+        assert sum(table.changed for table in outcome.tables) == 1
+        calls = server.calls - before
+        assert calls["partitions_by_names"] == batches, "each partition once in 5,000 events"
+        assert calls["events_after"] <= 8 * batches
+        assert calls.total() <= 10 * batches + 1
+        assert len(sent) <= 42 * batches
+    assert max(peaks.values()) < 12_000_000, "5,000 events are 2 MB, all of them 35"
+    assert indexed(catalog)["ds=7"] == {"one": 1, "20000": 1, "100000": 1}
+
+
+@contextmanager
+def statements(catalog: Catalog) -> Iterator[list[str]]:
+    """The statements that the index is sent."""
+    sent: list[str] = []
+    engine = catalog.index._database.engine
+
+    def note(*given: object) -> None:
+        sent.append(str(given[2]))
+
+    sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_log_that_cannot_be_read_is_made_up_for_by_a_comparison(
+    catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path, dies: bool
+) -> None:
+    """Release 2.3 reads the rest of its log for each call, and dies where that is more than it can hold."""
+    catalog.follower.close()
+    write(three, "ds=a/two", "ds=e/one")
+    add(server, three, "e")
+    server.drop_partitions("s", "t", ["ds=b"])
+    for _ in range(200):
+        server.insert("s", "t", "ds=a")
+    server.holds, server.dies = 100, dies
+    before = catalog.index.followed.load()
+    for attempt in (1, 2):
+        # Each is a process of its own.
+        with open_catalog(tmp_path) as other, pytest.raises(MetastoreUnavailableError):
+            other.follower.look()
+        after = catalog.index.followed.load()
+        assert (after.event_id, after.unread) == (before.event_id, attempt)
+        server.down = False
+    server.insert("s", "t", "ds=c")
+    asked = server.calls["events_after"]
     outcome = catalog.follower.look()
-    assert outcome.events == 20_000
-    assert server.calls["partitions_by_names"] - calls == 4, "once in 5,000 events"
-    assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
+    assert outcome.gap is not None
+    assert f"the events from {(before.event_id or 0) + 1} to {server.newest} could not be read, 2 times" in outcome.gap
+    assert "reading the notification log broke off" in outcome.gap
+    assert server.calls["events_after"] - asked == 1, "nobody reads there a third time"
+    assert counts(outcome.tables[0]) == (1, 0, 1)
+    assert "ds=b: the metastore does not have it" in outcome.tables[0].skipped[0]
+    state = catalog.index.followed.load()
+    assert (state.event_id, state.unread, state.error) == (server.newest, 0, None)
+    write(three, "ds=c/two")
+    server.insert("s", "t", "ds=c")
+    assert counts(followed(catalog)) == (0, 0, 1), "and the log is read on"
+    assert catalog.follower.look().is_idle
+
+
+def test_a_server_that_was_away_once_is_read_on(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
+    for _ in range(200):
+        server.insert("s", "t", "ds=a")
+    server.holds = 100
+    with pytest.raises(MetastoreUnavailableError):
+        catalog.follower.look()
+    server.down, server.holds = False, None
+    outcome = catalog.follower.look()
+    assert (outcome.events, outcome.gap) == (200, None)
+    assert catalog.index.followed.load().unread == 0
+
+
+def test_a_server_that_answers_slowly_is_asked_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the rest of its log for each call: few calls are wanted, if what they bring is not too large."""
+    server = LoggingMetastore()
+    for _ in range(5000):
+        server.insert("s", "t", "ds=a")
+    monkeypatch.setattr("catalog_ext.following.log._SLOW_S", -1.0)
+    assert len(read_batch(server, 0, 5000).events) == 5000
+    assert server.calls["events_after"] == 2
+    server.log = [replace(event, message_size=40_000) for event in server.log]
+    assert len(read_batch(server, 0, 5000).events) == 5000
+    assert server.calls["events_after"] == 2 + 7, "nearly as of a server that is not slow"
+
+
+def _regrown(server: LoggingMetastore, count: int) -> None:
+    """Have the server lose its log, and get so many other events."""
+    server.log.clear()
+    server.newest = 0
+    for _ in range(count):
+        server.insert("s", "other", "ds=x")
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_log_that_was_lost_and_has_grown_again(
+    catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path, more: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has events with the numbers of those that are known: what they are tells."""
+    monkeypatch.setattr(follower_module, "SIGN_OF_LIFE_MS", -1)
+    cursor = catalog.index.followed.load().event_id or 0
+    catalog.follower.close()
+    write(three, "ds=a/two")
+    del server._partitions["s", "t"]["d",]
+    _regrown(server, cursor + more)
+    with open_catalog(tmp_path) as other:
+        outcome = other.follower.look()
+        assert (outcome.gap or "").startswith(f"the log has been lost: its event {cursor} is ")
+        assert counts(outcome.tables[0]) == (0, 0, 1)
+        assert "ds=d" in indexed(other), "a database that was set back has dropped nothing"
+        assert other.index.followed.load().event_id == server.newest
+        assert other.follower.look().is_idle
+        write(three, "ds=b/two")
+        server.insert("s", "t", "ds=b")
+        assert counts(other.follower.look().tables[0]) == (0, 0, 1), "and it is read on"
+
+
+def test_a_log_that_is_the_same_is_asked_for_no_call_more(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    asked = server.calls["events_after"]
+    server.insert("s", "t", "ds=a")
+    assert catalog.follower.look().events == 1
+    assert catalog.follower.look().is_idle
+    assert server.calls["events_after"] - asked == 1
+
+
+def test_an_event_that_has_expired_says_nothing_of_the_log(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "SIGN_OF_LIFE_MS", -1)
+    server.log.clear()
+    assert catalog.follower.look().gap is None
+    server.insert("s", "t", "ds=a")
+    outcome = catalog.follower.look()
+    assert (outcome.events, outcome.gap) == (1, None)
+
+
+def test_a_number_that_another_server_gave_later_is_no_other_log(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    server.log.insert(len(server.log) - 1, replace(server.log[-1], table="u"))
+    server.insert("s", "t", "ds=a")
+    assert catalog.follower.look().gap is None
 
 
 def test_doubts_of_a_table_are_bounded_and_keep_what_was_dropped() -> None:

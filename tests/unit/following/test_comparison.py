@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Column
@@ -119,6 +121,21 @@ def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
     assert counts(followed(catalog)) == (0, 0, 1)
 
 
+def test_a_job_that_has_run_once_more_and_left_as_many_bytes(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    (there,) = server.partitions_by_names("s", "t", ["ds=a"])
+    (root / "ds=a" / "one").unlink()
+    write(root, "ds=a/two")
+    for since_s, looked_at in ((-7200, 0), (5, 1)):
+        changed = {"transient_lastDdlTime": str(int(time.time()) + since_s)}
+        server.alter_partitions("s", "t", [replace(there, parameters={**there.parameters, **changed})])
+        assert followed(catalog).looked_at == looked_at
+    followed(catalog)
+    assert followed(catalog).looked_at == 0, "not again and again"
+    assert indexed(catalog)["ds=a"] == {"two": 1}
+
+
 def test_a_partition_that_no_comparison_has_seen_stays(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
     """Somebody works on the index alone: what he adds the metastore has never had."""
     table = catalog.load_table("s.t")
@@ -189,3 +206,24 @@ def test_tables_without_partition_columns_are_compared_by_their_sizes(
     server.alter_table(replace(there, parameters={**there.parameters, "numFiles": "2", "totalSize": "2"}))
     assert counts(followed(catalog, "s.plain")) == (0, 0, 1)
     assert indexed(catalog, "s.plain") == {"": {"one": 1, "two": 1}}
+
+
+def test_a_descriptor_of_a_partition_without_statistics_is_seen(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    unknown = replace(a, parameters={})
+    server.alter_partitions("s", "t", [unknown])
+    catalog.follower.look()
+    orc = storage_of("orc", {}, "file:///t")
+    server.alter_partitions("s", "t", [replace(unknown, storage=orc, columns=(Column("x", "int"),))])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert [d.format for d in catalog.index.descriptors(catalog.load_table("s.t")).values()] == ["orc"]
+    assert followed(catalog).looked_at == 0, "what is known is as it was"
+    server.alter_partitions(
+        "s", "t", [replace(unknown, storage=replace(orc, serde="Avro"), columns=(Column("x", "int"),))]
+    )
+    assert any("ds=a: its storage is Avro" in why for why in followed(catalog).skipped)
+    server.alter_partitions("s", "t", [unknown])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert catalog.index.descriptors(catalog.load_table("s.t")) == {}

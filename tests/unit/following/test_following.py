@@ -106,6 +106,55 @@ def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: Loggin
     assert catalog.index.located_partitions(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
 
 
+def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    (there,) = server.partitions_by_names("s", "t", ["ds=a"])
+    orc = Storage(
+        "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
+        "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    )  # fmt: skip
+    server.alter_partitions("s", "t", [replace(there, storage=orc, columns=(Column("x", "int"),))])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.t")).values()
+    assert descriptor.format == "orc"
+    assert catalog.index.count_deliveries() == 0
+    write(root, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert catalog.index.descriptors(catalog.load_table("s.t")), "new files do not change it"
+
+    write(root, "ds=b/one", "ds=c/one")
+    with_orc = HivePartition(("b",), f"file:{root}/ds=b", {}, orc, (Column("x", "int"), Column("more", "string")))
+    server.add_partitions("s", "t", [with_orc, replace(with_orc, values=("c",), storage=replace(orc, serde="Avro"))])
+    outcome = followed(catalog)
+    assert counts(outcome) == (1, 0, 0)
+    assert any("ds=c: its storage is Avro over" in why for why in outcome.skipped)
+    assert len(catalog.index.descriptors(catalog.load_table("s.t"))) == 2
+
+    server.alter_partitions("s", "t", [replace(there, storage=PARQUET)])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert [d.columns[-1].name for d in catalog.index.descriptors(catalog.load_table("s.t")).values()] == ["more"]
+
+
+def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    (there,) = server.partitions_by_names("s", "t", ["ds=a"])
+    orc = replace(PARQUET, serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde")
+    server.alter_partitions("s", "t", [replace(there, storage=orc, columns=(Column("x", "int"),))])
+    followed(catalog)
+    table = server.get_table("s", "t")
+    columns = (*table.columns, Column("y", "string"))
+    server._tables["s", "t"] = replace(table, columns=columns)
+    held = server._partitions["s", "t"]
+    held[("a",)] = replace(held[("a",)], columns=columns)
+    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    followed(catalog)
+    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.t")).values()
+    assert [c.name for c in descriptor.columns] == ["x", "y"]
+
+
 def test_a_partition_of_which_nothing_lies_on_the_store_is_there(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:

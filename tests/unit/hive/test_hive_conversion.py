@@ -15,6 +15,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     from_hive_database,
     from_hive_partition,
     hive_partition_name,
+    rebuilt,
     to_hive,
     to_hive_database,
     to_hive_partition,
@@ -22,6 +23,9 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 )
 from catalog_ext.metastore.hive.mapping.locations import relative_name, same_location
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.outbox.alter_table import altered
+from catalog_ext.metastore.hive.outbox.compare import definition_differs
+from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import format_partition_name
 from catalog_ext.metastore.model.tables import FORMATS, Column, Namespace, TableDefinition, TableType
@@ -90,6 +94,67 @@ def test_buckets_of_hive_and_of_spark_become_a_property() -> None:
     assert from_hive(hive_table(parameters=of_spark)).properties == {"bucketed-by": "id into 1 bucket"}
     for count in (-1, 0):
         assert from_hive(hive_table(storage=replace(storage, bucket_count=count))).bucketed_by is None
+
+
+def spark_table(provider: str, fields: str, **changes: object) -> HiveTable:
+    """A table that another Spark has made, with buckets."""
+    parameters = {
+        "spark.sql.create.version": "3.5.1",
+        "spark.sql.sources.provider": provider,
+        "spark.sql.sources.schema": f'{{"type":"struct","fields":[{fields},'
+        '{"name":"ds","type":"string","nullable":true,"metadata":{}}]}',
+        "spark.sql.sources.schema.numPartCols": "1",
+        "spark.sql.sources.schema.partCol.0": "ds",
+        "spark.sql.partitionProvider": "catalog",
+        "spark.sql.sources.schema.numBuckets": "4",
+        "spark.sql.sources.schema.numBucketCols": "1",
+        "spark.sql.sources.schema.bucketCol.0": "id",
+        "spark.sql.sources.schema.numSortCols": "1",
+        "spark.sql.sources.schema.sortCol.0": "id",
+    }
+    return hive_table(parameters=parameters, **changes)
+
+
+ID = '{"name":"id","type":"integer","nullable":true,"metadata":{"kept":"1"}}'
+DEEP = (
+    '{"name":"s","type":{"type":"struct","fields":[{"name":"A","type":"integer","nullable":true,"metadata":{}}]},'
+    '"nullable":true,"metadata":{}}'
+)
+
+
+@pytest.mark.parametrize("provider", ["hive", "parquet"])
+def test_an_alteration_keeps_what_no_definition_says(provider: str) -> None:
+    storage = replace(to_hive(definition()).storage, serde_parameters={"serialization.format": "1"})
+    if provider == "hive":
+        storage = replace(storage, bucket_columns=("id",), bucket_count=4)
+    found = spark_table(
+        provider, f"{ID},{DEEP}", columns=(Column("id", "int"), Column("s", "struct<A:int>")),
+        storage=storage,
+    )  # fmt: skip
+    ours = from_hive(found)
+    assert ours.bucketed_by == "id into 4 buckets"
+    assert altered(found, AlterTable(ours, rebuild=True)) == found
+    assert not definition_differs(found, ours)
+    leaked = replace(found, parameters={**found.parameters, "bucketed-by": "id into 4 buckets"})
+    assert altered(leaked, AlterTable(ours)) == found
+    assert "bucketed-by" not in to_hive(ours).parameters
+
+    more = rebuilt(found, replace(ours, columns=(*ours.columns, Column("new", "int"))))
+    assert [c.type for c in more.columns] == ["int", "struct<A:int>", "int"]
+    changed = {n for n in {*more.parameters, *found.parameters} if more.parameters.get(n) != found.parameters.get(n)}
+    assert changed == {"spark.sql.sources.schema"}
+    assert from_hive(more).bucketed_by == "id into 4 buckets"
+
+
+def test_a_table_that_hive_engines_cannot_read_stays_so() -> None:
+    placeholder = (Column("col", "array<string>", comment="from deserializer"),)
+    found = spark_table("csv", ID, columns=placeholder)
+    ours = from_hive(found)
+    assert [c.name for c in ours.columns] == ["id"]
+    assert not definition_differs(found, ours)
+    more = rebuilt(found, replace(ours, columns=(*ours.columns, Column("new", "int"))))
+    assert more.columns == placeholder
+    assert [c.name for c in from_hive(more).columns] == ["id", "new"]
 
 
 def test_hive_sees_lower_case_names_its_types_and_its_classes() -> None:

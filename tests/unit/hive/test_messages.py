@@ -2,6 +2,7 @@
 
 ``tests/contract/outbox/messages.json`` holds what the release before the classes of ``metastore.messages`` enqueued for
 ``enqueue_one_of_each``. An index may still hold such messages when this release opens it.
+``descriptors.json`` has those of partitions that are not read as their tables.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from catalog_ext.metastore.messages import (
     subject,
 )
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
 from catalog_ext.metastore.model.views import VIEW_FORMAT, ViewQuery
 from tests.fakes_metastore import FakeMetastore
@@ -39,7 +42,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORDED = Path(__file__).resolve().parents[2] / "contract" / "outbox" / "messages.json"
+DESCRIPTORS = RECORDED.with_name("descriptors.json")
 TRIPS = TableIdentifier("sales", "trips")
+OWN = PartitionDescriptor(
+    "orc", {}, (Column("id", "int"),),
+    {
+        "serde": "o.SerDe", "input_format": "o.In", "output_format": "o.Out", "columns": [["id", "int", None]],
+        "serde_parameters": {"serialization.format": "1"},
+    },
+)  # fmt: skip
 
 
 def enqueue_one_of_each(index: Index) -> None:
@@ -197,9 +208,55 @@ def test_messages_of_the_first_release_have_fewer_fields() -> None:
     assert (altered.removed, altered.rebuild, altered.retype) == ((), False, False)
 
 
+def of_described_partitions() -> list[Message]:
+    own = OWN.to_dict()
+    trips = TableDefinition(
+        TRIPS, TableType.EXTERNAL, "parquet", "s3a://b/trips", (Column("id", "bigint"),), (Column("ds", "string"),)
+    )
+    added = (
+        PublishedPartition("ds=a", "s3a://b/trips/ds=a", {"numFiles": "1"}, own),
+        PublishedPartition("ds=b", None),
+    )
+    altered = PublishedPartition("ds=c", "s3a://b/trips/ds=c", {}, {})
+    return [
+        SyncPartitions(TRIPS, added, (altered,), ("ds=d",), "s3a://b/trips"),
+        AlterTable(trips, rebuild=True, previous_location="s3a://b/trips", kept=(own,), settings={"field.delim": ";"}),
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_messages_about_described_partitions_are_read_as_recorded(number: int) -> None:
+    """``descriptors.json`` has the fields of such partitions: a descriptor, that of the table, and none said."""
+    row = json.loads(DESCRIPTORS.read_text(encoding="utf-8"))[number]
+    message = of_described_partitions()[number]
+    assert read_message(Delivery(number, **row)) == message
+    written = json.loads(to_json(payload_of(message)))
+    assert read_message(Delivery(number, **{**row, "payload": written})) == message
+
+
+def test_what_an_alteration_keeps_and_sets_is_written_as_recorded() -> None:
+    row = json.loads(DESCRIPTORS.read_text(encoding="utf-8"))[1]
+    assert json.loads(to_json(payload_of(of_described_partitions()[1]))) == row["payload"]
+
+
 @pytest.mark.parametrize(
     "operation", ["from_the_future", *sorted({m.operation for m in recorded()} - {"drop_namespace", "drop_view"})]
 )
 def test_a_message_that_cannot_be_read_names_itself(operation: str) -> None:
     with pytest.raises(MetastoreRefusedError, match=f"Message 7 of the outbox .{operation} of sales.trips. cannot"):
         read_message(Delivery(7, operation, "sales", "trips", {"nonsense": 1}))
+
+
+def test_a_descriptor_is_in_a_message_once() -> None:
+    """A thousand partitions of a table of 400 columns: MySQL's rows of the outbox end at 16 MiB."""
+    columns = [[f"column_{i}", "decimal(38,10)", "said of it " * 5] for i in range(400)]
+    wide: dict[str, Any] = {"format": "orc", "options": {}, "hive": {"columns": columns}}
+    added = [PublishedPartition(f"ds={i}", None, {"numFiles": "1"}, wide if i % 2 else {}) for i in range(1000)]
+    message = SyncPartitions(TRIPS, tuple(added), (PublishedPartition("ds=x", None, {}, None),))
+    payload = payload_of(message)
+    assert len(json.dumps(payload)) < 300_000
+    delivery = Delivery(1, message.operation, "sales", "trips", json.loads(json.dumps(payload)))
+    assert read_message(delivery) == message
+    one = {"name": "ds=1", "location": None, "parameters": {}, "descriptor": wide}
+    earlier = replace(delivery, payload={"add": [one], "alter": [], "drop": []})
+    assert read_message(earlier) == SyncPartitions(TRIPS, (PublishedPartition("ds=1", None, {}, wide),))

@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import InvalidValueError
 from catalog_ext.metastore.model.key_encoding import (
     MAX_KEY_BYTES,
     NULL_KEY,
+    decoded_text,
     encode_key,
     encode_scalar,
     is_truncated,
@@ -21,6 +22,7 @@ from catalog_ext.metastore.model.key_encoding import (
     truncate_key,
 )
 from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import cast_text
 from catalog_ext.metastore.predicates.evaluation import order_key
 
 if TYPE_CHECKING:
@@ -133,3 +135,23 @@ def test_a_lone_surrogate_is_refused() -> None:
 
 def test_null_is_the_empty_text() -> None:
     assert encode_key(None, parse_type("int")) == NULL_KEY == ""
+
+
+@pytest.mark.parametrize("kind", _PAIRS)
+@given(data=st.data())
+def test_an_encoding_can_be_read_again(kind: str, data: st.DataObject) -> None:
+    data_type = parse_type(kind)
+    encoded = encode_scalar(data.draw(_PAIRS[kind]), data_type)
+    read = decoded_text(encoded, data_type)
+    assert read is not None
+    value = read if kind == "string" else cast_text(read, data_type)
+    assert value is not None
+    assert encode_scalar(value, data_type) == encoded
+
+
+def test_what_is_left_of_a_long_text_can_be_read() -> None:
+    string = parse_type("string")
+    assert decoded_text(NULL_KEY, string) is None
+    # The cut may be in the middle of a pair that stands for one character.
+    assert decoded_text(encode_key("a" * 254 + "\x00b", string), string) == "a" * 254
+    assert decoded_text(encode_key("é" * 200, string), string) == "é" * 127

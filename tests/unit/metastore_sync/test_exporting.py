@@ -10,14 +10,16 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import METASTORE_ID
+from catalog_ext.conf.home import METASTORE, METASTORE_ID
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
 from catalog_ext.metastore_sync.hive_statements import quoted
+from catalog_ext.metastore_sync.own_metastore import is_own
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import write
 from tests.unit.metastore_sync.test_publishing import everything
@@ -148,6 +150,44 @@ def test_what_cannot_be(catalog: Catalog, own: FakeMetastore, other: FakeMetasto
         exported(catalog)
 
 
+@pytest.mark.parametrize("to", ["thrift://FAKE:9083", "other:9083,fake"])
+def test_the_own_metastore_is_known_by_its_address_before_it_was_met(
+    catalog: Catalog, other: FakeMetastore, to: str
+) -> None:
+    fill(catalog)
+    catalog.index.replace_properties({}, removed=[METASTORE_ID])
+    with pytest.raises(InvalidConfigurationError, match="the index's own metastore"):
+        list(catalog.export(to=to))
+    assert not other.calls
+
+
+def test_another_name_of_the_same_server_and_the_embedded_one(tmp_path: Path) -> None:
+    there = FakeMetastore()
+    recorded = {METASTORE: "thrift://localhost:9083"}
+    assert is_own(recorded, "thrift://127.0.0.1", there)
+    assert not is_own(recorded, "thrift://127.0.0.1:9084", there)
+    (tmp_path / "metastore").mkdir()
+    state = {"id": "x", "pid": 1, "thrift_port": 4711, "lease_port": 2}
+    embedded = {METASTORE: f"embedded:{tmp_path}", METASTORE_ID: "the folder's"}
+    assert not is_own(embedded, "thrift://localhost:4711", there)
+    (tmp_path / "metastore" / "server.json").write_text(json.dumps(state))
+    assert is_own(embedded, "thrift://localhost:4711", there)
+    assert not is_own({}, "thrift://localhost:4711", there)
+
+
+def test_a_bucketed_table_is_made_without_buckets_and_that_is_said(
+    catalog: Catalog, own: FakeMetastore, other: FakeMetastore
+) -> None:
+    managed(catalog)
+    there = own.get_table("s", "t")
+    own._tables["s", "t"] = replace(there, storage=replace(there.storage, bucket_columns=("x",), bucket_count=4))
+    catalog.unregister_table("s.t")
+    catalog.import_table("s.t")
+    entry = exported(catalog)["s.t"]
+    assert (entry.action, "x into 4 buckets" in (entry.reason or "")) == ("made", True)
+    assert "bucketed-by" not in other.get_table("s", "t").parameters
+
+
 def test_literals() -> None:
     assert quoted("a'b\"c\\d;e$f\ng") == "'a\\u0027b\\u0022c\\u005Cd\\u003Be\\u0024f\\u000Ag'"
 
@@ -161,6 +201,30 @@ def test_statements(catalog: Catalog) -> None:
     assert "PARTITIONED BY (`ds` date" in create
     (add,) = (s for s in statements if s.startswith("ALTER TABLE"))
     assert add.count("PARTITION (`ds`=") == 28
+
+
+def test_partitions_leave_with_their_descriptors(catalog: Catalog, own: FakeMetastore, other: FakeMetastore) -> None:
+    fill(catalog)
+    table = catalog.load_table("s.t")
+    piped = replace(own.get_table("s", "t").storage, serde_parameters={"field.delim": "|"})
+    hive = {
+        "serde": piped.serde, "input_format": piped.input_format, "output_format": piped.output_format,
+        "serde_parameters": {"field.delim": "|"}, "columns": [["x", "int", None]],
+    }  # fmt: skip
+    descriptor = PartitionDescriptor("csv", {"sep": "|"}, (Column("x", "int"),), hive)
+    name = "ds=2030-01-01"
+    catalog.index.commit(table.table_id, [AddPartition(name, (), descriptor=descriptor)], operation="x", deliver=False)
+    *_, use, of_files, of_serde, of_columns = catalog.export_statements("s.t")
+    assert (use, of_files[:23]) == ("USE `s`", "ALTER TABLE `t` PARTITI")
+    assert of_files.endswith(f"OUTPUTFORMAT '{piped.output_format}' SERDE '{piped.serde}'")
+    assert of_serde.endswith("SET SERDEPROPERTIES ('field.delim'='|')")
+    assert of_columns.endswith("REPLACE COLUMNS (`x` int)")
+    list(catalog.export("s.t", to=URIS))
+    (there,) = [p for p in other.partitions("s", "t") if p.values == ("2030-01-01",)]
+    assert there.storage == piped
+    assert [c.name for c in there.columns] == ["x"]
+    (again,) = catalog.export("s.t", to=URIS)
+    assert again.action == "in step"
 
 
 def test_a_partition_of_null_is_a_comment(catalog: Catalog) -> None:
@@ -190,6 +254,11 @@ def test_the_command(
     assert capsys.readouterr().out.count(";\n") == 3
     for wrong in ([], ["--to", URIS, "--sql"], ["--sql", "--json"]):
         assert main([*options, *wrong]) == 2
+    assert "--sql prints statements, and nothing else" in capsys.readouterr().err
+    for way in (["--sql"], ["--to", URIS]):
+        assert main([*options, "s.xyz*", *way]) == 1
+        told = capsys.readouterr()
+        assert (told.out, "The index has no table that matches 's.xyz*'" in told.err) == ("", True)
 
 
 # What stays in the own metastore after a table has left

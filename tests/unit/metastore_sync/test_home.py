@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,8 +28,6 @@ from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import local_index
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from catalog_ext.metastore.index.database.database import Database
 
 A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
@@ -307,6 +307,22 @@ def test_an_index_in_which_nothing_was_made_takes_the_metastore_that_is_named(
         assert catalog.settings.metastore == A
 
 
+def test_a_first_contact_that_failed_keeps_nothing(
+    tmp_path: Path, servers: dict[str, FakeMetastore], capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = str(tmp_path / "i.db")
+    servers[ELSEWHERE].down = True
+    assert main(["--index", index, "--metastore", ELSEWHERE, "import", "sales.*"]) == 4
+    assert main(["--index", index, "--metastore", A, "import", "s.*"]) == 1, "there is no such database"
+    assert "no database" in capsys.readouterr().err
+    servers[ELSEWHERE].down = False
+    with catalog_ext.connect(index=index, metastore=B) as catalog:
+        catalog.create_namespace("s")
+        assert catalog.index.properties()[METASTORE] == B
+    with pytest.raises(InvalidConfigurationError, match="belongs to the metastore"):
+        catalog_ext.connect(index=index, metastore=ELSEWHERE)
+
+
 def test_who_may_only_read_opens_it_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -375,6 +391,28 @@ def test_doctor_looks_at_the_indexes_own(
     assert "belongs to" in {c["check"] for c in answer["checks"] if c["state"] == "wrong"}
 
 
+def test_doctor_asks_an_embedded_metastore_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = str(tmp_path / "index.db")
+    with local_index(tmp_path) as opened:
+        take_on(opened, Settings.resolve(index=index, metastore="embedded"))
+        folder = Path(opened.properties()[METASTORE].removeprefix("embedded:")) / "metastore"
+    _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
+    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert f"embedded:{folder}" in told["index", "belongs to"]
+    assert told["metastore", "embedded"] == "not there yet; made by the first change"
+    folder.mkdir(parents=True)
+    _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
+    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert told["metastore", "embedded"] == "it does not run, and is not started with --quick"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    state = {"id": "x", "pid": os.getpid(), "thrift_port": port, "lease_port": port}
+    (folder / "server.json").write_text(json.dumps(state))
+    _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
+    told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
+    assert f"thrift://127.0.0.1:{port}" in told["metastore", "embedded"]
+
+
 def test_an_index_that_is_not_there_takes_nothing_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _cli(capsys, "--index", str(tmp_path / "no.db"), "--metastore", A, "adopt")
     assert (code, answer["error"]["code"]) == (2, InvalidConfigurationError.code)
@@ -412,7 +450,7 @@ def test_a_warehouse_by_another_name_is_the_recorded_one(tmp_path: Path) -> None
 def test_a_command_that_makes_nothing_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     index = str(tmp_path / "i.db")
-    assert main(["--index", index, "migrate"]) == 0
+    Index.open(index).close()
     assert main(["--index", index, "--metastore", "thrift://127.0.0.1:9", "repair", "s.typo"]) == 1
     with Index.open(index) as opened:
         assert opened.properties() == {}

@@ -84,7 +84,8 @@ def test_a_second_index_is_warned_once(catalog: Catalog, tmp_path: Path, caplog:
             assert word in text
         assert text in caplog.text
         managed(other, "t3")
-    with another(tmp_path) as other, warnings.catch_warnings(action="error"):
+    with another(tmp_path) as other, warnings.catch_warnings():
+        warnings.simplefilter("error")
         managed(other, "t4")
     assert mark(tmp_path / "warehouse") == before
 
@@ -115,11 +116,13 @@ def test_an_external_table_in_anothers_warehouse(catalog: Catalog, tmp_path: Pat
         assert f"lies in the warehouse file://{tmp_path}/warehouse of the index {catalog.index.url}" in str(
             warned[0].message
         )
-        with warnings.catch_warnings(action="error"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
             managed(other, "own")
     assert mark(tmp_path / "mine")["url"] == other.index.url
     assert sorted(os.listdir(root)) == ["k=1"]
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         managed(catalog, "t2")
 
 
@@ -289,7 +292,8 @@ def test_the_command_line_warns_once(
     write(root, "k=1/a.csv")
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     own = ["--index", str(tmp_path / "own.db"), "--metastore", "none", "--warehouse", str(tmp_path / "mine")]
-    with warnings.catch_warnings(action="always"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
         assert (
             main([*own, "register", "s.t", str(root), "--schema", "x INT", "--key", "k=INT", "--create-namespace"]) == 0
         )

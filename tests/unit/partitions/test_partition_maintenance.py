@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +30,7 @@ def call(catalog: Catalog, procedure: str, **arguments: object) -> list[dict[str
 
 
 def days_ago(*days: int) -> list[str]:
-    now = datetime.now(UTC)
+    now = datetime.now(timezone.utc)
     return [(now - timedelta(days=n)).date().isoformat() for n in days]
 
 
@@ -103,7 +103,7 @@ def test_strings_expire_by_a_pattern_of_several_keys(catalog: Catalog) -> None:
     (old,) = days_ago(40)
     root = managed(catalog, keys={"y": "string", "m": "string", "d": "string"})
     year, month, day = old.split("-")
-    today = datetime.now(UTC).date()
+    today = datetime.now(timezone.utc).date()
     young = f"y={today.year}/m={today.month:02d}/d={today.day:02d}"
     insert(catalog, f"y={year}/m={month}/d={day}", "y=once/m=1/d=1", "y=2020/m=13/d=1", young)
     with pytest.raises(errors.InvalidInputError, match="have no time"):

@@ -284,6 +284,7 @@ def test_what_a_failed_part_listed_before_it_failed_is_not_used(
 ) -> None:
     write(root, f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv")
     catalog.repair_partitions("s.t")
+    shutil.rmtree(root / C)
     held = indexed(catalog)
     failure: Listed = ListingFailure("ds=2025-01-01", StorageUnavailableError("time-out"))
     part: list[Listed] = [

@@ -12,7 +12,8 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.errors import StorageError
-from catalog_ext.repair.report import SCHEMA, RepairReport, ReportEntry, format_bytes
+from catalog_ext.metastore.runtime.wording import format_bytes
+from catalog_ext.repair.report import SCHEMA, RepairReport, ReportEntry
 from catalog_ext.scan.scratch import Scratch
 
 Row = tuple[str, str, str, int, int, str]
@@ -274,8 +275,8 @@ def test_a_scratch_file_that_fails_says_what_to_do() -> None:
 
 def test_the_public_surface() -> None:
     assert sorted(catalog_ext.__all__) == [
-        "Catalog", "CatalogExtError", "RepairProgress", "RepairReport", "ReportEntry", "adopt", "configure", "connect",
-        "repair_partitions",
+        "Catalog", "CatalogExtError", "Page", "RepairProgress", "RepairReport", "ReportEntry", "adopt", "configure",
+        "connect", "open_page", "repair_partitions", "traced",
     ]  # fmt: skip
     for name in catalog_ext.__all__:
         getattr(catalog_ext, name)  # resolved at the first use

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def thresholds() -> Iterator[tuple[int, int, int]]:
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
-    yield 700, 10, 10
+    yield gc.get_threshold()
     gc.set_threshold(*before)
 
 
@@ -32,6 +32,8 @@ def test_the_thresholds_come_back_with_the_last_block(thresholds: tuple[int, int
 def test_what_somebody_else_has_set_stays(theirs: tuple[int, int, int]) -> None:
     with collecting_rarely():
         gc.set_threshold(*theirs)
+        # As this Python keeps them: 3.14 has no third number.
+        theirs = gc.get_threshold()
     assert gc.get_threshold() == theirs
     with collecting_rarely():
         assert gc.get_threshold() >= theirs

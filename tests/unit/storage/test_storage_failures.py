@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -192,7 +192,7 @@ class _Paged:
     ) -> dict[str, Any]:  # fmt: skip
         assert (Bucket, Prefix) == ("bucket", "trips")
         left = [upload for upload in self.uploads if upload > (KeyMarker, UploadIdMarker)]
-        begun = datetime(2026, 1, 1, tzinfo=UTC)
+        begun = datetime(2026, 1, 1, tzinfo=timezone.utc)
         page = {
             "Uploads": [{"Key": key, "UploadId": upload_id, "Initiated": begun} for key, upload_id in left[:2]],
             "IsTruncated": len(left) > 2,

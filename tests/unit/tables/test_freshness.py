@@ -193,6 +193,7 @@ def test_what_another_process_has_found_meanwhile_is_read_by_a_statement_that_be
     write(root, f"{A}/2.csv", "ds=2025-01-01/region=asia/1.csv")
     shutil.rmtree(root / B)
     catalog.repair_partitions("s.t")
+    listed.clear()  # the repair looks again at what it drops
     assert plan(catalog, DAY, None, at=version) == {f"{A}/1.csv", f"{B}/1.csv"}
     fresh = {f"{A}/1.csv", f"{A}/2.csv"}
     assert plan(catalog, f"{DAY} AND region IN ('eu', 'us')", AN_HOUR, at=version) == fresh

@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import (
     InvalidInputError,
     MetastoreUnavailableError,
     NamespaceNotFoundError,
+    TableNotFoundError,
     UnsupportedFormatError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database
@@ -111,7 +112,8 @@ def test_patterns(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) ->
     def taken(pattern: str) -> list[str]:
         return [e.table for e in catalog.import_tables(pattern, {"p": "1"}, jobs=2) if e.action == "taken"]
 
-    assert taken("s.nothing*") == []
+    with pytest.raises(TableNotFoundError, match=r"no table that matches 's\.nothing\*'"):
+        taken("s.nothing*")
     assert taken("lake.S.go?d") == ["s.good"]
     assert taken("o*.*") == ["other.other"]
     assert catalog.load_table("other.other").definition.properties["p"] == "1"
@@ -155,8 +157,8 @@ def test_a_metastore_that_dies_ends_it(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"serde_parameters": {"field.delim": ";"}}, "its option nullValue is"),
-        ({"serde": f"{ORC}.OrcSerde", "input_format": f"{ORC}.OrcInputFormat"}, "its format is orc, and"),
+        ({"serde_parameters": {"field.delim": ";", "escape.delim": "!"}}, "its SerDe has the setting escape.delim='!'"),
+        ({"bucket_columns": ("x",), "bucket_count": 2}, "it is bucketed by x, which its table is not"),
         ({"serde": "org.Own"}, "its storage is org.Own over"),
         ({"skewed_columns": ("x",), "skewed_directories": True}, "STORED AS DIRECTORIES"),
     ],
@@ -180,6 +182,30 @@ def test_a_partition_that_is_stored_otherwise_than_its_table_is_not_read_wrongly
 
 
 @pytest.mark.parametrize(
+    ("changes", "descriptor"),
+    [
+        ({"serde_parameters": {"field.delim": ";"}}, ("csv", ";")),
+        ({"serde": f"{ORC}.OrcSerde", "input_format": f"{ORC}.OrcInputFormat"}, ("orc", None)),
+    ],
+)
+def test_a_partition_is_imported_with_its_descriptor(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, changes: dict[str, object],
+    descriptor: tuple[str, str | None],
+) -> None:  # fmt: skip
+    table = make(metastore, tmp_path, "t")
+    write(tmp_path / "t", "k=2/1.csv", "k=3/1.csv")
+    own = replace(table.storage, **changes)  # type: ignore[arg-type]
+    two, three = (HivePartition((k,), f"{table.location}/k={k}", storage=own, columns=table.columns) for k in "23")
+    metastore.add_partitions("s", "t", [two, three])
+    catalog.import_table("s.t")
+    imported = catalog.load_table("s.t")
+    ((number, found),) = catalog.index.descriptors(imported).items()
+    assert (found.format, found.options.get("sep")) == descriptor
+    plan = catalog.index.plan_files(imported, None, descriptor=number).read_all()
+    assert sorted(plan.column("partition").to_pylist()) == ["k=2", "k=3"]
+
+
+@pytest.mark.parametrize(
     ("columns", "reason"),
     [
         ([("x", "int"), ("y", "string")], None),
@@ -187,7 +213,7 @@ def test_a_partition_that_is_stored_otherwise_than_its_table_is_not_read_wrongly
         ([("X", "smallint")], None),
         ([("x", "int"), ("y", "string"), ("more", "int")], None),
         ([("y", "string"), ("x", "int")], "its column 1 is 'y', and the table's is 'x'"),
-        ([("x", "bigint")], "its column 'x' is BIGINT, and INT in the table: only wider types"),
+        ([("x", "bigint")], "its column 'x' is BIGINT, and INT in the table: Hive would cut or round"),
     ],
 )
 def test_columns_of_partitions_are_read_by_their_tables(
@@ -213,12 +239,23 @@ def test_the_command(
     table = metastore.get_table("s", "acid")
     metastore.alter_table(replace(table, parameters={"transactional": "true"}))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
     options = ["--index", "index.db", "--metastore", "thrift://fake:9083"]
-    assert main([*options, "import", "s.*"]) == 1
+    assert main([*options, "import", "s.*", "--wide"]) == 1
     told = capsys.readouterr().out
-    assert "[CATALOG_EXT_UNSUPPORTED_FORMAT] The metastore's table s.acid cannot be imported" in told
+    assert "CATALOG_EXT_UNSUPPORTED_FORMAT" in told
+    assert "The metastore's table s.acid cannot be imported" in told
     assert "1 of 2 tables taken." in told
     assert main([*options, "import", "s", "--json", "--jobs", "1"]) == 1
     tables = json.loads(capsys.readouterr().out)["tables"]
     assert [(t["table"], t["action"]) for t in tables] == [("s.acid", "refused"), ("s.good", "there already")]
+    assert main([*options, "import", "s.*", "--refused-ok"]) == 0
+    assert main([*options, "import", "s.good"]) == 0
+    assert "There already:" in capsys.readouterr().out
+    assert main([*options, "import", "s.good", "--property", "p=1"]) == 1
+    capsys.readouterr()
+    assert main([*options, "import", "s.zzz*"]) == 1
+    assert "The metastore has no table that matches 's.zzz*'" in capsys.readouterr().err
+    assert main([*options, "import", "s.god"]) == 1
+    told = capsys.readouterr().err
+    assert "Did you mean s.good? The metastore is thrift://fake:9083, and has 2 tables in s." in told
+    assert "catalog-ext tables" not in told

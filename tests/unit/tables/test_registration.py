@@ -27,6 +27,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.patterns import escape
+from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import write
 
@@ -406,3 +407,26 @@ def test_a_managed_table_needs_an_empty_place(catalog: Catalog, tmp_path: Path) 
     catalog.drop_table("s.m")
     assert not (tmp_path / "empty").exists()
     assert (tmp_path / "full" / "1.csv").exists()
+
+
+def test_registering_again_leaves_the_table_as_it_is(catalog: Catalog, root: Path, tmp_path: Path) -> None:
+    """In Python and by CALL, so that a cell or a task can run twice; the command line has a test of its own."""
+    first = register(catalog, root, comment="ours")
+    before = state(catalog)
+    for place in (str(root), f"{root}/", f"file://{root}"):
+        assert register(catalog, place, schema="y STRING", if_not_exists=True) == first
+        arguments = {"table": "s.t", "location": place, "if_not_exists": True}
+        (row,) = [
+            row
+            for batch in find_procedure("register_table").call(catalog, arguments).batches
+            for row in batch.to_pylist()
+        ]
+        assert row["table"] == "s.t"
+    assert (catalog.load_table("s.t"), state(catalog)) == (first, before)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(TableAlreadyExistsError, match=f"at file://{root}"):
+        register(catalog, tmp_path / "other", if_not_exists=True)
+    with pytest.raises(TableAlreadyExistsError, match=f"at file://{root}"):
+        find_procedure("register_table").call(catalog, {**arguments, "location": str(tmp_path / "other")})
+    with pytest.raises(TableAlreadyExistsError):
+        register(catalog, root)

@@ -23,7 +23,9 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.reports import RecoveryAction
+from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
 from tests.index_cases import local_index
 from tests.write_cases import Stand, definition
@@ -97,6 +99,47 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
     assert stand.listed() == stand.rows() == {"k=1": "old\n"}
     assert stand.strays() == []
     assert stand.engine.recover(older_than_s=0).transactions == ()
+
+
+@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
+@pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
+@pytest.mark.parametrize("count", [2, 600])
+def test_files_of_a_load_that_a_failover_forgot_go_back(
+    stand: Stand, tmp_path: Path, count: int, forgets: str, fails_at: str
+) -> None:
+    """They are somebody's: nothing else has their rows."""
+    stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
+    place = tmp_path / "in"
+    place.mkdir()
+    incoming = {f"{n}.csv": f"{n}\n" for n in range(count)}
+    for name, content in incoming.items():
+        (place / name).write_text(content)
+    files = stand.storage.list_directory(Location.parse(str(place)))
+    failing = fail_over(tmp_path)(forgets, fails_at, unavailable=fails_at == "commit.after")
+    with failing, pytest.raises(CatalogExtError):
+        take_files(stand.engine, stand.table(), "k=1", files, replaces=False)
+    assert {path.name: path.read_text() for path in place.iterdir()} == incoming
+    assert stand.listed() == stand.rows() == {"k=1": "old\n"}
+    assert stand.strays() == []
+    assert stand.engine.recover(older_than_s=0).transactions == ()
+
+
+@pytest.mark.parametrize("count", [2, 600])
+def test_a_load_that_an_older_index_does_not_know_stays_where_it_is(stand: Stand, tmp_path: Path, count: int) -> None:
+    place = tmp_path / "in"
+    place.mkdir()
+    for n in range(count):
+        (place / f"{n}.csv").write_text(f"{n}\n")
+    files = stand.storage.list_directory(Location.parse(str(place)))
+    with armed("reserve.before", lambda _: copy(tmp_path / "index.db", tmp_path / "backup.db")):
+        take_files(stand.engine, stand.table(), "k=1", files, replaces=False)
+    acknowledged = stand.rows()
+    with Index.open(str(tmp_path / "backup.db")) as index:
+        assert recovered(Stand(index)).action is RecoveryAction.UNDONE
+    with connect(index=str(tmp_path / "backup.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+        catalog.repair_partitions("s.t")
+        assert Stand(catalog.index).rows() == acknowledged
 
 
 @pytest.mark.parametrize("forgets", ["begin.after", "reserve.before"])

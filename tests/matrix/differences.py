@@ -1,0 +1,150 @@
+"""Compares what statements get on two Sparks, and says why it is not the same: a difference has a reason here.
+
+One without a reason fails ``make matrix``, and so does a reason that fits nothing any more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+Outcomes = dict[tuple[str, str, int], dict[str, Any]]
+"""What each statement got, by the test, the text, and the how manieth of that text it is in the test."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why statements get something else on some Sparks than on the newest.
+
+    Attributes:
+        sparks: Their minors.
+        statement: An expression that the statements match from their beginning.
+        why: As the page says it.
+        here: An expression that is found in what they get there.
+    """
+
+    sparks: tuple[str, ...]
+    statement: str
+    why: str
+    here: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A statement that gets something else than on the newest Spark.
+
+    Attributes:
+        here: What it gets.
+        newest: What it gets on the newest.
+        why: The reason; None where there is none yet.
+    """
+
+    statement: str
+    here: str
+    newest: str
+    why: str | None
+
+
+_OLD = ("4.0", "4.1")
+REASONS: Sequence[Reason] = (
+    Reason(
+        _OLD, "(CREATE|ALTER|DROP|SHOW) VIEW", "views in catalogs other than Spark's own came with 4.2",
+        "CATALOG_EXT_NEWER_SPARK_NEEDED|VIEW_NOT_FOUND",
+    ),
+    Reason(_OLD, "DESCRIBE EXTENDED", "4.2 tells catalog, namespace and table apart, older ones show a name", "'Name'"),
+    Reason(
+        ("4.0",), "EXPLAIN", "extractions of variants are in plans since 4.1; Parquet files have other sizes",
+        "Physical Plan",
+    ),
+    Reason(
+        ("4.0",), r"CALL lake\.system\.\w+_partitions", "its Parquet library writes files of other sizes", r", \d+, ",
+    ),
+)  # fmt: skip
+
+
+def read(folder: Path) -> Outcomes:
+    """Return what a run has noted (``tests/matrix/outcomes.py``)."""
+    found: Outcomes = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            found[entry["test"], entry["statement"], entry["time"]] = entry["outcome"]
+    return found
+
+
+def differences(spark: str, here: Outcomes, newest: Outcomes, reasons: Sequence[Reason]) -> list[Difference]:
+    """Return what differs, once for each statement, in the order of the tests.
+
+    A statement that only one of them has sent differs by itself only where nothing before it in its test does: what
+    follows an error is often left out. Tests that one of them has left out are told by the counts of tests.
+    """
+    found: dict[tuple[str, str, str], Difference] = {}
+    strayed = {test for test, _, _ in here} ^ {test for test, _, _ in newest}
+    for key in [*here, *(key for key in newest if key not in here)]:
+        test, statement, _ = key
+        ours, theirs = here.get(key), newest.get(key)
+        if ours == theirs or ((ours is None or theirs is None) and test in strayed):
+            continue
+        if ours is None or theirs is None or ("condition" in ours) != ("condition" in theirs):
+            strayed.add(test)
+        left, right = shown(ours, theirs)
+        why = _reason(spark, statement, left, reasons)
+        found.setdefault((statement, left, right), Difference(statement, left, right, why))
+    return list(found.values())
+
+
+def _reason(spark: str, statement: str, here: str, reasons: Sequence[Reason]) -> str | None:
+    for reason in reasons:
+        if spark in reason.sparks and re.match(reason.statement, statement) and re.search(reason.here, here):
+            return reason.why
+    return None
+
+
+def without_use(spark: str, found: Sequence[Difference], reasons: Sequence[Reason]) -> list[Reason]:
+    """Return the reasons for a Spark that explain none of its differences."""
+    used = {difference.why for difference in found}
+    return [reason for reason in reasons if spark in reason.sparks and reason.why not in used]
+
+
+def shown(ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return what is different of two outcomes, for people."""
+    if ours is None or theirs is None or "condition" in ours or "condition" in theirs:
+        return _kind(ours), _kind(theirs)
+    if ours.get("columns") != theirs.get("columns"):
+        return f"columns {ours.get('columns')}", f"columns {theirs.get('columns')}"
+    mine, other = ours.get("rows", []), theirs.get("rows", [])
+    return _rows([row for row in mine if row not in other]), _rows([row for row in other if row not in mine])
+
+
+def _kind(outcome: Mapping[str, Any] | None) -> str:
+    if outcome is None:
+        return "not sent"
+    return str(outcome.get("condition", "an answer"))
+
+
+def _rows(rows: Sequence[str]) -> str:
+    return "; ".join(rows) or "no such row"
+
+
+def tables(by_spark: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield the lines of the page's table of what differs."""
+    yield "| statement | Spark | gets | on the newest | why |"
+    yield "|---|---|---|---|---|"
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for spark, found in by_spark.items():
+        for one in found:
+            key = (one["statement"], one["here"], one["newest"], one["why"] or "**not known yet**")
+            rows.setdefault(key, []).append(spark)
+    for (statement, here, newest, why), sparks in rows.items():
+        yield f"| {_code(statement)} | {', '.join(sparks)} | {_code(here)} | {_code(newest)} | {why} |"
+
+
+def _code(text: str, most: int = 160) -> str:
+    cut = text if len(text) <= most else f"{text[: most - 2]} …"
+    return f"`{cut.replace('|', '¦').replace('`', chr(39))}`"

@@ -1,0 +1,96 @@
+"""How lists fit a screen: nothing is broken or cut but the words of people, whatever the width."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog_ext.cli.layout import Column, fit, record_lines, table_lines, width_of, wrapped
+from catalog_ext.cli.output import type_name
+
+_COLUMNS = (
+    Column("table"),
+    Column("files", right=True, rank=1),
+    Column("location", rank=3),
+    Column("why", wraps=True),
+    Column("owner", rank=2),
+)
+_NAME = st.text(st.sampled_from("abz_/=%.日本é-"), min_size=1, max_size=60)
+_WORDS = st.lists(_NAME, min_size=1, max_size=12).map(" ".join)
+_ROW = st.tuples(_NAME, st.integers(0, 10**9).map(str), st.none() | _NAME, _WORDS, st.none() | _NAME)
+
+
+def _lines(rows: list[tuple[str | None, ...]], width: int | None) -> list[str]:
+    layout = fit(_COLUMNS, rows, width)
+    return [line for row in rows for line in table_lines(_COLUMNS, row, layout, width)]
+
+
+@given(st.lists(_ROW, min_size=1, max_size=5), st.sampled_from([20, 40, 80, 200]))
+def test_whatever_is_shown_is_shown_whole(rows: list[tuple[str | None, ...]], width: int) -> None:
+    layout = fit(_COLUMNS, rows, width)
+    lines = _lines(rows, width)
+    text = "\n".join(lines)
+    seen = {*layout.columns, *layout.below}
+    assert {0, 3} <= seen, "what a list is about is never left out"
+    assert seen.isdisjoint(layout.left_out)
+    words = text.split()
+    for row in rows:
+        assert row[0] in words
+        assert set(str(row[3]).split()) <= set(words)
+    longest = max(width_of(word) for row in rows for cell in (row[0], row[3]) for word in str(cell).split())
+    assert max(map(width_of, lines)) <= max(width, longest + 2)
+
+
+@given(st.lists(_ROW, min_size=1, max_size=5))
+def test_without_a_width_there_is_a_line_a_row(rows: list[tuple[str | None, ...]]) -> None:
+    lines = _lines(rows, None)
+    assert len(lines) == len(rows)
+    assert all(str(row[3]) in line for row, line in zip(rows, lines, strict=True))
+
+
+def test_columns_are_left_out_by_rank_and_the_next_ones_aligned() -> None:
+    rows = [
+        ("sales.trips", "12", "s3://bucket/a/long/path/of/trips", "it is new", "me"),
+        ("日本.x", "3", None, "-", None),
+    ]
+    layout = fit(_COLUMNS, rows, 40)
+    assert layout.left_out == (2,)
+    assert [*table_lines(_COLUMNS, rows[0], layout), *table_lines(_COLUMNS, rows[1], layout)] == [
+        "sales.trips     12  it is new  me",
+        "日本.x           3  -          -",
+    ]
+
+
+def test_what_is_too_wide_for_a_column_stands_below() -> None:
+    rows = [("s.t", "1", None, "because of s3://bucket/a/very/long/path/indeed/it/is/part.parquet", None)]
+    layout = fit(_COLUMNS, rows, 40)
+    assert list(table_lines(_COLUMNS, rows[0], layout, 40)) == [
+        "s.t        1",
+        "  because of",
+        "  s3://bucket/a/very/long/path/indeed/it/is/part.parquet",
+    ]
+
+
+def test_words_wrap_at_blanks_and_a_size_keeps_its_unit() -> None:
+    assert wrapped("files +10, 8.2 KiB more", 14) == ["files +10,", "8.2 KiB more"]
+    assert wrapped("abcdefghij klm", 4) == ["abcdefghij", "klm"]
+    assert wrapped("", 4) == [""]
+
+
+def test_labels_with_values() -> None:
+    lines = list(record_lines([("location", "s3://bucket/a/long/path"), ("columns", "a INT, b INT, c INT")], 24))
+    assert lines == ["location", "  s3://bucket/a/long/path", "columns   a INT, b INT,", "          c INT"]
+    assert list(record_lines([("a", "b c")], None)) == ["a  b c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("struct<aB:bigint,c:array<string>>", "STRUCT<aB:BIGINT,c:ARRAY<STRING>>"),
+        ("map<string,struct<`a b`:int>>", "MAP<STRING,STRUCT<`a b`:INT>>"),
+        ("decimal(10,2)", "DECIMAL(10,2)"),
+    ],
+)
+def test_names_of_fields_stay_as_they_are(text: str, shown: str) -> None:
+    assert type_name(text) == shown

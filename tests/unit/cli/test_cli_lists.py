@@ -1,0 +1,170 @@
+"""Lists on screens of several widths, as CSV and as JSON: one way for every command that has rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from catalog_ext.catalog import connect
+from catalog_ext.cli.main import COMMANDS, cli, wants_json
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.tables import Namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., Result]
+
+_LONG = "a-namespace-with-a-long-name.a-table-with-a-name-that-is-as-long-as-people-make-them"
+_FILE = "part-00000-3f2b8c9e-1234-4d5e-8f90-abcdef012345.c000.snappy.parquet"
+_NO_LISTS = {"register", "unregister", "describe", "init", "migrate", "serve", "events", "follow"}
+
+
+@pytest.fixture
+def run(tmp_path: Path, without_metastore: Path) -> Run:
+    """Runs the command line in a folder with two tables."""
+    for name, partition in (("sales.trips", "ds=2025-01-01/region=日本"), (_LONG, "k=a%09b c")):
+        folder = tmp_path / name / partition
+        folder.mkdir(parents=True)
+        (folder / _FILE).write_bytes(b"x")
+
+    def run(*arguments: str, width: int | None = None) -> Result:
+        return CliRunner(env={"COLUMNS": None if width is None else str(width)}).invoke(cli, arguments)
+
+    with connect(metastore=None) as catalog:
+        for name, keys in (("sales.trips", {"ds": "DATE", "region": "STRING"}), (_LONG, {"k": "STRING"})):
+            catalog.create_namespace(name.partition(".")[0])
+            catalog.register_table(name, location=str(tmp_path / name), partition_columns=keys, schema="id INT")
+            catalog.repair_partitions(name)
+    return run
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("command", [("tables",), ("partitions",), ("files",), ("history",), ("repair",), ("doctor",)])
+def test_no_name_and_no_path_is_broken(run: Run, tmp_path: Path, command: tuple[str, ...], width: int) -> None:
+    arguments = {"repair": ("sales.trips",), "doctor": ("--quick",), "tables": ()}.get(command[0], ("sales.trips",))
+    result = run(*command, *arguments, width=width)
+    assert result.exit_code == 0, result.output
+    whole = {
+        "tables": [_LONG, "sales.trips"],
+        "partitions": ["ds=2025-01-01/region=日本"],
+        "files": [_FILE, "ds=2025-01-01/region=日本"],
+        "history": ["committed", "repair", "+1,"],
+        "repair": ["sales.trips,"],
+        "doctor": [(tmp_path / "spark-warehouse").as_uri(), f"sqlite+pysqlite:///{tmp_path}/.catalog-ext/index.db"],
+    }
+    words = result.output.split()
+    assert [name for name in whole[command[0]] if name not in words] == []
+    longest = max(map(len, words))
+    assert max(map(len, result.output.splitlines())) <= max(width, longest + 2)
+
+
+def test_what_there_is_no_room_for_is_named_and_wide_shows_it(run: Run, tmp_path: Path) -> None:
+    narrow = run("tables", "sales", width=60).output
+    assert "Left out for want of room: location. --wide shows all." in narrow.replace("\n", " ")
+    assert str(tmp_path) not in narrow
+    wide = run("tables", "sales", "--wide", width=60).output
+    assert (tmp_path / "sales.trips").as_uri() in wide.split()
+    assert "Left out" not in wide
+    assert "external" in wide, "what is usually hidden, too"
+    assert run("tables", "sales").output.count("\n") == 4, "without a terminal a row is a line"
+
+
+def test_columns_are_chosen_by_name_or_heading(run: Run) -> None:
+    lines = run("tables", "sales", "--columns", "Size, table", width=20).output.splitlines()
+    assert lines[0].split() == ["size", "table"], "what is asked for is not left out"
+    rows = json.loads(run("tables", "-o", "json", "--columns", "table,bytes").output)["tables"]
+    assert rows[1] == {"table": "sales.trips", "bytes": 1}
+    assert run("files", "sales.trips", "-o", "csv", "--columns", "path,size").output == f"path,size\n{_FILE},1\n"
+
+
+@pytest.mark.parametrize("names", ["tabel", "", ",", "table,x"])
+def test_a_column_that_there_is_not_is_refused_before_anything_is_done(run: Run, names: str) -> None:
+    result = run("vacuum", "--all", "--columns", names)
+    assert result.exit_code == 2
+    if names == "tabel":
+        assert "Did you mean table?" in result.output
+
+
+def test_csv_is_read_back(run: Run) -> None:
+    (row,) = csv.DictReader(io.StringIO(run("partitions", _LONG, "-o", "csv").output))
+    assert (row["partition"], row["files"], row["bytes"], row["rows"]) == ("k=a%09b c", "1", "1", "")
+    (newest, _) = csv.DictReader(io.StringIO(run("history", _LONG, "--output", "csv").output))
+    assert json.loads(newest["summary"])["partitions_added"] == 1
+    assert int(newest["committed_at_ms"]) > 1e12
+
+
+def test_names_that_would_steer_a_terminal_or_end_a_line(run: Run, tmp_path: Path) -> None:
+    hostile = "a\tb\x1b[31m\n\u202e\"'"
+    with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
+        index.create_namespace(Namespace(hostile), deliver=True)
+    text = run("outbox").output
+    assert "a\\tb\\x1b[31m\\n\\u202e\"'" in text
+    assert "\x1b" not in text
+    assert json.loads(run("outbox", "-o", "json").output)["changes"][0]["table"] == hostile
+    (row,) = csv.DictReader(io.StringIO(run("outbox", "-o", "csv").output, newline=""))
+    assert row["table"] == hostile
+
+
+def test_limits_of_the_three_forms(run: Run) -> None:
+    assert "2 tables; 1 shown, --limit 0 shows all" in run("tables", "--limit", "1").output
+    assert len(run("tables", "-o", "csv", "--limit", "1").output.splitlines()) == 2
+    assert len(json.loads(run("tables", "--json", "--limit", "1").output)["tables"]) == 1
+
+
+def test_one_way_for_every_list() -> None:
+    for name in COMMANDS:
+        options = {option for parameter in _command(name).params for option in parameter.opts}
+        assert {"-o", "--output", "--json"} <= options, name
+        assert ({"--columns", "--wide", "--limit"} <= options) is (name not in _NO_LISTS), name
+
+
+def _command(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return command
+
+
+def test_forms_that_exclude_each_other(run: Run) -> None:
+    assert run("tables", "--json", "-o", "csv").exit_code == 2
+    assert run("describe", "sales.trips", "-o", "csv").exit_code == 2
+    assert json.loads(run("describe", "sales.trips", "-o", "json").output)["name"] == "trips"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [(["x", "--json"], True), (["-o", "json"], True), (["--output=json"], True), (["-ojson"], True), (["-o"], False),
+     (["json", "-o", "csv"], False)],
+)  # fmt: skip
+def test_an_error_is_json_where_the_answer_would_be(given: list[str], wanted: bool) -> None:
+    assert wants_json(given) is wanted
+
+
+def test_a_terminal_without_all_characters(run: Run) -> None:
+    program = [sys.executable, "-m", "catalog_ext.cli.main"]
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+    for arguments in (("doctor", "--quick"), ("partitions", "sales.trips")):
+        done = subprocess.run([*program, *arguments], env=ascii_only, capture_output=True, check=True)
+        assert done.stdout.isascii()
+        assert done.stderr == b""
+    assert b"region=\\u65e5\\u672c" in done.stdout
+
+
+def test_a_reader_that_leaves_early(run: Run) -> None:
+    program = [sys.executable, "-m", "catalog_ext.cli.main", "files", _LONG, "-o", "json"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == 1

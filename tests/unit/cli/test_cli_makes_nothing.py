@@ -1,0 +1,202 @@
+"""A command that reads makes nothing: no index, no metastore, no folder; and no JVM is started that nobody needs."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.catalog import connect
+from catalog_ext.metastore.errors import MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+_READING = [
+    ("tables",),
+    ("describe", "s.t"),
+    ("partitions", "s.t"),
+    ("files", "s.t"),
+    ("history", "s.t"),
+    ("status",),
+    ("outbox",),
+    ("repair", "s.t"),
+    ("recover", "--dry-run"),
+    ("vacuum", "s.t", "--dry-run"),
+    ("drift",),
+    ("publish", "--all", "--dry-run"),
+    ("export", "--sql"),
+    ("drop-partitions", "s.t", "-p", "k=1"),
+    ("migrate",),
+    ("migrate", "--check"),
+    ("follow", "--once"),
+    ("adopt", "--dry-run"),
+]
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes every start of the embedded metastore, of which none succeeds."""
+    noted: list[str] = []
+
+    def start(server: EmbeddedMetastore) -> None:
+        noted.append(str(server.directory))
+
+    def uri(server: EmbeddedMetastore, timeout: float = 0) -> str:
+        raise MetastoreUnavailableError("It does not start in this test.")
+
+    monkeypatch.setattr(EmbeddedMetastore, "start_in_background", start)
+    monkeypatch.setattr(EmbeddedMetastore, "uri", uri)
+    return noted
+
+
+def _everything(folder: Path) -> list[tuple[str, bytes]]:
+    return sorted((str(p), p.read_bytes() if p.is_file() else b"") for p in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("command", _READING, ids=" ".join)
+@pytest.mark.parametrize("index", [None, "nope/dir/index.db", "sqlite:///nope.db"])
+def test_where_there_is_no_index(run: Run, tmp_path: Path, index: str | None, command: tuple[str, ...]) -> None:
+    code, _, err = run(*(() if index is None else ("--index", index)), "--metastore", "thrift://127.0.0.1:9", *command)
+    assert (code, "catalog-ext init makes one" in err) == (2, True), err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [*_READING, ("init",), ("register", "s.t", "x")], ids=" ".join)
+def test_the_database_of_another_program_is_left_alone(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    with sqlite3.connect(tmp_path / "app.db") as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = _everything(tmp_path)
+    code, _, err = run("--index", "app.db", "--metastore", "thrift://127.0.0.1:9", *command)
+    assert (code, "has other tables, and no index of catalog-ext" in err) == (2, True), err
+    assert _everything(tmp_path) == before
+
+
+def test_an_empty_file_is_no_index_and_may_become_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "i.db").touch()
+    assert run("--index", "i.db", "tables")[0] == 2
+    assert (tmp_path / "i.db").stat().st_size == 0
+    assert run("--index", "i.db", "--metastore", "none", "init")[0] == 0
+    assert run("--index", "i.db", "tables")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [
+        ("lake/.catalog-ext/indx.db", "lake/.catalog-ext/index.db"),
+        ("lkae/.catalog-ext/index.db", "lake/.catalog-ext/index.db"),
+        ("lake", "lake/.catalog-ext/index.db"),
+        ("lake/index.db", "lake/.catalog-ext/index.db"),
+        ("sqlite:///othr.db", "other.db"),
+    ],
+)
+def test_the_nearest_index_is_named(run: Run, tmp_path: Path, mistyped: str, meant: str) -> None:
+    for index in ("lake/.catalog-ext/index.db", "other.db"):
+        assert run("--index", index, "--metastore", "none", "init")[0] == 0
+    before = _everything(tmp_path)
+    code, _, err = run("--index", mistyped, "tables")
+    if mistyped != "lake":  # a folder is none that can be opened
+        assert (code, f"Did you mean --index {meant}?" in err) == (2, True), err
+    assert _everything(tmp_path) == before
+
+
+def test_the_index_of_a_folder_above_is_near(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("--metastore", "none", "init")[0] == 0
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    assert f"Did you mean --index {tmp_path / '.catalog-ext/index.db'}?" in run("tables")[2]
+
+
+@pytest.fixture
+def table(tmp_path: Path, run: Run) -> Path:
+    """A table in step, in an index that belongs to the embedded metastore, which nobody has started yet."""
+    (tmp_path / "t" / "k=1").mkdir(parents=True)
+    (tmp_path / "t" / "k=1" / "a.parquet").write_bytes(b"x")
+    assert run("--metastore", "none", "init")[0] == 0
+    with connect(metastore=None) as catalog:
+        catalog.create_namespace("s")
+        catalog.register_table("s.t", location=str(tmp_path / "t"), partition_columns={"k": "INT"}, schema="id INT")
+        catalog.repair_partitions("s.t")
+        own = {"metastore": f"embedded:{tmp_path / '.catalog-ext'}"}
+        catalog.index.replace_properties(own, removed=["metastore.none"])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tables",), ("status",), ("repair", "s.t"), ("repair", "s.t", "--check"), ("recover",), ("vacuum", "--all"),
+        ("drop-partitions", "s.t", "-p", "k=7"), ("expire-partitions", "s.t", "--retention", "1d"), ("outbox", "retry"),
+        ("release-waiting", "s.t"), ("doctor", "--quick"), ("doctor",), ("init",),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_jvm_for_what_needs_none(run: Run, table: Path, starts: list[str], command: tuple[str, ...]) -> None:
+    if command == ("doctor",):
+        command = ("--metastore", "embedded", "doctor", "--quick")
+    run(*command)
+    assert starts == []
+    assert not (table / ".catalog-ext" / "metastore").exists()
+
+
+def test_a_jvm_for_what_has_something_to_tell(run: Run, table: Path, starts: list[str]) -> None:
+    shutil.rmtree(table / "t" / "k=1")
+    (table / "t" / "k=2").mkdir()
+    (table / "t" / "k=2" / "a.parquet").write_bytes(b"x")
+    assert run("repair", "s.t")[0] == 0
+    assert set(starts) == {str(table / ".catalog-ext" / "metastore")}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("drift",), ("drift", "s.t", "--mend", "--from", "metastore", "--dry-run"), ("publish", "--all", "--dry-run")],
+    ids=" ".join,
+)
+def test_who_looks_makes_no_metastore(run: Run, table: Path, starts: list[str], command: tuple[str, ...]) -> None:
+    _, out, err = run(*command)
+    assert "There is no embedded metastore in" in out + err
+    assert starts == []
+    assert not (table / ".catalog-ext" / "metastore").exists()
+
+
+@pytest.mark.parametrize(
+    ("metastore", "words"),
+    [
+        ("bogus", "'bogus' is no metastore. Write thrift://host:9083"),
+        ("embeded", "Did you mean 'embedded'?"),
+        ("NON", "Did you mean 'none'?"),
+        ("my-host", "a server of one word as thrift://my-host"),
+        ("", "is no metastore"),
+    ],
+)
+@pytest.mark.parametrize("command", [("tables",), ("register", "s.t", "x"), ("doctor",)])
+def test_a_metastore_that_is_none(
+    run: Run, tmp_path: Path, command: tuple[str, ...], metastore: str, words: str
+) -> None:
+    code, out, err = run("--metastore", metastore, *command)
+    assert (code, out, words in err) == (2, "", True), err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("endpont", "Did you mean 'endpoint'?"),
+        ("bogus", "The storage option 'bogus' is unknown."),
+        ("fs.s3a.endpont", "Did you mean 'fs.s3a.endpoint'?"),
+        ("fs.s3a.acces.key", "Did you mean 'fs.s3a.access.key'?"),
+        ("fs.s3a.bucket.b.secretkey", "Did you mean 'fs.s3a.bucket.b.secret.key'?"),
+        ("s3.endpoint", "The storage option 's3.endpoint' is unknown."),
+    ],
+)
+def test_a_storage_key_that_there_is_not(run: Run, tmp_path: Path, key: str, words: str) -> None:
+    code, out, err = run("--storage", f"{key}=x", "tables")
+    assert (code, out, words in err) == (2, "", True), err
+    assert list(tmp_path.iterdir()) == []

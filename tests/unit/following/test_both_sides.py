@@ -1,0 +1,95 @@
+"""Hive and we change one table, and its names: nothing that we have said is written is let go of, or goes astray."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.repair_cases import indexed, write
+from tests.unit.following.test_following import add, counts, followed, hive_table
+from tests.unit.following.test_following import catalog as catalog
+from tests.unit.following.test_following import root as root
+from tests.unit.following.test_following import server as server
+from tests.writes import insert
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+    from tests.fakes_metastore_log import LoggingMetastore
+
+
+def held_insert(catalog: Catalog, server: LoggingMetastore, partition: str) -> None:
+    """A write of ours of which the metastore has not heard yet."""
+    server.down = True
+    insert(catalog, partition)
+    server.down = False
+
+
+def test_what_events_say_before_a_rename_holds_under_the_new_name(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    write(root, "ds=a/two", "ds=b/one")
+    add(server, root, "b")
+    followed(catalog)
+    (root / "ds=a" / "one").unlink()
+    server.insert("s", "t", "ds=a")
+    server.drop_partitions("s", "t", ["ds=b"])
+    server.rename_table("s", "t", "s", "u")
+    catalog.follower.look()
+    assert catalog.list_tables("s") == ["u"]
+    assert indexed(catalog, "s.u") == {"ds=a": {"two": 1}}
+
+
+def test_what_is_pending_goes_to_the_name_that_hive_has_given(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.rename_table("s", "t", "s", "u")
+    held_insert(catalog, server, "ds=b")
+    catalog.follower.look()
+    assert catalog.list_tables("s") == ["u"]
+    assert catalog.deliver().pending == 0
+    assert list(server.partition_names("s", "u")) == ["ds=a", "ds=b"]
+
+
+def test_partitions_of_events_before_the_end_of_their_table_go_with_it(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.insert("s", "t", "ds=a")
+    server.drop_table("s", "t")
+    server.create_table(hive_table(root))
+    assert counts(followed(catalog)) == (0, 1, 0)
+    server.rename_table("s", "t", "s", "u")
+    catalog.follower.look()
+    server.drop_table("s", "u")
+    server.create_table(hive_table(root, "u"))
+    add(server, root, "a", table="u")
+    server.drop_table("s", "u")
+    server.create_table(hive_table(root, "u"))
+    server.rename_table("s", "u", "s", "t")
+    catalog.follower.look()
+    assert indexed(catalog) == {}
+
+
+def test_a_dropped_table_to_which_we_have_written_stays(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
+    held_insert(catalog, server, "ds=b")
+    server.drop_table("s", "t")
+    outcome = followed(catalog)
+    assert outcome.action == "left"
+    assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]
+    (entry,) = [each for each in catalog.status() if each.kind == "doubt"]
+    assert "publish s.t makes it again" in entry.detail
+    assert [each.pending for each in catalog.publish("s.t")] == [0]
+    catalog.follower.look()
+    assert sorted(server.partition_names("s", "t")) == ["ds=a", "ds=b"]
+    assert [each for each in catalog.status() if each.kind == "doubt"] == []
+
+
+def test_a_table_of_whose_end_no_event_tells_stays_where_we_have_written(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    held_insert(catalog, server, "ds=b")
+    server.drop_table("s", "t")
+    server.log.clear()
+    outcome = followed(catalog)
+    assert outcome.action == "refused"
+    assert sorted(indexed(catalog)) == ["ds=a", "ds=b"]

@@ -1,0 +1,363 @@
+"""Random histories of Hive engines, of ours, and of a follower that crashes: in the end all three sides say the same.
+
+What nobody took away of our rows is there; what is missing in the metastore without anybody known to have dropped it
+stays in the index.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog_ext.following import follower as follower_module
+from catalog_ext.following.pending import pending_for
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError, NotFoundError
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
+from catalog_ext.metastore.hive.thrift.uris import unavailable
+from catalog_ext.metastore.index.database.database import Database
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
+from tests.examples import examples
+from tests.fakes_metastore_log import LoggingMetastore
+from tests.index_cases import empty_index
+from tests.repair_cases import indexed, write
+from tests.unit.following.test_following import hive_table, open_catalog
+from tests.writes import Crash, insert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.catalog import Catalog
+
+VALUES = "abc"
+ROUNDS = 12
+
+
+class FlakyMetastore(LoggingMetastore):
+    """Fails one of its next calls.
+
+    Attributes:
+        fails_in: Calls until one fails; None for never.
+        carries_out: Whether that one is carried out, and only its answer is lost.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails_in: int | None = None
+        self.carries_out = False
+
+    def _reachable(self, method: str) -> None:
+        super()._reachable(method)
+        if self.fails_in is None:
+            return
+        self.fails_in -= 1
+        if self.fails_in < 0:
+            self.fails_in = None
+            if not self.carries_out:
+                raise unavailable([self.address], "no connection", request_sent=False)
+            self.breaks_off = True
+
+    def _answer(self) -> None:
+        try:
+            super()._answer()
+        finally:
+            self.breaks_off = False
+
+
+class World:
+    """A metastore that Hive engines change, and a catalog on it.
+
+    Attributes:
+        ours: Files of ours that somebody has been told are written, and that nobody has taken away, by partition.
+        untold: Partitions of whose end no event tells any more.
+        untold_table: Whether none tells of a table's end, or its other name: then it stays beside the one that came.
+    """
+
+    def __init__(self, folder: Path, patched: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.server = FlakyMetastore()
+        for name in ("default", "s"):
+            self.server.create_database(HiveDatabase(name))
+        patched.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: self.server)
+        (folder / "index.db").write_bytes(empty_index())
+        self.catalog: Catalog = open_catalog(folder)
+        self.root = folder / "t"
+        self.ours: dict[str, set[str]] = defaultdict(set)
+        self.untold: set[str] = set()
+        self.untold_table = False
+        self.numbers = itertools.count()
+        self.read = 0
+        self.server.create_table(hive_table(self.root))
+        self.hive_insert("a")
+        self.catalog.import_table("s.t")
+        self.look()
+
+    def do(self, action: Callable[[World, str], None], value: str) -> None:
+        """Act; what fails of the metastore's calls is one of ours."""
+        fails_in = self.server.fails_in
+        if action.__name__.startswith("hive_"):
+            self.server.fails_in = None
+            action(self, value)
+            self.server.fails_in = fails_in
+        else:
+            action(self, value)
+
+    # What a Hive engine does: it finds what it needs in the metastore, and puts files first.
+
+    def name(self) -> str | None:
+        return next((name for database, name in self.server._tables if database == "s"), None)
+
+    def place(self, value: str) -> Path:
+        found = self.server._partitions["s", self.name() or ""].get((value,))
+        return (
+            self.root / f"ds={value}"
+            if found is None
+            else Path(found.location.removeprefix("file:").replace("//", "/"))
+        )
+
+    def hive_insert(self, value: str) -> None:
+        if (name := self.name()) is None:
+            return
+        place = self.place(value)
+        write(place, f"hive{next(self.numbers)}")
+        held = self.server._partitions["s", name].get((value,))
+        if held is None:
+            self.server.add_partitions("s", name, [HivePartition((value,), f"file:{place}", self.counted(place))])
+        else:
+            self.server.alter_partitions("s", name, [replace(held, parameters=self.counted(place))])
+            self.server.insert("s", name, f"ds={value}")
+        self.untold.discard(value)
+
+    def counted(self, place: Path) -> dict[str, str]:
+        files = [f for f in place.iterdir() if not f.name.startswith(("_", "."))] if place.exists() else []
+        size = sum(f.stat().st_size for f in files)
+        return {
+            "numFiles": str(len(files)),
+            "totalSize": str(size),
+            "transient_lastDdlTime": str(int(time.time()) + next(self.numbers)),
+        }
+
+    def hive_overwrite(self, value: str) -> None:
+        if (name := self.name()) is None or (value,) not in self.server._partitions["s", name]:
+            return
+        for file in self.place(value).glob("[!_.]*"):
+            file.unlink()
+        self.ours[value].clear()
+        self.hive_insert(value)
+
+    def hive_add(self, value: str) -> None:
+        if (name := self.name()) is not None:
+            place = self.place(value)
+            if (value,) not in self.server._partitions["s", name]:
+                self.server.add_partitions("s", name, [HivePartition((value,), f"file:{place}")])
+            self.untold.discard(value)
+
+    def hive_drop(self, value: str) -> None:
+        name = self.name()
+        if name is not None and (value,) in self.server._partitions["s", name]:
+            if not self.pending(name, value):
+                self.ours[value].clear()
+            self.server.drop_partitions("s", name, [f"ds={value}"])
+
+    def pending(self, name: str, value: str) -> bool:
+        identifier = TableIdentifier("s", name)
+        with contextlib.suppress(NotFoundError):
+            found = pending_for(self.catalog.index, identifier, self.catalog.load_table(f"s.{name}"))
+            return found.definition or found.names(f"ds={value}")
+        return False
+
+    def hive_recreate(self, _: str) -> None:
+        if (name := self.name()) is not None:
+            self.forget(name)
+            self.server.drop_table("s", name)
+            self.server.create_table(hive_table(self.root, name))
+
+    def hive_drop_table(self, _: str) -> None:
+        if (name := self.name()) is not None:
+            self.forget(name)
+            self.server.drop_table("s", name)
+
+    def forget(self, name: str) -> None:
+        """Rows go with the table, but for those of which the metastore is still to hear."""
+        for value in VALUES:
+            if not self.pending(name, value):
+                self.ours[value].clear()
+
+    def hive_create(self, _: str) -> None:
+        if self.name() is None:
+            self.server.create_table(hive_table(self.root))
+
+    def hive_rename(self, _: str) -> None:
+        if (name := self.name()) is not None:
+            self.server.rename_table("s", name, "s", "u" if name == "t" else "t")
+
+    # What becomes of the metastore.
+
+    def expire(self, _: str) -> None:
+        """Events that nobody has read are gone."""
+        for event in self.server.log:
+            if event.event_id > self.cursor():
+                self.untold |= {hint.name[3:] for hint in event.partitions or () if hint.dropped}
+                if event.dropped:
+                    self.untold_table = True
+                    self.untold |= set(VALUES)
+        self.server.log.clear()
+
+    def lose_log(self, _: str) -> None:
+        """It begins again; the follower looks before it has as many events as before, or could not know."""
+        if self.cursor() < 2:
+            return
+        self.expire("")
+        self.server.newest = 1
+        self.server.fails_in = None
+        self.look()
+
+    def fail(self, value: str) -> None:
+        self.server.fails_in = 2 * VALUES.index(value)
+
+    def break_off(self, value: str) -> None:
+        self.server.fails_in, self.server.carries_out = 2 * VALUES.index(value), True
+
+    # What we do.
+
+    def cursor(self) -> int:
+        return self.catalog.index.followed.load().event_id or 0
+
+    def our_write(self, value: str, kind: WriteKind) -> None:
+        tables = self.catalog.list_tables("s")
+        if not tables:
+            return
+        name = f"s.{tables[0]}"
+        before = self.files(name).get(f"ds={value}", set())
+        with contextlib.suppress(ConflictError, NotFoundError):
+            insert(self.catalog, f"ds={value}", kind=kind, table=name)
+            if kind is WriteKind.OVERWRITE_PARTITIONS:
+                self.ours[value].clear()
+            self.ours[value] |= self.files(name)[f"ds={value}"] - before
+            self.untold.discard(value)
+
+    def files(self, table: str) -> dict[str, set[str]]:
+        return {partition: set(files) for partition, files in indexed(self.catalog, table).items()}
+
+    def append(self, value: str) -> None:
+        self.our_write(value, WriteKind.APPEND)
+
+    def overwrite(self, value: str) -> None:
+        self.our_write(value, WriteKind.OVERWRITE_PARTITIONS)
+
+    def held_append(self, value: str) -> None:
+        """One of which the metastore is not told yet."""
+        self.server.down = True
+        self.append(value)
+        self.server.down = False
+
+    def drop(self, value: str) -> None:
+        for name in self.catalog.list_tables("s"):
+            with contextlib.suppress(ConflictError, NotFoundError):
+                self.catalog.partition_maintenance.drop(f"s.{name}", {"ds": value})
+                self.ours[value].clear()
+
+    def held_drop(self, value: str) -> None:
+        self.server.down = True
+        self.drop(value)
+        self.server.down = False
+
+    def deliver(self, _: str) -> None:
+        self.catalog.index.retry_deliveries()
+        self.catalog.deliver()
+
+    def look(self, _: str = "") -> None:
+        with contextlib.suppress(CatalogExtError):
+            self.catalog.follower.look(databases=["s"])
+
+    def crash(self, value: str) -> None:
+        """The follower is gone before one of its writes to the index."""
+        left = 2 + 2 * VALUES.index(value)
+        write_ = Database.write
+
+        def counted(database: Database, work: object, **options: object) -> object:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Crash
+            return write_(database, work, **options)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patched, contextlib.suppress(Crash):
+            patched.setattr(Database, "write", counted)
+            self.look()
+        self.catalog.close()
+        self.catalog = open_catalog(self.folder)
+
+    def settle(self) -> None:
+        self.server.fails_in = None
+        for _ in range(ROUNDS):
+            self.deliver("")
+            if self.catalog.follower.look(databases=["s"]).is_idle and not self.catalog.index.count_deliveries():
+                return
+
+    def check(self) -> None:
+        index = self.catalog.index
+        said = {kept.table for kept in index.followed.doubts()}
+        assert {f"{m.namespace}.{m.table}" for m in index.pending_deliveries()} <= said
+        there = {name for database, name in self.server._tables if database == "s"}
+        ours = set(self.catalog.list_tables("s"))
+        assert there <= ours
+        assert {f"s.{name}" for name in ours - there} == said
+        everywhere = [self.files(f"s.{name}") for name in ours]
+        for value, kept in self.ours.items():
+            assert kept <= {file for held in everywhere for file in held.get(f"ds={value}", ())}, "rows of ours"
+        for name in there:
+            table = self.catalog.load_table(f"s.{name}")
+            held = self.files(f"s.{name}")
+            located = index.located_partitions(table)
+            theirs = {
+                f"ds={p.values[0]}": p.location.replace("file:///", "file:/")
+                for p in self.server._partitions["s", name].values()
+            }
+            assert set(theirs) <= set(held)
+            assert {p[3:] for p in set(held) - set(theirs)} <= self.untold
+            for partition, files in held.items():
+                place = located.get(partition, f"{table.definition.location}/{partition}")
+                if partition in theirs:
+                    assert place.replace("file:///", "file:/") == theirs[partition]
+                folder = Path(place.removeprefix("file://"))
+                visible = {f.name for f in folder.glob("[!_.]*")} if folder.exists() else set()
+                assert files == visible or self.untold_table, partition
+
+
+ACTIONS = (
+    World.hive_insert, World.hive_overwrite, World.hive_add, World.hive_drop, World.hive_recreate,
+    World.hive_drop_table, World.hive_create, World.hive_rename, World.expire, World.lose_log, World.fail,
+    World.break_off, World.append, World.overwrite, World.held_append, World.drop, World.held_drop, World.deliver,
+    World.look, World.look, World.look, World.crash,
+)  # fmt: skip
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(VALUES)), max_size=14))
+def test_all_sides_come_to_the_same(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[Callable[[World, str], None], str]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
+        patched.setattr("catalog_ext.following.log._SETTLE_S", 0.0)
+        patched.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+        patched.setattr(DeliveryRetry, "schedule", lambda *_: None)
+        world = World(tmp_path_factory.mktemp("world"), patched)
+        try:
+            for action, value in history:
+                world.do(action, value)
+            world.settle()
+            world.check()
+        finally:
+            world.catalog.close()

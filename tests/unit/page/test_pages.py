@@ -1,0 +1,284 @@
+"""What the pages show: everything that the index knows, names as text, the state in the address, within limits."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import escape_path_name
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.views import ViewQuery
+from catalog_ext.page.formats import visible
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
+from tests.index_cases import create
+from tests.page_cases import HOSTILE, catalog_with_everything, fill, looking_at
+from tests.repair_cases import local_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.catalog import Catalog
+    from tests.page_cases import Visitor
+
+MOST_BYTES = 1_000_000
+VOID = frozenset({"meta", "link", "input", "br", "img"})
+OURS = frozenset({
+    "a", "bdi", "body", "br", "button", "caption", "code", "dd", "details", "div", "dl", "dt", "figcaption", "figure",
+    "footer", "form", "h1", "h2", "h3", "head", "header", "html", "i", "input", "label", "li", "link", "main", "meta",
+    "nav", "option", "p", "script", "section", "select", "span", "strong", "summary", "table", "tbody", "td", "th",
+    "thead", "time", "title", "tr", "ul", "svg", "g", "rect", "line", "path", "text",
+})  # fmt: skip
+
+
+class Read(HTMLParser):
+    """A page taken apart: its elements with their attributes, its text; what is opened must be closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def of(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
+        return [
+            found for name, found in self.elements
+            if name == tag and all(found.get(key) == value for key, value in attributes.items())
+        ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    with catalog_with_everything(tmp_path_factory.mktemp("page")) as catalog:
+        yield catalog
+
+
+@pytest.fixture(scope="module")
+def visitor(everything: Catalog) -> Iterator[Visitor]:
+    """Somebody who has signed in."""
+    with looking_at(everything) as visitor:
+        yield visitor
+
+
+@pytest.mark.parametrize("path", [
+    "/ui/", "/ui/activity", "/ui/table/sales/trips", "/ui/table/sales/trips?y=-",
+    "/ui/table/sales/trips?unit=month&m=age", "/ui/table/sales/hostile", "/ui/table/sales/hostile?y=-",
+    "/ui/table/sales/riders", "/ui/table/sales/weather", "/ui/table/sales/zones?m=mean", "/ui/table/s/no",
+    "/ui/%3Cscript%3E", "/ui/?sort=%3Cscript%3E",
+])  # fmt: skip
+def test_a_page_is_well_formed_has_no_style_or_script_of_its_own_and_asks_nobody_else(
+    visitor: Visitor, path: str
+) -> None:  # fmt: skip
+    page = Read(visitor.get(path).text)
+    assert {tag for tag, _ in page.elements} <= OURS
+    for tag, found in page.elements:
+        assert not [name for name in found if name.startswith("on") or name == "style"], (tag, found)
+        for name in ("src", "href", "action"):
+            if found.get(name) is not None:
+                assert str(found[name]).startswith(("/ui/", "#")), (tag, found)
+    assert [found["src"] for found in page.of("script")] == ["/ui/static/page.js"]
+    assert len(page.of("h1")) == 1
+    assert page.of("html", lang="en")
+    ids = [found["id"] for _, found in page.elements if "id" in found]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_table_of_a_page_says_what_it_is_and_what_its_heads_are(visitor: Visitor) -> None:
+    for path in ("/ui/", "/ui/activity", "/ui/table/sales/trips"):
+        page = Read(visitor.page(path))
+        assert len(page.of("caption")) == len(page.of("table")) > 0
+        assert all(head.get("scope") in ("col", "row") for head in page.of("th"))
+        assert all(picture.get("role") == "img" and picture.get("aria-label") for picture in page.of("svg"))
+        labelled = {found["for"] for found in page.of("label")}
+        fields = [f for tag in ("input", "select") for f in page.of(tag) if f.get("type") != "hidden"]
+        assert {found["id"] for found in fields} == labelled
+
+
+def test_the_list_has_each_table_with_what_it_comes_to(visitor: Visitor) -> None:
+    text = Read(visitor.page("/ui/")).text
+    assert "sales.trips parquet 1,064 3,652 153 GiB 2 h ago 3 d ago failed" in text
+    assert "sales.riders parquet 1 1 3.00 MiB" in text
+    assert "Pending for the metastore 1 1 failed" in text
+
+
+def _listed(visitor: Visitor, **chosen: str | int) -> list[str]:
+    page = Read(visitor.page("/ui/", **chosen))
+    return [str(link["href"]).rpartition("/")[2] for link in page.of("a") if str(link["href"]).startswith("/ui/table/")]
+
+
+def test_the_list_is_filtered_and_sorted_by_its_address(visitor: Visitor) -> None:
+    assert _listed(visitor) == ["hostile", "riders", "trips", "weather", "zones"]
+    assert _listed(visitor, desc=1) == ["zones", "weather", "trips", "riders", "hostile"]
+    assert _listed(visitor, sort="bytes", desc=1) == ["trips", "hostile", "weather", "zones", "riders"]
+    assert _listed(visitor, sort="partitions") == ["riders", "zones", "hostile", "weather", "trips"]
+    assert _listed(visitor, sort="committed")[0] == "trips"
+    assert _listed(visitor, sort="verified")[0] == "trips"
+    assert _listed(visitor, sort="pending", desc=1)[0] == "trips"
+    assert _listed(visitor, search="ER") == ["riders", "weather"]
+    assert _listed(visitor, search="sales.z") == ["zones"]
+    assert _listed(visitor, search="les") == ["hostile", "riders", "trips", "weather", "zones"]
+    assert _listed(visitor, search="%") == []
+    assert _listed(visitor, metastore="failed") == ["trips"]
+    assert _listed(visitor, **{"from": 3}) == ["weather", "zones"]
+    page = Read(visitor.page("/ui/", sort="bytes", desc=1, search="r"))
+    assert page.of("th", **{"aria-sort": "descending"})
+    assert page.of("input", id="search", value="r")
+    assert page.of("a", href="/ui/?sort=bytes&search=r")
+
+
+@pytest.mark.parametrize(("path", "status", "words"), [
+    ("/ui/?sort=nothing", 400, "sort is 'nothing' in the page's address; it is one of name, partitions"),
+    ("/ui/?from=-1", 400, "from is '-1' in the page's address; it is a whole number"),
+    (f"/ui/?search={'x' * 2001}", 400, "at most 2000"),
+    ("/ui/?search=%00", 400, "has a NUL"),
+    ("/ui/table/sales/nothing", 404, "sales.nothing"),
+    ("/ui/table/sales/trips?x=nothing", 400, "x is 'nothing' in the page's address; the table's keys are ds, region"),
+    ("/ui/table/sales/trips?small=7", 400, "small is 7"),
+    ("/ui/table/sales/trips?where=nothing%20%3D%201", 200, "nothing"),
+    ("/ui/table/sales/trips?where=%28", 200, "is not a SQL condition"),
+    ("/ui/table/sales/trips?where=region%20LIKE%20%27%25a%27", 200, "The index cannot count by this condition"),
+    ("/ui/table/sales/trips?xto=2025-13-01", 200, "The map is to end at '2025-13-01'"),
+    ("/ui/nowhere", 404, "There is no such page"),
+])  # fmt: skip
+def test_an_address_that_makes_no_sense_is_told_so(visitor: Visitor, path: str, status: int, words: str) -> None:
+    answer = visitor.get(path)
+    page = Read(answer.text)
+    assert answer.status == status
+    assert page.of("p", role="alert")
+    assert words in page.text
+
+
+def test_a_tables_page_has_every_part(visitor: Visitor) -> None:
+    page = Read(visitor.page("/ui/table/sales/trips"))
+    text = page.text
+    for part in (
+        "Size 153 GiB", "Partitions 1,064", "Files 3,652", "Last commit 2 h ago", "Metastore failed",
+        "ds date, region string", "Partition map", "Growth", "Commits and repairs", "Under way and pending", "Drift",
+        "File sizes", "compared as a whole", "catalog-ext drift sales.trips",
+    ):  # fmt: skip
+        assert part in text
+    # Who and what; a repair that changed nothing and one that failed are there as well.
+    assert re.search(r"commit INSERT 8 ada 135 partitions added, 490 files added, [\d,]+ rows written, 21.2 GiB", text)
+    assert "repair sync ada@host:71 3 partitions added, 1 partition dropped, 2 partitions changed, 5 paths" in text
+    assert "repair add bo@host:72 1 path skipped, where ds >= '2025-06-01' The store refuses to list" in text
+    assert "open (live)" in text
+    assert "INSERT by ada/nightly-load@etl-1#m:4711" in text
+    assert "ds=2025-10-30/region=h22 waiting" in text
+    assert "The metastore refused <b>partitions</b>: Duplicate entry" in text
+    assert "1 message pending, 1 of them tried in vain" in text
+    assert [found["aria-label"] for found in page.of("svg")] == [
+        "Size over time", "Partitions over time", "Files over time", "Commits over time", "Files by size",
+    ]  # fmt: skip
+
+
+def test_the_activity_of_all_tables_is_on_one_page(visitor: Visitor) -> None:
+    text = Read(visitor.page("/ui/activity")).text
+    assert "sales.trips 1 failed" in text
+    assert "sales.trips ds=2025-10-30/region=h22 waiting" in text
+
+
+def test_hostile_names_are_text(visitor: Visitor) -> None:
+    for y in ("", "-"):
+        page = Read(visitor.page("/ui/table/sales/hostile", y=y))
+        shown = {visible(name)[:60] for name in HOSTILE}
+        heads = " ".join(page.words)
+        labels = " ".join(str(found["title"]) for found in page.of("td") if found.get("title"))
+        for name in shown:
+            assert name[:19] in (labels if y else heads)
+        assert not re.search("[\u202a-\u202e\x00-\x08]", "".join(page.words) + labels)
+
+
+def test_a_value_leads_to_the_partitions_that_have_it(visitor: Visitor) -> None:
+    page = Read(visitor.page("/ui/table/sales/hostile"))
+    links = [str(found["href"]) for found in page.of("a") if "where=v+" in str(found.get("href"))]
+    assert len(links) == len(HOSTILE)
+    for link in links:
+        text = Read(visitor.page(link.partition("#")[0])).text
+        assert "1 partition of 10 on the map." in text
+        assert "cannot" not in text
+
+
+def test_all_that_is_chosen_is_in_the_address_of_what_comes_next(visitor: Visitor) -> None:
+    chosen: dict[str, Any] = {
+        "x": "region", "y": "ds", "m": "files", "unit": "month", "where": "region = 'emea'", "small": 4194304,
+    }  # fmt: skip
+    page = Read(visitor.page("/ui/table/sales/trips", **chosen))
+    for name, value in (("x", "region"), ("y", "ds"), ("m", "files"), ("small", "4194304")):
+        assert [o for o in page.of("option", value=value) if "selected" in o], name
+    assert page.of("input", id="where", value="region = 'emea'")
+    heads = [html.unescape(str(found["href"])) for found in page.of("a") if "2025-10-01" in str(found.get("href"))]
+    assert "m=files" in heads[0]
+    assert "unit=month" in heads[0]
+    assert "small=4194304" in heads[0]
+
+
+def test_a_page_has_less_than_a_megabyte_whatever_the_names(tmp_path: Any) -> None:
+    worst = ["'" * 200 + f"{n:03}" for n in range(60)]
+    with local_catalog(tmp_path) as catalog:
+        table = create(catalog.index, "t", {"x'y": "string", "z'": "string"})
+        names = [
+            f"{escape_path_name(f'x{chr(39)}y')}={escape_path_name(a)}/{escape_path_name(f'z{chr(39)}')}={escape_path_name(b)}"
+            for a in worst for b in worst
+        ]  # fmt: skip
+        fill(catalog.index, table, names)
+        with looking_at(catalog) as visitor:
+            for chosen in ({}, {"y": "-"}, {"where": "`x'y` >= '" + "\\'" * 900 + "'"}):
+                page = visitor.page("/ui/table/s/t", **chosen)
+                assert "on the map" in page or "No partition" in page
+                assert len(page.encode()) < MOST_BYTES
+
+
+def test_a_part_that_fails_does_not_take_the_others_with_it(
+    everything: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("a detail that is for the log")
+
+    monkeypatch.setattr("catalog_ext.page.views.read_growth", fails)
+    with looking_at(everything) as visitor:
+        text = Read(visitor.page("/ui/table/sales/trips")).text
+    assert "Growth ZeroDivisionError: see the service's log" in text
+    assert "a detail" not in text
+    assert "a detail" in caplog.text
+    assert "File sizes" in text
+
+
+def test_a_view_has_a_page_without_files(catalog: Catalog) -> None:
+    fill(catalog.index, create(catalog.index, "t", {"k": "int"}), ["k=1"])
+    query = ViewQuery("SELECT x, k FROM t", "lake", ("s",), tables=())
+    catalog.views.create(
+        ViewRequest(TableIdentifier.of("s", "v"), query, (Column("x", "int"), Column("k", "int")), ("k",), {})
+    )
+    catalog.views.add_partitions("s.v", [NewPartition({"k": "1"})], if_not_exists=False)
+    with looking_at(catalog) as visitor:
+        assert "s.v view" in Read(visitor.page("/ui/")).text
+        text = Read(visitor.page("/ui/table/s/v")).text
+    assert "s.v view" in text
+    assert "1 partition of 1 on the map." in text
+    assert "File sizes" not in text
