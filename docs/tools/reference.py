@@ -33,6 +33,37 @@ unit. A size is a whole number above zero with the unit `b`, `k`, `m`, `g`, `t` 
 `second`), `m` (`min`, `minute`), `h` (`hour`) and `d` (`day`), behind which an `s` may stand; its number may have a
 fraction (`1.5h`), and a bare one is seconds.
 """
+_OF_COMMANDS = """\
+## Lists
+
+Every command that prints rows does it in one way. A table fits the terminal: words are wrapped, columns for which
+there is no room are left out and named below it, and what is wider than that stands on a line of its own; names,
+paths and numbers are never broken or cut. `--wide` shows all columns whatever the width, `--columns table,bytes`
+those that are named. Where the output is no terminal, a row is a line (`COLUMNS=80` makes it fit). `-o csv` has a
+heading and the values as they are: bytes, milliseconds since the epoch, nothing for what is not known. `-o json`,
+or `--json`, is one object. A table shows 100 rows unless `--limit` says otherwise, CSV and JSON all.
+
+## What is made, and what is started
+
+`init` makes an index; `register`, `import` and `serve` make one too where there is none. Every other command ends
+with an error that names the nearest index, and makes nothing. The embedded metastore, which is a JVM, is started by
+commands that ask it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have something to tell it, and
+by no other; those that only look (`--dry-run`, `drift`, `doctor`) make none.
+
+## Completion
+
+Commands, options, tables, namespaces, partition columns and their values, out of the index that `--index` or the
+folder says. A name that a shell would not take as it is, as one with a blank, is not offered.
+
+```sh
+# bash 4.4 or newer, in ~/.bashrc
+eval "$(_CATALOG_EXT_COMPLETE=bash_source catalog-ext)"
+# zsh, in ~/.zshrc, behind compinit
+eval "$(_CATALOG_EXT_COMPLETE=zsh_source catalog-ext)"
+# fish, in ~/.config/fish/completions/catalog-ext.fish
+_CATALOG_EXT_COMPLETE=fish_source catalog-ext | source
+```
+"""
 _OF_FORMATS = """
 How S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.
 
@@ -56,7 +87,7 @@ def cli_page() -> str:
         click.Context(command, root, name, terminal_width=_WIDTH) for name, command in commands.items() if command
     ]
     sections = [_help(context) for context in (root, *contexts)]
-    return f"# The command line\n\n{_NOTICE}\n\n" + "\n".join(sections)
+    return f"# The command line\n\n{_NOTICE}\n\n{_OF_COMMANDS}\n" + "\n".join(sections)
 
 
 def configuration_page() -> str:

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import traceback
-import warnings
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
@@ -28,8 +27,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C (or KEEP=1)")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     options = parser.parse_args(arguments)
-    # PySpark warns about the newest pandas, which it is not used with here.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     # What it would say is shown otherwise: an interrupted call as such, a slow metastore in the repair's report.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger("catalog_ext").setLevel(logging.ERROR)

@@ -23,14 +23,23 @@ class FilesRead:
 def files_read(frame: DataFrame, root: str) -> FilesRead:
     """The files below ``root`` that the query's scans were given, after all pruning; the query must have run.
 
+    Scans of the catalog say so by their metrics, as the SQL page of Spark's UI shows them; Spark's own by their tasks.
+
     Args:
         frame: Of PySpark's classic API.
         root: The table's location.
     """
     files: set[str] = set()
+    counted = FilesRead(0, 0)
     for scan in _scans(frame._jdf.queryExecution().executedPlan()):
-        files.update(path for path in _paths(scan) if path.startswith(f"{root}/"))
-    return FilesRead(len({path.rpartition("/")[0] for path in files}), len(files))
+        if scan.getClass().getSimpleName() == "BatchScanExec":
+            metrics = scan.metrics()
+            found = (metrics.apply(name).value() for name in ("numPartitions", "numFiles"))
+            counted = FilesRead(*map(sum, zip((counted.partitions, counted.files), found, strict=True)))
+        else:
+            files.update(path for path in _paths(scan) if path.startswith(f"{root}/"))
+    directories = {path.rpartition("/")[0] for path in files}
+    return FilesRead(counted.partitions + len(directories), counted.files + len(files))
 
 
 def _scans(plan: JavaObject) -> Iterator[JavaObject]:
@@ -45,13 +54,10 @@ def _scans(plan: JavaObject) -> Iterator[JavaObject]:
 
 
 def _paths(scan: JavaObject) -> Iterator[str]:
-    if scan.getClass().getSimpleName() == "BatchScanExec":
-        tasks = [task.get() for task in _each(scan.filteredPartitions()) if task.isDefined()]
-    else:
-        tasks = [part for rdd in _each(scan.inputRDDs()) for part in rdd.partitions()]
-    for task in tasks:
-        for file in task.files():
-            yield str(file.toPath().toString())
+    for rdd in _each(scan.inputRDDs()):
+        for part in rdd.partitions():
+            for file in part.files():
+                yield str(file.toPath().toString())
 
 
 def _each(sequence: JavaObject) -> Iterator[JavaObject]:
