@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from catalog_ext.connector.build import connector_jar, minor_version, spark_version
 from catalog_ext.connector.packed import ARCHIVE
-from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE
+from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, lock_of
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from release.build import build_release
 from release.maven import CHECKSUMS, artifact_name
@@ -203,7 +203,7 @@ def test_the_readme_works_without_compiler_and_network(installed: Environment, t
     assert "Compiling" not in answer.stdout + answer.stderr
     # The cache was empty, and has what was taken out of the wheel: with the compiled one's classes.
     jar, lock = sorted((tmp_path / "cache").iterdir())
-    assert lock.name == f"{jar.stem}.lock"
+    assert lock == lock_of(jar)
     with zipfile.ZipFile(jar) as taken, zipfile.ZipFile(connector_jar()) as compiled:
         assert [(e.filename, e.CRC) for e in taken.infolist()] == [(e.filename, e.CRC) for e in compiled.infolist()]
 

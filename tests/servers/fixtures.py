@@ -61,9 +61,9 @@ def postgres_server() -> Iterator[DatabaseServer]:
         server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A real Chromium."""
+    """A real Chromium, for one module: what drives it keeps an event loop running in the tests' thread."""
     from tests.servers.browser import open_browser
 
     with open_browser() as browser:
