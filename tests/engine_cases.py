@@ -70,11 +70,25 @@ NESTED = (
 NOTE = Value("note", "STRING", "concat('note ', CAST(id AS STRING))")
 THEIR_NOTE = Value("their_note", "INT", "CAST(id AS INT) + 1000")
 """The columns that a table gets later, from us and from an engine."""
+REMARK = Value("remark", NOTE.type, NOTE.of_id)
+THEIR_REMARK = Value("their_remark", THEIR_NOTE.type, THEIR_NOTE.of_id)
+"""And what these are then called."""
 
 
 def values_of(data_format: str) -> tuple[Value, ...]:
     """The columns of a table: delimited text holds no nested ones here."""
     return PLAIN if data_format == "text" else (*PLAIN, *NESTED)
+
+
+def noted_values(data_format: str) -> tuple[Value, ...]:
+    """With the one that we add."""
+    return (*values_of(data_format), NOTE)
+
+
+def altered_values(data_format: str) -> tuple[Value, ...]:
+    """Ours after we have altered them (``fourth_of_ours``)."""
+    kept = (v for v in values_of(data_format) if data_format != "parquet" or v.name != "yes")
+    return (*kept, NOTE if data_format == "orc" else REMARK)
 
 
 @dataclass(frozen=True)
@@ -158,7 +172,7 @@ def second_of_ours(table: str, data_format: str) -> list[str]:
 
 def first_of_theirs(table: str, data_format: str) -> list[str]:
     """What an engine does to it: new and old partitions, by name and by value."""
-    values = (*values_of(data_format), NOTE)
+    values = noted_values(data_format)
     over = (Row(421, "kept"), Row(422, "kept", i=9))
     dynamic = (Row(410, "eu west"), Row(411, "new one"), Row(412, "p%q/r"), Row(413, None), Row(414, "a", None))
     done = [
@@ -182,7 +196,7 @@ def first_of_theirs(table: str, data_format: str) -> list[str]:
 
 def third_of_ours(table: str, data_format: str) -> list[str]:
     """We go on with what the engine has made."""
-    values = (*values_of(data_format), NOTE)
+    values = noted_values(data_format)
     return [
         f"INSERT INTO {table} {select(values, (Row(500, 'theirs', '2025-02-01'), Row(501, 'added', '2025-03-01')))}",
         f"INSERT OVERWRITE {table} {select(values, (Row(502, 'new one'), Row(503, None)))}",
@@ -193,11 +207,33 @@ def third_of_ours(table: str, data_format: str) -> list[str]:
 
 def second_of_theirs(table: str, data_format: str) -> list[str]:
     """And the engine with that."""
-    values = (*values_of(data_format), NOTE, THEIR_NOTE)
+    values = (*noted_values(data_format), THEIR_NOTE)
     rows = (Row(600, "new one"), Row(601, "moved"), Row(602, "ours again", i=2))
     return [
         f"ALTER TABLE {table} ADD COLUMNS ({THEIR_NOTE.name} {THEIR_NOTE.type}) CASCADE",
         f"INSERT INTO TABLE {table} PARTITION (k, d, i) {select(values, rows)}",
+    ]
+
+
+def fourth_of_ours(table: str, data_format: str) -> list[str]:
+    """We alter columns: what all engines read in the same way afterwards."""
+    done = [f"ALTER TABLE {table} ALTER COLUMN fare COMMENT 'in euros'"]
+    if data_format != "orc":  # which Hive reads by position from release 3.1 on: refused
+        done.append(f"ALTER TABLE {table} RENAME COLUMN {NOTE.name} TO {REMARK.name}")
+    if data_format == "parquet":
+        done.append(f"ALTER TABLE {table} DROP COLUMN yes")
+    else:  # of Parquet, Hive 2.3 cannot read it, its own files included
+        done.append(f"ALTER TABLE {table} ALTER COLUMN n TYPE BIGINT")
+    values = (*altered_values(data_format), THEIR_NOTE)
+    return [*done, f"INSERT INTO {table} {select(values, (Row(700, 'eu west'), Row(701, 'altered')))}"]
+
+
+def third_of_theirs(table: str, data_format: str) -> list[str]:
+    """The engine alters the column that it added."""
+    values = (*altered_values(data_format), THEIR_REMARK)
+    return [
+        f"ALTER TABLE {table} CHANGE COLUMN {THEIR_NOTE.name} {THEIR_REMARK.name} {THEIR_REMARK.type} CASCADE",
+        f"INSERT INTO TABLE {table} PARTITION (k, d, i) {select(values, (Row(800, 'altered'), Row(801, 'later')))}",
     ]
 
 
@@ -210,7 +246,11 @@ def ids_after(data_format: str, *, exchanges: bool) -> dict[str, set[int]]:
         theirs = theirs - {312} | {400, 401, 420} | ({430} if exchanges else set())
     # The empty text is in NULL's partition, which we overwrite.
     again = theirs - {122, 411, 412, 413} | {500, 501, 502, 503, 600, 601, 602}
-    return {"ours": ours, "theirs": theirs, "ours again, theirs again": again}
+    altered = again | {700, 701}
+    return {
+        "ours": ours, "theirs": theirs, "ours again, theirs again": again, "columns altered by us": altered,
+        "columns altered by them": altered | {800, 801},
+    }  # fmt: skip
 
 
 FILTERS = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog_ext.conf.setting import FLAG, Scope, Setting, flag, truth, unchecked
+from catalog_ext.conf.setting import FLAG, Scope, Setting, boolean, flag, truth, unchecked
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, LOCATION_WILDCARDS_PROPERTY
 from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY
 
@@ -96,6 +96,15 @@ ORC_COMPRESS: Setting[str] = Setting(
     "orc.compress", None, "Hive's name of the option `compression` of an ORC table's writes.", _OF_FORMAT, unchecked,
     _TABLE,
 )  # fmt: skip
+ORC_BY_POSITION: Setting[bool] = Setting(
+    "orc.force.positional.evolution",
+    "true",
+    "Whether Hive reads this ORC table by position, as it does from release 3.1 on by its own setting of this name; "
+    "ALTER TABLE then leaves columns' names and places alone.",
+    "`true`; `false` if every Hive that reads it has that setting off",
+    boolean,
+    _TABLE,
+)
 COMPRESSION: Setting[str] = Setting(
     "compression",
     None,
@@ -145,6 +154,7 @@ TABLE_SETTINGS: tuple[Setting[Any], ...] = (
     FILE_FORMAT,
     PARQUET_COMPRESSION,
     ORC_COMPRESS,
+    ORC_BY_POSITION,
     COMPRESSION,
     BUCKETED_BY,
     LOCATION_WILDCARDS,

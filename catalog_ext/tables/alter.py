@@ -19,6 +19,7 @@ from catalog_ext.metastore.model.definition_checks import check_columns
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import check_location, located, warn_of_overlap
+from catalog_ext.tables.orc_columns import check_places
 from catalog_ext.tables.partition_strategy import check_alteration
 from catalog_ext.tables.serde import metastore_settings, with_serde
 
@@ -79,6 +80,8 @@ class TableAlterations:
 
         def change(definition: TableDefinition) -> TableDefinition:
             new = with_properties(altered(definition, changes), checked, remove)
+            if self._context.metastore.accepts(definition):
+                check_places(definition, new)
             check_columns((*new.columns, *new.partition_columns) if changes else ())
             return new if place is None else replace(new, location=place)
 

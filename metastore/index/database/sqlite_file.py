@@ -40,7 +40,9 @@ def existing(path: Path, *, timeout_s: float = 1.0) -> Iterator[sqlite3.Connecti
         sqlite3.Error: It cannot be opened, or it is no database.
     """
     # Not "ro": such a connection would leave the files of the write-ahead log behind.
-    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", timeout_s, uri=True)) as connection:
+    with contextlib.closing(
+        sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", timeout=timeout_s, uri=True)
+    ) as connection:
         connection.execute("PRAGMA query_only = ON")
         yield connection
 

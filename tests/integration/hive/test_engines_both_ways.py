@@ -10,22 +10,25 @@ import pytest
 from catalog_ext.spark import session as sessions
 from tests.engine_cases import (
     FORMATS,
-    NOTE,
     OF_NULL,
     THEIR_NOTE,
+    THEIR_REMARK,
     Seen,
     SparksHiveCatalog,
+    altered_values,
     filters_of,
     first_of_ours,
     first_of_theirs,
+    fourth_of_ours,
     ids_after,
     looked,
+    noted_values,
     second_of_ours,
     second_of_theirs,
     seen,
     seen_by_us,
     third_of_ours,
-    values_of,
+    third_of_theirs,
 )
 from tests.integration.spark_driver import HIVE
 from tests.servers.hive import whole_engine
@@ -94,6 +97,8 @@ def side(
         spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
         engine: Engine
         if name == "hive-4.0":
+            # As Hive reads it from release 3.1 on.
+            spark.conf.set("orc.force.positional.evolution", "true")
             engine = request.getfixturevalue("hive_server")
         elif name == "hive-2.3":
             engine = whole_engine(root / "cli", uri, OF_HIVE_2)
@@ -124,11 +129,22 @@ def turns(side: Side) -> dict[str, dict[str, Turn]]:
     found["theirs"] = _both_look(side, first_of_theirs)
     side.ours(third_of_ours)
     found["ours again, theirs again"] = _both_look(side, second_of_theirs, more=(THEIR_NOTE,))
+    side.ours(fourth_of_ours)
+    found["columns altered by us"] = _both_look(side, values=altered_values, more=(THEIR_NOTE,))
+    if not isinstance(side.engine, SparksHiveCatalog):  # which only adds columns
+        found["columns altered by them"] = _both_look(
+            side, third_of_theirs, values=altered_values, more=(THEIR_REMARK,)
+        )
     return found
 
 
 def _both_look(
-    side: Side, statements: Statements | None = None, *, more: tuple[Value, ...] = (), filters: bool = False
+    side: Side,
+    statements: Statements | None = None,
+    *,
+    values: Callable[[str], tuple[Value, ...]] = noted_values,
+    more: tuple[Value, ...] = (),
+    filters: bool = False,
 ) -> dict[str, Turn]:
     """What both see of each format's table, after the engine has carried out statements and we have followed."""
     of_spark = isinstance(side.engine, SparksHiveCatalog)
@@ -137,16 +153,16 @@ def _both_look(
         chosen = filters_of(data_format) if filters else ()
         asked = [where if of_spark else OF_NULL.get(where, where) for where in chosen]
         table = f"{side.database}.{data_format}"
-        values = (*values_of(data_format), NOTE, *more)
+        asked_for = (*values(data_format), *more)
         done = [] if statements is None else statements(table, data_format)
-        plans[data_format] = (values, chosen, done, looked(table, values, asked))
+        plans[data_format] = (asked_for, chosen, done, looked(table, asked_for, asked))
     answers = iter(side.engine.run([line for _, _, done, looking in plans.values() for line in (*done, *looking)]))
     if statements is not None:
         side.follow()
     found = {}
-    for data_format, (values, chosen, done, looking) in plans.items():
+    for data_format, (asked_for, chosen, done, looking) in plans.items():
         own = [next(answers) for _ in (*done, *looking)][len(done) :]
-        ours = seen_by_us(side.spark, f"lake.{side.database}.{data_format}", values, chosen)
+        ours = seen_by_us(side.spark, f"lake.{side.database}.{data_format}", asked_for, chosen)
         found[data_format] = Turn(ours, seen(chosen, own))
     return found
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import pytest
 
+from catalog_ext.conf.table_keys import ORC_BY_POSITION
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ColumnAlreadyExistsError,
@@ -29,6 +33,13 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.widening import widening_problem
+from catalog_ext.tables.orc_columns import check_places
+from tests.repair_cases import local_catalog, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.fakes_metastore import FakeMetastore
 
 NESTED = "struct<a:int,b:array<struct<x:int>>,c:map<string,float>>"
 
@@ -157,3 +168,52 @@ def test_types_widen_where_the_readers_follow(old: str, new: str, fits: str) -> 
     for file_format in ("parquet", "orc", "csv", "json"):
         problem = widening_problem(file_format, parse_type(old), parse_type(new))
         assert (problem is None) == (fits == "all" or file_format in fits.split())
+
+
+class TestOrc:
+    """Hive reads its files by position from release 3.1 on."""
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            [RenameColumn(("v",), "w")], [DropColumn(("v",))], [DropColumn(("n",))],
+            [AddColumn(("e",), "int", position=Position("id"))], [MoveColumn(("n",), Position())],
+            [DropColumn(("n",)), AddColumn(("e",), "int")],
+        ],
+    )  # fmt: skip
+    def test_columns_keep_names_and_places(self, changes: list[ColumnChange]) -> None:
+        before = table("orc")
+        after = altered(before, changes)
+        with pytest.raises(InvalidAlterationError, match="added to at the end only"):
+            check_places(before, after)
+        check_places(before, replace(after, properties={ORC_BY_POSITION.key: "FALSE"}))
+        check_places(table(), altered(table(), changes))
+
+    def test_what_stays_in_place_is_free(self) -> None:
+        before = table("orc")
+        for changes in (
+            [AddColumn(("e",), "int")], [ChangeType(("id",), "bigint")], [RenameColumn(("n", "a"), "z")],
+            [DropColumn(("n", "a"))], [RenameColumn(("v",), "V")],
+            # REPLACE COLUMNS with the same ones
+            [*(DropColumn((c.name,)) for c in before.columns), *(AddColumn((c.name,), c.type) for c in before.columns)],
+        ):  # fmt: skip
+            check_places(before, altered(before, changes))
+
+
+@pytest.mark.parametrize("uri", [None, "thrift://fake:9083"])
+def test_without_a_metastore_no_hive_reads_it(tmp_path: Path, metastore: FakeMetastore, uri: str | None) -> None:
+    assert metastore
+    write(tmp_path / "t", "ds=1/a.orc")
+    with local_catalog(tmp_path, metastore=uri) as catalog:
+        catalog.register_table(
+            "s.t", location=str(tmp_path / "t"), partition_columns={"ds": "STRING"}, schema="id INT, v STRING",
+            format="orc",
+        )  # fmt: skip
+        renamed = [RenameColumn(("v",), "w")]
+        if uri is not None:
+            with pytest.raises(InvalidAlterationError, match=r"'v' has been.*'orc.force.positional.evolution' = 'fal"):
+                catalog.alterations.alter("s.t", renamed)
+            assert [c.name for c in catalog.load_table("s.t").definition.columns] == ["id", "v"]
+            catalog.alterations.alter("s.t", set_={ORC_BY_POSITION.key: "false"})
+        altered_table = catalog.alterations.alter("s.t", renamed)
+        assert [c.name for c in altered_table.definition.columns] == ["id", "w"]

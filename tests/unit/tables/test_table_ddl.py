@@ -53,7 +53,8 @@ def managed(catalog: Catalog, name: str = "t", **more: object) -> TableDefinitio
 def test_columns_and_properties_change_together_or_not_at_all(catalog: Catalog, metastore: FakeMetastore) -> None:
     before = managed(catalog)
     changes = [AddColumn(("n",), "int", comment="c"), RenameColumn(("v",), "w")]
-    after = catalog.alterations.alter("s.t", changes, set_={"a": "1", "comment": "x"}).definition
+    set_ = {"a": "1", "comment": "x", "orc.force.positional.evolution": "false"}
+    after = catalog.alterations.alter("s.t", changes, set_=set_).definition
     assert [c.name for c in after.columns] == ["id", "w", "n"]
     assert (after.properties["a"], after.comment) == ("1", "x")
     found = metastore.get_table("s", "t")
