@@ -31,8 +31,8 @@ def check_places(before: TableDefinition, after: TableDefinition) -> None:
         if place >= len(after.columns) or after.columns[place].name.lower() != name:
             raise InvalidAlterationError(
                 f"The columns of table {before.identifier} can be added to at the end only: from release 3.1 on Hive "
-                f"reads ORC files by position, and would show another column's values where {name!r} has been. If no "
-                f"such Hive reads the table, or with {ORC_BY_POSITION.key}=false, say so: ALTER TABLE ... SET "
-                f"TBLPROPERTIES ('{ORC_BY_POSITION.key}' = 'false'). Otherwise write the table anew by CREATE TABLE ... AS.",
+                f"reads ORC files by position, and would show other values where {name!r} has been. If no such Hive "
+                f"reads the table, or with {ORC_BY_POSITION.key}=false, say so: ALTER TABLE ... SET TBLPROPERTIES "
+                f"('{ORC_BY_POSITION.key}' = 'false'). Otherwise write the table anew by CREATE TABLE ... AS.",
                 {"table": str(before.identifier), "column": name},
             )
