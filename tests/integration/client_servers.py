@@ -66,10 +66,10 @@ def thrift_server(conf: Path, folder: Path) -> SparkServer:
 
 
 def connect_server(conf: Path, folder: Path) -> SparkServer:
-    """The Spark Connect server."""
+    """The Spark Connect server. The packages of PySpark before 4.3 have no start-connect-server.sh either."""
     (port,) = free_ports(1)
     command = [
-        program("sbin/start-connect-server.sh"), "--wait", *_MASTER,
-        "--conf", f"spark.connect.grpc.binding.port={port}",
+        program("bin/spark-submit"), *_MASTER, "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--conf", f"spark.connect.grpc.binding.port={port}", "spark-internal",
     ]  # fmt: skip
     return SparkServer("Connect server", command, port, conf, folder)

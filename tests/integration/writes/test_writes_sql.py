@@ -268,6 +268,9 @@ def test_replacing_by_a_condition(lake: Lake) -> None:
     frame.writeTo(table).overwrite(F.lit(True))
     assert lake.rows(ids) == [(7,)]
     assert lake.partitions("s.conditions") == ["ds=2025-01-07/r=us"], "emptied partitions are dropped"
+    lake.sql(f"INSERT INTO {table} VALUES (1, {day.format(1)}, 'eu')")
+    lake.sql(f"INSERT INTO {table} REPLACE WHERE true VALUES (7, {day.format(7)}, 'us')")
+    assert lake.rows(ids) == [(7,)], "all of it, not the partitions that receive rows"
     for condition in ("id = 1", "upper(r) = 'US'", "ds = DATE'2025-01-07' OR id = 1"):
         with pytest.raises(AnalysisException):
             lake.sql(f"INSERT INTO {table} REPLACE WHERE {condition} VALUES (1, {day.format(1)}, 'eu')")

@@ -40,8 +40,22 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
         OmittedColumns.filled(insert, columnsOf(target)).copy(table = marked(target, mark), partitionSpec = constants)
       case _ => insert
     }
-    case Inserts.ReplaceWhere(overwrite, target) if isUnmarked(target) =>
+    case ReplaceWhere(overwrite, target) if isUnmarked(target) =>
       overwrite.copy(table = marked(target, InsertMarks.ReplacesRows))
+  }
+
+  /**
+   * INSERT INTO ... REPLACE WHERE where Spark parses it as a command of its own, which it does before 4.3;
+   * `DataFrameWriterV2.overwrite` finds columns by their names.
+   */
+  private object ReplaceWhere {
+    def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = plan match {
+      case overwrite: OverwriteByExpression if !overwrite.isByName => overwrite.table match {
+        case target: UnresolvedRelation => Some((overwrite, target))
+        case _ => None
+      }
+      case _ => None
+    }
   }
 
   private def columnsOf(target: UnresolvedRelation): StructType =

@@ -11,17 +11,6 @@ object Inserts {
   /** Whether the statement says which rows it replaces, which makes a command of its own of it here. */
   def replaces(insert: InsertIntoStatement): Boolean = false
 
-  /** INSERT INTO ... REPLACE WHERE as it is parsed; `DataFrameWriterV2.overwrite` finds columns by their names. */
-  object ReplaceWhere {
-    def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = plan match {
-      case overwrite: OverwriteByExpression if !overwrite.isByName => overwrite.table match {
-        case target: UnresolvedRelation => Some((overwrite, target))
-        case _ => None
-      }
-      case _ => None
-    }
-  }
-
   /** `write` as a command that replaces the rows of the condition. */
   def overwrite(
       write: V2WriteCommand, target: NamedRelation, condition: Expression, options: Map[String, String]): LogicalPlan =

@@ -8,13 +8,8 @@ import org.apache.spark.sql.connector.catalog.TableWritePrivilege
 
 /** INSERT, and the commands that Spark makes of it. */
 object Inserts {
-  /** Whether the statement says which rows it replaces: REPLACE WHERE, ON, USING. */
+  /** Whether the statement says which rows it replaces: REPLACE ON, USING, and WHERE as of 4.3. */
   def replaces(insert: InsertIntoStatement): Boolean = insert.replaceCriteriaOpt.isDefined
-
-  /** The same as a command of its own, in a Spark that parses it as one. */
-  object ReplaceWhere {
-    def unapply(plan: LogicalPlan): Option[(OverwriteByExpression, UnresolvedRelation)] = None
-  }
 
   /** `write` as a command that replaces the rows of the condition. */
   def overwrite(
