@@ -76,7 +76,15 @@ def _run(spark: Spark, python: str, interpreter: Path, parts: dict[str, tuple[st
     """Return how many tests of each part passed, which failed, and how many were left out."""
     report = FOLDER / f"report-{spark.minor}-{python}.xml"
     report.unlink(missing_ok=True)
-    options = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder", f"--junitxml={report}"]
+    # In one order: a statement gets what tests before it have left, and Sparks are compared by that.
+    options = [
+        "-p",
+        "no:randomly",
+        "--numprocesses=2",
+        "--dist=loadfile",
+        "--no-loadscope-reorder",
+        f"--junitxml={report}",
+    ]
     if python == spark.whole:
         shutil.rmtree(_outcomes(spark), ignore_errors=True)
         options += ["-p", "tests.matrix.outcomes", "--outcomes-to", str(_outcomes(spark))]

@@ -52,10 +52,16 @@ class Difference:
 
 
 _OLD = ("4.0", "4.1")
+_BEFORE_NEWEST = (*_OLD, "4.2")
 REASONS: Sequence[Reason] = (
     Reason(
         _OLD, "(CREATE|ALTER|DROP|SHOW) VIEW", "views in catalogs other than Spark's own came with 4.2",
         "CATALOG_EXT_NEWER_SPARK_NEEDED|VIEW_NOT_FOUND",
+    ),
+    Reason(_BEFORE_NEWEST, "SHOW TABLES", "4.3 gave the error a name", "_LEGACY_ERROR_TEMP_1126"),
+    Reason(
+        _BEFORE_NEWEST, "SHOW TABLE EXTENDED", "4.3 leaves out the line of properties where there are none",
+        r"Table Properties: \[\[, \]\]",
     ),
     Reason(_OLD, "DESCRIBE EXTENDED", "4.2 tells catalog, namespace and table apart, older ones show a name", "'Name'"),
     Reason(
