@@ -10,7 +10,7 @@ import click
 from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import Listing, Shape
 from catalog_ext.cli.options import list_options
-from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 
 FILES = Path(__file__).parents[1] / "spark_conf"
 """What is written."""
@@ -56,13 +56,28 @@ def init_conf(folder: Path, force: bool, shape: Shape) -> None:
     try:
         for file in files:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / file).write_bytes((FILES / file).read_bytes())
+            text = (FILES / file).read_text(encoding="utf-8")
+            (folder / file).write_text(for_this_spark(text), encoding="utf-8", newline="")
     except OSError as error:
         raise InvalidConfigurationError(
             f"{folder} cannot be written to: {error}. Name a folder that can.", {"folder": str(folder)}
         ) from error
     end = f"Change those lines, then: export SPARK_CONF_DIR={folder.absolute()}"
     Listing(("file", "files"), _WRITTEN, {"folder": str(folder)}).show(shape, rows, len(rows), end=end)
+
+
+def for_this_spark(text: str) -> str:
+    """Return a file's text with the jars of S3A that fit the installed PySpark; where there is none, those of the newest."""
+    # Not at the top: completion loads every command.
+    from catalog_ext.spark.storage import s3a_packages
+
+    try:
+        packages = s3a_packages()
+    except EnvironmentSetupError:
+        return text
+    for key, value in packages.items():
+        text = re.sub(rf"(?m)^({re.escape(key)} +)\S+$", rf"\g<1>{value}", text)
+    return text
 
 
 def _lines_to_change(file: Path) -> list[int]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from catalog_ext.cli.exit_codes import EXIT_USAGE
-from catalog_ext.cli.init_conf import FILES
+from catalog_ext.cli.init_conf import FILES, for_this_spark
 from catalog_ext.cli.main import main
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.spark import storage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
 
 def _content(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    files = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+    return {name: for_this_spark(file.read_text()).encode() for name, file in files.items()}
 
 
 def test_it_writes_every_file_and_tells_what_to_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +51,20 @@ def test_a_folder_that_cannot_be_is_named(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "file").write_text("")
     assert main(["init-conf", str(tmp_path / "file" / "conf")]) == EXIT_USAGE
     assert "cannot be written to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("installed", ["3.4.2", None])
+def test_the_jars_of_s3a_are_the_installed_sparks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str | None
+) -> None:
+    def jar_version(name: str) -> str:
+        if installed is None:
+            raise EnvironmentSetupError(f"There is no {name}.")
+        return installed
+
+    monkeypatch.setattr(storage, "jar_version", jar_version)
+    assert main(["init-conf", str(tmp_path)]) == 0
+    packages = next(
+        line for line in (tmp_path / "spark-defaults.conf").read_text().splitlines() if "hadoop-aws" in line
+    )
+    assert f"hadoop-aws:{installed or '3.5.0'},software.amazon.awssdk:s3:" in packages

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from catalog_ext.cli.init_conf import for_this_spark
 from catalog_ext.cli.main import cli
 from catalog_ext.conf import keys
 from catalog_ext.conf.keys import SETTINGS
@@ -16,6 +17,7 @@ from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.storage.options import StorageOptions
 from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
 from catalog_ext.spark.storage import s3a_packages
+from tests.sparks import since
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "spark_conf"
@@ -25,7 +27,9 @@ _CATALOG = "spark.sql.catalog.lake"
 def _lines(*, commented: bool) -> dict[str, str]:
     """The settings of spark-defaults.conf; with ``commented``, those that are switched off with a ``#`` too."""
     pattern = re.compile(r"#?(spark\.\S+)\s+(\S.*)" if commented else r"(spark\.\S+)\s+(\S.*)")
-    found = (pattern.fullmatch(line) for line in (CONF / "spark-defaults.conf").read_text().splitlines())
+    # As init-conf writes it: what S3A needs is another version with an older Spark.
+    text = for_this_spark((CONF / "spark-defaults.conf").read_text())
+    found = (pattern.fullmatch(line) for line in text.splitlines())
     return {m.group(1): m.group(2).strip() for m in found if m}
 
 
@@ -76,6 +80,12 @@ def test_the_uri_is_where_serve_listens_by_default() -> None:
 def test_s3a_is_fetched_as_the_code_fetches_it() -> None:
     settings = _lines(commented=False)
     assert {k: v for k, v in settings.items() if k in s3a_packages()} == s3a_packages()
+
+
+@since((4, 3), "the Hadoop that the file names")
+def test_what_lies_here_is_for_the_newest_spark() -> None:
+    text = (CONF / "spark-defaults.conf").read_text()
+    assert for_this_spark(text) == text
 
 
 def test_the_s3a_settings_are_those_that_python_reads() -> None:
