@@ -67,7 +67,7 @@ def init_conf(folder: Path, force: bool, shape: Shape) -> None:
 
 
 def for_this_spark(text: str) -> str:
-    """Return a file's text with the jars of S3A that fit the installed PySpark; where there is none, those of the newest."""
+    """Return a file's text with the jars of S3A that fit the installed PySpark, if there is one."""
     # Not at the top: completion loads every command.
     from catalog_ext.spark.storage import s3a_packages
 
