@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, NotFoundError
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.page import formats
+from catalog_ext.overview import formats
 from catalog_ext.page.query import ROOT, Query, is_local, table_path
 from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
 from catalog_ext.page.views import Views

@@ -1,4 +1,4 @@
-"""How numbers, sizes and times are written on the page."""
+"""How numbers, sizes and times are written for people who look."""
 
 from __future__ import annotations
 
