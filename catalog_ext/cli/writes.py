@@ -15,11 +15,11 @@ from catalog_ext.cli.options import list_options
 from catalog_ext.cli.output import moment, note, shown
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
+from catalog_ext.overview.commit_changes import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
@@ -60,7 +60,7 @@ _HISTORY = (
     Column("operation", wraps=True),
     Column("committed_at_ms", "committed (UTC)", cell=moment),
     Column("user", rank=1),
-    Column("summary", "changes", cell=lambda summary: _changes(summary), wraps=True),
+    Column("summary", "changes", cell=in_words, wraps=True),
 )
 
 
@@ -245,27 +245,3 @@ def history(invocation: Invocation, table: str, shape: Shape) -> None:
         for v in versions
     ]
     Listing(("version", "versions"), _HISTORY, {"table": table}).show(shape, rows, len(rows))
-
-
-def _changes(summary: Summary) -> str:
-    """Return what a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
-    parts = []
-    for what in ("partitions", "files"):
-        signs = (("added", "+"), ("removed", "-"), ("changed", "~"))
-        counts = [f"{sign}{count:,}" for word, sign in signs if (count := _count(summary, f"{what}_{word}"))]
-        if counts:
-            parts.append(f"{what} {' '.join(counts)}")
-    if rows := _count(summary, "rows"):
-        parts.append(counted(rows, "row"))
-    if in_bytes := _count(summary, "bytes"):
-        parts.append(format_bytes(in_bytes))
-    gone = [counted(rows, "row")] if (rows := _count(summary, "rows_removed")) else []
-    gone += [format_bytes(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
-    if gone:
-        parts.append(f"{' and '.join(gone)} removed")
-    return ", ".join(parts)
-
-
-def _count(summary: Summary, name: str) -> int:
-    value = summary.get(name)
-    return value if isinstance(value, int) else 0

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -64,3 +70,9 @@ def _seen(found: re.Match[str]) -> str:
 def instant(ms: int) -> str:
     """Return a time in UTC by ISO 8601, to the second: ``2025-01-31T10:00:00Z``."""
     return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "count": count, "size": size, "age": age, "instant": instant, "counted": counted, "cut": cut, "visible": visible,
+}  # fmt: skip
+"""Them by the names that templates have for them."""

@@ -163,7 +163,7 @@ class PartitionMap:
         shown: How many partitions are on it.
         steps: What is before and after it.
         missing: The kind of places without a partition.
-        dates: What dates are cut to; None where none is shown.
+        youngest_first: Whether the least is the strongest, as of ages.
     """
 
     caption: str
@@ -176,7 +176,7 @@ class PartitionMap:
     steps: tuple[Step, ...]
     missing: str
     holes: Holes | None
-    dates: Unit | None
+    youngest_first: bool
 
 
 _Value = tuple[str, str, str | None]
@@ -380,7 +380,7 @@ def _drawn(
         steps=layout.steps,
         missing=missing,
         holes=holes,
-        dates=next((axis.unit for axis in layout.axes if axis.unit), None),
+        youngest_first=measure is Measure.AGE,
     )
 
 

@@ -23,6 +23,8 @@ from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import still_named
+from catalog_ext.notebook.rows import Column, Rows
+from catalog_ext.overview import commit_changes, formats
 from catalog_ext.writes.status import StatusEntry, status_entries
 
 if TYPE_CHECKING:
@@ -43,6 +45,30 @@ _SAFE_S = 3600.0
 """Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
 
 
+_HISTORY = (
+    Column("version", lambda commit: commit.version, right=True),
+    Column("operation", lambda commit: commit.operation),
+    Column("committed", lambda commit: formats.instant(commit.committed_at_ms)),
+    Column("user", lambda commit: commit.summary.get("user")),
+    Column("changes", lambda commit: commit_changes.in_words(commit.summary)),
+)
+_STATUS = (
+    Column("kind", lambda entry: entry.kind),
+    Column("table", lambda entry: entry.table),
+    Column("id", lambda entry: entry.id),
+    Column("state", lambda entry: entry.state),
+    Column("since", lambda entry: formats.instant(entry.since_ms)),
+    Column("detail", lambda entry: entry.detail),
+)
+_TRANSACTIONS = (
+    Column("transaction", lambda of: of.transaction_id),
+    Column("operation", lambda of: of.operation),
+    Column("state", lambda of: of.state),
+    Column("owner", lambda of: of.owner),
+    Column("began", lambda of: formats.instant(of.began_at_ms)),
+)
+
+
 class _Chosen(NamedTuple):
     """What somebody wants of a vacuum: the retention in seconds or None, whether it may be short, and what goes."""
 
@@ -58,21 +84,22 @@ class WriteMaintenance:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def history(self, table: str) -> list[TableVersion]:
+    def history(self, table: str) -> Rows[TableVersion]:
         """Return the table's commits, newest first.
 
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return self._context.index.history(self._context.identify(table))
+        return Rows(self._context.index.history(self._context.identify(table)), _HISTORY, "There is no commit.")
 
-    def list_transactions(self, table: str) -> list[Transaction]:
+    def list_transactions(self, table: str) -> Rows[Transaction]:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
 
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return self._context.index.list_transactions(self._context.load_table(table).table_id)
+        found = self._context.index.list_transactions(self._context.load_table(table).table_id)
+        return Rows(found, _TRANSACTIONS, "There is no transaction.")
 
     def recover(
         self,
@@ -264,7 +291,7 @@ class WriteMaintenance:
             logger.info("Old versions were forgotten: %d rows of the index", removed)
         return removed
 
-    def status(self, table: str | None = None) -> list[StatusEntry]:
+    def status(self, table: str | None = None) -> Rows[StatusEntry]:
         """Return what is in flight: writes, partitions that wait, and changes for the metastore.
 
         Args:
@@ -273,4 +300,5 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return list(status_entries(self._context.index, None if table is None else self._context.load_table(table)))
+        entries = status_entries(self._context.index, None if table is None else self._context.load_table(table))
+        return Rows(entries, _STATUS, "Nothing is under way.")
