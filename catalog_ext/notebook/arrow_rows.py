@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from catalog_ext.notebook.rows import SHOWN, Column, ShownRows, shown_rows
+from catalog_ext.notebook.rows import SHOWN, ShownRows, shown_rows
 from catalog_ext.overview import formats
+from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
 _MARK, _ROWS = b"catalog-ext", b"rows"
@@ -19,7 +18,6 @@ _HIDDEN = frozenset({"partition_id"})
 """Numbers of the index that say nothing to people."""
 
 _SIZES = frozenset({"bytes", "size"})
-_Cell: TypeAlias = "Callable[[dict[str, Any]], object]"
 
 
 def shown_in_cells(table: pa.Table) -> pa.Table:
@@ -42,10 +40,10 @@ def _is_empty(column: pa.ChunkedArray) -> bool:
 
 def _column(name: str) -> Column:
     if name.endswith("_ms"):
-        return Column(name.removesuffix("_ms"), lambda row: formats.instant(row[name]))
+        return Column(name, f"{name.removesuffix('_ms')} (UTC)", cell=formats.moment, rank=1)
     if name in _SIZES:
-        return Column(name, lambda row: None if row[name] is None else formats.size(row[name]), right=True)
-    return Column(name, lambda row: row[name], right=name in ("files", "rows"))
+        return Column(name, right=True, cell=formats.size)
+    return Column(name, right=name in ("files", "rows"))
 
 
 def _register() -> None:

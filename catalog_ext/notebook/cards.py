@@ -12,8 +12,9 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.notebook.markup import render
-from catalog_ext.notebook.rows import Column, ShownRows, shown_rows
+from catalog_ext.notebook.rows import ShownRows, shown_rows
 from catalog_ext.overview import formats
+from catalog_ext.overview.layout import Column
 from catalog_ext.overview.metastore_state import MetastoreState, metastore_state
 from catalog_ext.overview.partition_map import SMALL, Choice, PartitionMap, first_keys, read_map
 
@@ -32,6 +33,15 @@ logger = logging.getLogger(__name__)
 TABLES = 20
 """Tables that the card of a catalog lists."""
 
+_COLUMNS = (
+    Column("table"),
+    Column("keys", cell=lambda keys: formats.cut(keys, 80)),
+    Column("partitions", right=True),
+    Column("files", right=True),
+    Column("bytes", "size", right=True, cell=formats.size),
+    Column("committed_at_ms", "last commit (UTC)", cell=formats.moment),
+    Column("metastore"),
+)
 _GAPS = 6
 _KEYS = 40
 _TALL = 3
@@ -210,26 +220,17 @@ def catalog_card(index: Index, settings: Settings, *, enabled: bool) -> Card:
         Fact("Metastore", (settings.metastore or "none", pending)),
         Fact("Tables", (f"{counted(listing.tables, 'table')}: {sums}" if listing.tables else "none",)),
     )
-    rows = shown_rows(
-        _columns(enabled=enabled, now_ms=now_ms), listing.page, listing.tables, "No table is registered yet."
-    )
+    columns = _COLUMNS if enabled else _COLUMNS[:-1]
+    fields = [_fields(each, enabled=enabled, now_ms=now_ms) for each in listing.page]
+    rows = shown_rows(columns, fields, listing.tables, "No table is registered yet.")
     return Card(settings.name, "catalog", facts, rows)
 
 
-def _columns(*, enabled: bool, now_ms: int) -> list[Column]:
-    columns = [
-        Column("table", lambda each: each.table.identifier),
-        Column("keys", lambda each: formats.cut(", ".join(key.name for key in each.table.definition.keys), 80)),
-        Column("partitions", lambda each: each.table.totals.partitions, right=True),
-        Column("files", lambda each: each.table.totals.files, right=True),
-        Column("size", lambda each: formats.size(each.table.totals.bytes), right=True),
-        Column("last commit", lambda each: _instant(each.committed_at_ms)),
-    ]
-    if enabled:
-        state = lambda each: metastore_state(each, enabled=True, now_ms=now_ms).word  # noqa: E731
-        columns.append(Column("metastore", state))
-    return columns
-
-
-def _instant(ms: int | None) -> str:
-    return "" if ms is None else formats.instant(ms)
+def _fields(of: TableSummary, *, enabled: bool, now_ms: int) -> dict[str, object]:
+    totals = of.table.totals
+    return {
+        "table": of.table.identifier, "keys": ", ".join(key.name for key in of.table.definition.keys) or None,
+        "partitions": totals.partitions, "files": totals.files, "bytes": totals.bytes,
+        "committed_at_ms": of.committed_at_ms,
+        "metastore": metastore_state(of, enabled=enabled, now_ms=now_ms).word,
+    }  # fmt: skip

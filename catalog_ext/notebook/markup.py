@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING
 
 from catalog_ext.overview import formats
 from catalog_ext.overview.partition_map import LEVELS
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 STRENGTHS = (0.14, 0.26, 0.38, 0.52, 0.66, 0.82, 1.0)
-"""How opaque the blue of a place is, from the palest to the strongest: more is stronger on a light and a dark ground."""
+"""How opaque the blue of a place is, from the palest to the strongest: more is stronger on light and on dark."""
 
 _EMPTY, _FRAME = "background:rgba(128,128,128,.25)", "background:none;box-shadow:inset 0 0 0 1px"
 COLOURS = {
@@ -24,6 +25,10 @@ trusted."""
 
 @cache
 def _templates() -> Environment:
+    # Not at the top: a catalog is opened by many who look at no cell.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
     made = Environment(
         loader=PackageLoader("catalog_ext.notebook"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from dataclasses import dataclass
 from itertools import islice
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
+from catalog_ext.overview.layout import GAP, Column, fit, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _Row = TypeVar("_Row")
 
@@ -24,32 +24,17 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        title: What stands above it.
-        cell: What is shown of a row.
-        right: Whether it is aligned to the right, as numbers are.
-    """
-
-    title: str
-    cell: Callable[[Any], object]
-    right: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ShownRows:
     """The first rows as they are shown.
 
     Attributes:
-        rows: The texts of their cells.
+        rows: The texts of their cells; None where there is no value.
         more: How many are left out.
         empty: What is said where there are none.
     """
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str | None, ...], ...]
     more: int
     empty: str
 
@@ -58,42 +43,35 @@ class ShownRows:
         return render("rows.html", shown=self)
 
     def text(self) -> str:
-        """Return them as a table of text, as wide as the terminal."""
+        """Return them as a table of text that fits the terminal, as the command line's do: no name is broken."""
         if not self.rows:
             return self.empty
-        # Not at the top: programs that show nothing need no library that does.
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in self.columns:
-            table.add_column(
-                Text(formats.visible(column.title)), justify="right" if column.right else "left", overflow="fold"
-            )
-        for row in self.rows:
-            table.add_row(*(Text(formats.visible(formats.cut(cell, _LONGEST))) for cell in row))
-        # Neither colours nor what a terminal or a notebook would get: this is a text.
         width = shutil.get_terminal_size((_WIDTH, 24)).columns
-        console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, force_jupyter=False)
-        console.print(table)
-        lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+        layout = fit(self.columns, self.rows, width)
+        lines = [*table_lines(self.columns, [column.title for column in self.columns], layout, width)]
+        lines.append((" " * GAP).join("─" * wide for wide in layout.widths))
+        for row in self.rows:
+            lines += table_lines(self.columns, row, layout, width)
         return "\n".join([*lines, *([f"… and {self.more:,} more"] if self.more else [])])
 
 
 def shown_rows(
-    columns: Sequence[Column], rows: Iterable[Any], count: int, empty: str = "There is nothing to show."
+    columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], count: int, empty: str = "There is nothing to show."
 ) -> ShownRows:
     """Return the first of so many rows as they are shown."""
-    cells = tuple(tuple(_text(column.cell(row)) for column in columns) for row in islice(rows, SHOWN))
+    cells = tuple(tuple(_text(column, row[column.name]) for column in columns) for row in islice(rows, SHOWN))
     return ShownRows(tuple(columns), cells, count - len(cells), empty)
 
 
-def _text(value: object) -> str:
+def _text(column: Column, value: object) -> str | None:
     if value is None:
-        return ""
-    return formats.count(value) if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        return None
+    shown = column.cell(value) if column.cell else value
+    if isinstance(shown, int) and not isinstance(shown, bool):
+        return formats.count(shown)
+    text = formats.visible(formats.cut(str(shown), _LONGEST))
+    # A blank at an end would not be seen: `region= ` is another partition than `region=`.
+    return text if text == text.strip() else f"'{text}'"
 
 
 class Rows(list[_Row], Generic[_Row]):
@@ -102,16 +80,20 @@ class Rows(list[_Row], Generic[_Row]):
     Args:
         rows: What it holds.
         columns: What is shown of it.
+        fields: Makes the fields of the columns.
         empty: What is said where it holds nothing.
     """
 
-    def __init__(self, rows: Iterable[_Row], columns: Sequence[Column], empty: str) -> None:
+    def __init__(
+        self, rows: Iterable[_Row], columns: Sequence[Column], fields: Callable[[_Row], Mapping[str, Any]], empty: str
+    ) -> None:
         super().__init__(rows)
         self._columns = tuple(columns)
+        self._fields = fields
         self._empty = empty
 
     def _shown(self) -> ShownRows:
-        return shown_rows(self._columns, self, len(self), self._empty)
+        return shown_rows(self._columns, map(self._fields, self), len(self), self._empty)
 
     def __repr__(self) -> str:
         return self._shown().text()

@@ -67,6 +67,11 @@ def _seen(found: re.Match[str]) -> str:
     return f"⟨U+{ord(found.group()):04X}⟩"
 
 
+def moment(ms: int) -> str:
+    """Return a time in UTC, to the second, for a column that says that it is: ``2025-01-31 10:00:00``."""
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def instant(ms: int) -> str:
     """Return a time in UTC by ISO 8601, to the second: ``2025-01-31T10:00:00Z``."""
     return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -23,8 +23,7 @@ from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import still_named
-from catalog_ext.notebook.rows import Column, Rows
-from catalog_ext.overview import commit_changes, formats
+from catalog_ext.writes.shown import commits_shown, entries_shown, transactions_shown
 from catalog_ext.writes.status import StatusEntry, status_entries
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, ReleaseReport
+    from catalog_ext.notebook.rows import Rows
 
 logger = logging.getLogger(__name__)
 
@@ -43,30 +43,6 @@ EXPIRED_AT_ONCE = 100_000
 
 _SAFE_S = 3600.0
 """Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
-
-
-_HISTORY = (
-    Column("version", lambda commit: commit.version, right=True),
-    Column("operation", lambda commit: commit.operation),
-    Column("committed", lambda commit: formats.instant(commit.committed_at_ms)),
-    Column("user", lambda commit: commit.summary.get("user")),
-    Column("changes", lambda commit: commit_changes.in_words(commit.summary)),
-)
-_STATUS = (
-    Column("kind", lambda entry: entry.kind),
-    Column("table", lambda entry: entry.table),
-    Column("id", lambda entry: entry.id),
-    Column("state", lambda entry: entry.state),
-    Column("since", lambda entry: formats.instant(entry.since_ms)),
-    Column("detail", lambda entry: entry.detail),
-)
-_TRANSACTIONS = (
-    Column("transaction", lambda of: of.transaction_id),
-    Column("operation", lambda of: of.operation),
-    Column("state", lambda of: of.state),
-    Column("owner", lambda of: of.owner),
-    Column("began", lambda of: formats.instant(of.began_at_ms)),
-)
 
 
 class _Chosen(NamedTuple):
@@ -90,7 +66,7 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return Rows(self._context.index.history(self._context.identify(table)), _HISTORY, "There is no commit.")
+        return commits_shown(self._context.index.history(self._context.identify(table)))
 
     def list_transactions(self, table: str) -> Rows[Transaction]:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
@@ -98,8 +74,7 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        found = self._context.index.list_transactions(self._context.load_table(table).table_id)
-        return Rows(found, _TRANSACTIONS, "There is no transaction.")
+        return transactions_shown(self._context.index.list_transactions(self._context.load_table(table).table_id))
 
     def recover(
         self,
@@ -301,4 +276,4 @@ class WriteMaintenance:
             TableNotFoundError: There is none of that name.
         """
         entries = status_entries(self._context.index, None if table is None else self._context.load_table(table))
-        return Rows(entries, _STATUS, "Nothing is under way.")
+        return entries_shown(entries)
