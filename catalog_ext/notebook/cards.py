@@ -65,6 +65,15 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a bar: what it is, how much of all it is in percent, and its colour."""
+
+    word: str
+    percent: float
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
 class SmallMap:
     """A partition map with the little that is said of it on a card."""
 
@@ -99,6 +108,8 @@ class Card:
         kind: What it is of, in words.
         partitions: How many the table has.
         problem: Why there is no map, where one could not be made.
+        shares: The parts of a bar; none for no bar.
+        notes: Sentences below the facts.
     """
 
     title: str
@@ -108,6 +119,8 @@ class Card:
     map: SmallMap | None = None
     partitions: int = 0
     problem: Problem | None = None
+    shares: tuple[Share, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def html(self) -> str:
         """Return it as the HTML of a cell."""

@@ -56,10 +56,11 @@ class ShownRows:
 
 
 def shown_rows(
-    columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], count: int, empty: str = "There is nothing to show."
-) -> ShownRows:
+    columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], count: int, empty: str = "There is nothing to show.",
+    *, most: int = SHOWN,
+) -> ShownRows:  # fmt: skip
     """Return the first of so many rows as they are shown."""
-    cells = tuple(tuple(_text(column, row[column.name]) for column in columns) for row in islice(rows, SHOWN))
+    cells = tuple(tuple(_text(column, row[column.name]) for column in columns) for row in islice(rows, most))
     return ShownRows(tuple(columns), cells, count - len(cells), empty)
 
 

@@ -96,7 +96,7 @@ def test_cells_show_rows_and_reports(notebook: Notebook, tmp_path: Path) -> None
     notebook.show("import shutil; shutil.rmtree('warehouse/s.db/t/k=1')")
     shown = notebook.show("catalog_ext.repair_partitions('lake.s.t')")
     assert "dropped 1 partition" in shown["text/plain"]
-    assert "<table>" in shown["text/html"]
+    assert '<table class="cx-rows">' in shown["text/html"]
     # No bar and no codes of a terminal beside it.
     assert set(shown) == {"text/plain", "text/html"}
     # A cell that is run again finds the session that is there.

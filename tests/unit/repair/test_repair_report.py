@@ -143,8 +143,7 @@ def test_the_notebooks_table_escapes_what_names_hold() -> None:
         ("skip", HOSTILE, HOSTILE, 1, 1, HOSTILE), where="ds = '<b>'", delivery_error="<i>", pending_deliveries=1
     )
     tags = parsed(hostile)
-    assert not {"script", "b", "i"} & set(tags.seen) - {"b"}
-    assert tags.seen.count("b") == 1, "the headline"
+    assert not {"script", "b", "i"} & set(tags.seen)
     assert any("<script>alert('1')</script>" in text for text in tags.text)
     assert any("ds = '<b>'" in text for text in tags.text)
 
