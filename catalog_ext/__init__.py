@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog, connect
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore_sync.home import adopt
+    from catalog_ext.overview.progress import RepairProgress
     from catalog_ext.repair.report import RepairReport, ReportEntry
-    from catalog_ext.scan.observe import RepairProgress
     from catalog_ext.spark.session import Page, configure, open_page, repair_partitions
     from catalog_ext.spark.tracing import traced
 
@@ -38,7 +38,7 @@ _HOMES = {
     "Catalog": "catalog_ext.catalog",
     "CatalogExtError": "catalog_ext.metastore.errors",
     "Page": "catalog_ext.spark.session",
-    "RepairProgress": "catalog_ext.scan.observe",
+    "RepairProgress": "catalog_ext.overview.progress",
     "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report",
     "adopt": "catalog_ext.metastore_sync.home",

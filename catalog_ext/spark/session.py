@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore.storage.listing import TreeLister
+    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.report import RepairReport
-    from catalog_ext.scan.observe import Progress
 
 logger = logging.getLogger(__name__)
 
