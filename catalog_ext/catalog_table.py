@@ -73,7 +73,7 @@ class CatalogTable:
         self,
         keys: Keys = None,
         *,
-        measure: str = Measure.BYTES,
+        measure: str = "bytes",
         where: Where = None,
         unit: str | None = None,
         ax: Axes | None = None,

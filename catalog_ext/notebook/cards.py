@@ -198,7 +198,8 @@ def _table_facts(summary: TableSummary, state: MetastoreState) -> list[Fact]:
     facts.append(Fact("Metastore", (state.word, f": {state.detail}" if state.detail else "")))
     if not is_view:
         at = summary.verified_at_ms
-        facts.append(Fact("Compared with the store", ("never as a whole" if at is None else formats.instant(at),)))
+        compared = "never as a whole with the store" if at is None else f"with the store {formats.instant(at)}"
+        facts.append(Fact("Compared", (compared,)))
     return facts
 
 

@@ -73,7 +73,9 @@ def plot_map(of: PartitionMap, title: str, ax: Axes | None = None) -> Axes:
         _say(ax, "no partition")
     lines = [title, of.caption]
     if of.holes is not None and of.holes.missing:
-        lines.append(f"{counted(of.holes.missing, 'day')} of {of.holes.days:,} without a partition (framed red)")
+        framed = any(place and place.kind == "hole" for _, places in of.rows for place in places)
+        where = " (framed red)" if framed else ""
+        lines.append(f"{counted(of.holes.missing, 'day')} of {of.holes.days:,} without a partition{where}")
     ax.set_title("\n".join(_text(line, 100) for line in lines), loc="left", fontsize="medium", parse_math=False)
     return ax
 

@@ -289,14 +289,18 @@ class _Plan:
         return _Layout((axis,), tuple((str(n), None) for n in numbers), rows, steps)
 
     def listed(self, key: Key, bounds: Bounds) -> _Layout:
-        """Return the places of any key, in rows of thirty values."""
+        """Return the places of any key: values in one row, which has their names, or in rows of thirty."""
         axis = self._axis(key, bounds, "x", self._extent.listed)
+        values = axis.values
+        if len(values) <= _LIST_ROW:
+            columns = tuple((label, condition) for _, label, condition in values)
+            rows = (_Row("", None, tuple((value,) for value, _, _ in values)),) if values else ()
+            return _Layout((axis.axis,), columns, rows, axis.steps)
         rows = tuple(
-            _Row(f"{values[0][1]} …", None, tuple((value,) for value, _, _ in values))
-            for values in (axis.values[i : i + _LIST_ROW] for i in range(0, len(axis.values), _LIST_ROW))
+            _Row(f"{some[0][1]} …", None, tuple((value,) for value, _, _ in some))
+            for some in (values[i : i + _LIST_ROW] for i in range(0, len(values), _LIST_ROW))
         )
-        width = min(len(axis.values), _LIST_ROW)
-        return _Layout((axis.axis,), tuple((str(n + 1), None) for n in range(width)), rows, axis.steps)
+        return _Layout((axis.axis,), tuple((str(n + 1), None) for n in range(_LIST_ROW)), rows, axis.steps)
 
     def _axis(self, key: Key, bounds: Bounds, name: str, most: int | None) -> _Shown:
         if bounds.are_days:
