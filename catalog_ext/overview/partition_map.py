@@ -294,8 +294,8 @@ class _Plan:
         values = axis.values
         if len(values) <= _LIST_ROW:
             columns = tuple((label, condition) for _, label, condition in values)
-            rows = (_Row("", None, tuple((value,) for value, _, _ in values)),) if values else ()
-            return _Layout((axis.axis,), columns, rows, axis.steps)
+            row = _Row("", None, tuple((value,) for value, _, _ in values))
+            return _Layout((axis.axis,), columns, (row,) if values else (), axis.steps)
         rows = tuple(
             _Row(f"{some[0][1]} …", None, tuple((value,) for value, _, _ in some))
             for some in (values[i : i + _LIST_ROW] for i in range(0, len(values), _LIST_ROW))

@@ -38,6 +38,11 @@ _SIZE = re.compile(r"\d[\d.,]* (B|[KMGT]iB)\b")
 _TAG = re.compile(r"<style>.*?</style>|<[^>]*>", re.DOTALL)
 
 
+def read_kept() -> Any:  # noqa: ANN401 -- a notebook, of which no types are published
+    """Return the tutorial as it is kept."""
+    return nbformat.read(TUTORIAL, as_version=4)  # type: ignore[no-untyped-call]
+
+
 def execute(environment: Mapping[str, str]) -> Any:  # noqa: ANN401 -- a notebook, of which no types are published
     """Return the tutorial as a run in a folder of its own leaves it.
 
@@ -47,7 +52,7 @@ def execute(environment: Mapping[str, str]) -> Any:  # noqa: ANN401 -- a noteboo
     Raises:
         nbclient.exceptions.CellExecutionError: A cell has failed.
     """
-    notebook = nbformat.read(TUTORIAL, as_version=4)
+    notebook = read_kept()
     with tempfile.TemporaryDirectory(prefix="catalog-ext-tutorial-") as folder:
         home = {"IPYTHONDIR": f"{folder}/.ipython", "JUPYTER_RUNTIME_DIR": f"{folder}/.jupyter"}
         client = NotebookClient(
@@ -91,7 +96,7 @@ def _without_place(text: str, folder: str) -> str:
 
 
 def shown(notebook: Any) -> list[list[str]]:  # noqa: ANN401 -- as above
-    """Return what people read in each cell's outputs, without sizes of files, which differ between releases of Spark."""
+    """Return what people read in each cell's outputs, without sizes of files, which differ between Sparks."""
     return [[_text(output) for output in cell.get("outputs", [])] for cell in notebook.cells]
 
 
@@ -107,7 +112,7 @@ def _text(output: Any) -> str:  # noqa: ANN401 -- as above
 
 def main() -> int:
     """Write the notebook."""
-    nbformat.write(execute({}), TUTORIAL)
+    nbformat.write(execute({}), TUTORIAL)  # type: ignore[no-untyped-call]
     return 0
 
 
