@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.catalog_table import CatalogTable
+from catalog_ext.catalog_table import ShownCatalog, TablesByName
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
@@ -13,7 +13,6 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
@@ -21,7 +20,6 @@ from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.publishing import Publishing
 from catalog_ext.metastore_sync.sync import MetastoreSync
-from catalog_ext.notebook.cards import card_html, catalog_card
 from catalog_ext.partitions.commands import PartitionCommands
 from catalog_ext.partitions.maintenance import PartitionMaintenance
 from catalog_ext.repair.table_repair import TableRepair
@@ -87,7 +85,7 @@ def connect(
     return Catalog(settings, settings.open_storage)
 
 
-class Catalog:
+class Catalog(ShownCatalog):
     """Registered tables, their index, and the metastore that is kept in step with it. Threads may share a catalog.
 
     Table names are ``namespace.table``, with or without the catalog's name in front.
@@ -199,6 +197,7 @@ class Catalog:
     identify = Forwarded(lambda c: c._context, Context.identify)
     list_tables = Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
     load_table = Forwarded(lambda c: c._context, Context.load_table)
+    table = Forwarded(lambda c: TablesByName(c._context, c.reads, c.write_maintenance), TablesByName.table)
     find_table = Forwarded(lambda c: c._context, Context.find_table)
     check_free = Forwarded(lambda c: c._creation, TableCreation.check_free)
     register_table = Forwarded(lambda c: c._creation, TableCreation.register_table)
@@ -235,24 +234,3 @@ class Catalog:
     def metastore_state(self, table: Table | None = None) -> str:
         """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""
         return self._context.sync.state(table)
-
-    def table(self, name: str) -> CatalogTable:
-        """Return the table or view of a name: what one asks of it alone, its card and its picture in a notebook.
-
-        Raises:
-            TableNotFoundError: There is neither.
-        """
-        identifier = self._context.identify(name)
-        self._context.open_index.views.load_relation(identifier)
-        return CatalogTable(self._context, self.reads, self.write_maintenance, identifier)
-
-    def __repr__(self) -> str:
-        state = " (closed)" if self._context.closed.is_set() else ""
-        of = self.settings
-        return f"<Catalog {of.name}{state}: index {shown_index(of.index)}, warehouse {of.warehouse}>"
-
-    def _repr_html_(self) -> str:
-        of = self._context
-        return card_html(
-            of.settings.name, lambda: catalog_card(of.open_index, of.settings, enabled=of.metastore.enabled)
-        )  # fmt: skip

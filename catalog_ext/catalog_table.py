@@ -1,4 +1,4 @@
-"""One table of a catalog, with what one asks of it: its card, its partitions, its history, its picture."""
+"""One table of a catalog, with what one asks of it: its card, its history, its picture; and the catalog's own card."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Unit
+from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
-from catalog_ext.notebook.cards import card_html, table_card
+from catalog_ext.notebook.cards import card_html, catalog_card, table_card
 from catalog_ext.notebook.plots import plot_map
 from catalog_ext.overview.partition_map import Choice, Measure, first_keys, keys_by_name, read_map
 
@@ -121,6 +122,42 @@ class CatalogTable:
         return card_html(self.name, lambda: table_card(
             context.open_index, self._identifier, title=self.name, enabled=context.metastore.enabled
         ))  # fmt: skip
+
+
+class TablesByName:
+    """The tables of a catalog, one at a time."""
+
+    def __init__(self, context: Context, reads: TableReads, maintenance: WriteMaintenance) -> None:
+        self._context = context
+        self._reads = reads
+        self._maintenance = maintenance
+
+    def table(self, name: str) -> CatalogTable:
+        """Return the table or view of a name: what one asks of it alone, its card and its picture in a notebook.
+
+        Raises:
+            TableNotFoundError: There is neither.
+        """
+        identifier = self._context.identify(name)
+        self._context.index.views.load_relation(identifier)
+        return CatalogTable(self._context, self._reads, self._maintenance, identifier)
+
+
+class ShownCatalog:
+    """What a catalog shows of itself: a line of text, and a card in a notebook."""
+
+    _context: Context
+
+    def __repr__(self) -> str:
+        state = " (closed)" if self._context.closed.is_set() else ""
+        of = self._context.settings
+        return f"<Catalog {of.name}{state}: index {shown_index(of.index)}, warehouse {of.warehouse}>"
+
+    def _repr_html_(self) -> str:
+        of = self._context
+        return card_html(
+            of.settings.name, lambda: catalog_card(of.open_index, of.settings, enabled=of.metastore.enabled)
+        )  # fmt: skip
 
 
 def _chosen(table: Table, keys: Keys) -> tuple[Key, ...]:
