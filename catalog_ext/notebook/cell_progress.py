@@ -7,6 +7,7 @@ everywhere. Nothing is shown of what is over in half a second, and nothing stays
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import threading
 import time
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from catalog_ext.overview.progress import Progress, RepairProgress
+
+logger = logging.getLogger(__name__)
 
 AFTER_S = 0.5
 """Seconds that pass before a bar is shown."""
@@ -100,16 +103,24 @@ class CellBar:
         """Take it away."""
         self._timer.cancel()
         with self._lock:
-            self._closed = True
             if self._shown:
-                self._show({"text/html": "", "text/plain": ""}, True)
+                self._publish({"text/html": "", "text/plain": ""}, True)
+            self._closed = True
 
     def _draw(self) -> None:
         with self._lock:
-            if self._closed:
-                return
             words, done, total = self._state
             html = render("progress.html", words=words, done=done, total=total)
-            self._show({"text/html": html, "text/plain": words}, self._shown)
+            self._publish({"text/html": html, "text/plain": words}, self._shown)
             self._shown = True
             self._next = time.monotonic() + EVERY_S
+
+    def _publish(self, data: dict[str, str], again: bool) -> None:
+        if self._closed:
+            return
+        try:
+            self._show(data, again)
+        except Exception:
+            # What is shown is no reason to end a repair.
+            logger.exception("A bar cannot be shown")
+            self._closed = True

@@ -11,9 +11,13 @@ import pytest
 
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
 from catalog_ext.metastore.model.changes import AddPartition
-from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, DataFile
+from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.notebook.markup import COLOURS
 from catalog_ext.overview.partition_map import LEVELS
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
 from tests.index_cases import create
 from tests.page_cases import catalog_with_everything, fill
 from tests.repair_cases import local_catalog
@@ -123,6 +127,20 @@ def test_null_ten_keys_and_views_have_cards(catalog: Catalog) -> None:
     assert ("title", "k0=0 · k1=NULL: 40.0 MiB") in Tags(html).attributes
     fill(catalog.index, create(catalog.index, "none", {"k": "string"}), [f"k={NULL}"])
     assert ("title", "k=NULL: 40.0 MiB") in Tags(card(catalog, "s.none")).attributes
+
+
+def test_a_view_has_a_card_without_files(catalog: Catalog) -> None:
+    fill(catalog.index, create(catalog.index, "t", {"k": "int"}), ["k=1"])
+    query = ViewQuery("SELECT x, k FROM t", "lake", ("s",), tables=())
+    catalog.views.create(
+        ViewRequest(TableIdentifier.of("s", "v"), query, (Column("x", "int"), Column("k", "int")), ("k",), {})
+    )
+    catalog.views.add_partitions("s.v", [NewPartition({"k": "1"})], if_not_exists=False)
+    text = said(card(catalog, "s.v"))
+    assert "lake.s.v view" in text
+    assert "Size 1 partition Version" in text
+    assert "Location" not in text
+    assert "1 of 1 partition" in text
 
 
 def test_names_are_text_whatever_they_hold(everything: Catalog) -> None:

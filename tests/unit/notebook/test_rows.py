@@ -145,6 +145,23 @@ def test_a_bar_comes_in_a_cell_and_goes(
         assert shown[-1][0] == {"text/html": "", "text/plain": ""}
 
 
+def test_a_bar_that_cannot_be_shown_ends_no_repair(
+    catalog: Catalog, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    def fails(**shown: object) -> None:
+        tried.append(shown)
+        raise OSError("the kernel is going")
+
+    cell(shell)
+    monkeypatch.setattr(shell.display_pub, "publish", fails)  # type: ignore[attr-defined]
+    monkeypatch.setattr(cell_progress, "AFTER_S", 0.0)
+    _repaired(catalog, tmp_path)
+    assert catalog.partitions("s.t").num_rows == 3
+    assert len(tried) == 2, "one of the registration, one of the repair"
+
+
 def test_a_short_repair_shows_no_bar(catalog: Catalog, tmp_path: Path, shell: Shell) -> None:
     published = cell(shell)
     bar = cell_progress.CellBar(lambda *shown: published.append(shown), "x")  # type: ignore[arg-type]
