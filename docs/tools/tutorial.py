@@ -34,7 +34,8 @@ _NOISE = re.compile(
 )
 """What every session of Spark says on standard error."""
 
-_SIZE = re.compile(r"\d[\d.,]* (B|[KMGT]iB)\b")
+_ID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_SIZE = re.compile(r"\d[\d.,]* (B|bytes|[KMGT]iB)\b")
 _TAG = re.compile(r"<style>.*?</style>|<[^>]*>", re.DOTALL)
 
 
@@ -78,6 +79,8 @@ def _kept(outputs: Sequence[Any], folder: str) -> Iterator[Any]:
             if output.text:
                 yield output
             continue
+        if "data" in output and not any(output.data.values()):
+            continue  # A bar that has gone.
         if "data" in output:
             output.data = {
                 kind: value if kind == "image/png" else _without_place(value, folder)
@@ -87,12 +90,12 @@ def _kept(outputs: Sequence[Any], folder: str) -> Iterator[Any]:
 
 
 def _without_place(text: str, folder: str) -> str:
-    """Return the text without the folder, the user and the times of a run."""
+    """Return the text without the folder, the user, the times and the ids of a run."""
     moved = text.replace(folder, FOLDER)
     # A user is a word of its own: in a column of its own, or at the end of a cell's markup.
     user = re.escape(html.escape(getpass.getuser()))
     named = re.sub(rf"(?<=<bdi>){user}(?=</bdi>)|(?<=  ){user}(?=(  |\s*$))", "you", moved, flags=re.MULTILINE)
-    return _MOMENT.sub(r"2025-01-31\g<1>10:00:00", named)
+    return _ID.sub("00000000-0000-4000-8000-000000000000", _MOMENT.sub(r"2025-01-31\g<1>10:00:00", named))
 
 
 def shown(notebook: Any) -> list[list[str]]:  # noqa: ANN401 -- as above

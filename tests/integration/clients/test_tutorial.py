@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from docs.tools import tutorial
@@ -19,6 +21,7 @@ def test_each_cell_shows_what_is_kept() -> None:
 
 def test_nothing_of_a_machine_is_kept() -> None:
     text = tutorial.TUTORIAL.read_text(encoding="utf-8")
+    assert len(text) < 200_000
+    text = re.sub(r'"image/png": "[^"]*"', "", text)
     for trace in ("/tmp", "/root", "/work", "0x", "localhost", "127.0.0.1"):
         assert trace not in text
-    assert len(text) < 300_000
