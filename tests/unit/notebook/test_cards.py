@@ -153,7 +153,15 @@ def test_names_are_text_whatever_they_hold(everything: Catalog) -> None:
     for text in html.values():
         tags = Tags(text)
         assert not {"script", "img", "i", "a", "iframe"} & set(tags.seen)
-        assert {name for name, _ in tags.attributes} <= {"class", "style", "title", "scope"}
+        assert {name for name, _ in tags.attributes} <= {
+            "class",
+            "style",
+            "title",
+            "scope",
+            "role",
+            "tabindex",
+            "aria-label",
+        }
         assert not re.search("[\u202e\x00-\x08]", text)
         assert "://" not in re.sub(r"(file|thrift)://", "", text), "nobody else is asked"
     assert "<script>alert(1)</scr" in said(html["hostile"])
