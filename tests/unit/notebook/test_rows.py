@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 
+@pytest.fixture(autouse=True)
+def of_120_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 def test_history_is_a_list_and_a_table(catalog: Catalog) -> None:
     fill(catalog.index, create(catalog.index, "t", {"k": "string"}), ["k=1", "k=2"])
     history = catalog.history("s.t")
