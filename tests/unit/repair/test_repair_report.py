@@ -274,8 +274,8 @@ def test_a_scratch_file_that_fails_says_what_to_do() -> None:
 
 def test_the_public_surface() -> None:
     assert sorted(catalog_ext.__all__) == [
-        "Catalog", "CatalogExtError", "CatalogTable", "Page", "RepairProgress", "RepairReport", "ReportEntry", "active_catalog", "adopt", "configure",
-        "connect", "open_page", "repair_partitions", "traced",
+        "Catalog", "CatalogExtError", "CatalogTable", "Page", "RepairProgress", "RepairReport", "ReportEntry",
+        "active_catalog", "adopt", "configure", "connect", "open_page", "repair_partitions", "traced",
     ]  # fmt: skip
     for name in catalog_ext.__all__:
         getattr(catalog_ext, name)  # resolved at the first use
