@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick --in-memory
 
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test check unit matrix lint format surface docs screenshots bench jar package patches sign clean distclean
+.PHONY: help venv prerequisites lock demo test check unit matrix lint format surface docs tutorial screenshots bench jar package patches sign clean distclean
 
 ##@ Start here
 help:  ## Show this list
@@ -83,6 +83,9 @@ surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change t
 docs: $(STAMP)  ## Write the generated reference pages
 	$(BIN)/python -m docs.tools.reference
 	$(BIN)/python -m docs.tools.error_reference
+
+tutorial: $(STAMP)  ## Run docs/tutorial.ipynb, and keep what its cells show
+	$(BIN)/python -m docs.tools.tutorial
 
 screenshots: $(STAMP)  ## Make the pictures of the page, in build/screenshots
 	CATALOG_EXT_SCREENSHOTS=build/screenshots $(BIN)/python -m pytest -q tests/integration/page -k fits

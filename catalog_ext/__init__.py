@@ -8,11 +8,12 @@ from catalog_ext.metastore.runtime.lazy_names import lazily
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog, connect
+    from catalog_ext.catalog_table import CatalogTable
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore_sync.home import adopt
+    from catalog_ext.overview.progress import RepairProgress
     from catalog_ext.repair.report import RepairReport, ReportEntry
-    from catalog_ext.scan.observe import RepairProgress
-    from catalog_ext.spark.session import Page, configure, open_page, repair_partitions
+    from catalog_ext.spark.session import Page, active_catalog, configure, open_page, repair_partitions
     from catalog_ext.spark.tracing import traced
 
 __version__ = "0.1.0"
@@ -20,10 +21,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Catalog",
     "CatalogExtError",
+    "CatalogTable",
     "Page",
     "RepairProgress",
     "RepairReport",
     "ReportEntry",
+    "active_catalog",
     "adopt",
     "configure",
     "connect",
@@ -37,10 +40,12 @@ __all__ = [
 _HOMES = {
     "Catalog": "catalog_ext.catalog",
     "CatalogExtError": "catalog_ext.metastore.errors",
+    "CatalogTable": "catalog_ext.catalog_table",
     "Page": "catalog_ext.spark.session",
-    "RepairProgress": "catalog_ext.scan.observe",
+    "RepairProgress": "catalog_ext.overview.progress",
     "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report",
+    "active_catalog": "catalog_ext.spark.session",
     "adopt": "catalog_ext.metastore_sync.home",
     "configure": "catalog_ext.spark.session",
     "connect": "catalog_ext.catalog",

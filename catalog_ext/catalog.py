@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog_ext.catalog_table import ShownCatalog, TablesByName
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
@@ -84,7 +85,7 @@ def connect(
     return Catalog(settings, settings.open_storage)
 
 
-class Catalog:
+class Catalog(ShownCatalog):
     """Registered tables, their index, and the metastore that is kept in step with it. Threads may share a catalog.
 
     Table names are ``namespace.table``, with or without the catalog's name in front.
@@ -196,6 +197,7 @@ class Catalog:
     identify = Forwarded(lambda c: c._context, Context.identify)
     list_tables = Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
     load_table = Forwarded(lambda c: c._context, Context.load_table)
+    table = Forwarded(lambda c: TablesByName(c._context, c.reads, c.write_maintenance), TablesByName.table)
     find_table = Forwarded(lambda c: c._context, Context.find_table)
     check_free = Forwarded(lambda c: c._creation, TableCreation.check_free)
     register_table = Forwarded(lambda c: c._creation, TableCreation.register_table)

@@ -56,6 +56,16 @@ class Context:
         if self.closed.is_set():
             raise InvalidInputError("This catalog is closed. Open another one: catalog_ext.connect(…).")
 
+    @property
+    def open_index(self) -> Index:
+        """The index of a catalog that is not closed.
+
+        Raises:
+            InvalidInputError: It was.
+        """
+        self.require_open()
+        return self.index
+
     @cached_property
     def storage(self) -> Storage:
         """The stores; made on the first use, because a Spark session's settings are not known before it runs."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation

@@ -10,7 +10,6 @@ import click
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.exit_codes import EXIT_REFUSED, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import UNCHANGED, Listing, print_csv
 from catalog_ext.cli.options import list_options
 from catalog_ext.cli.output import echo_json_rows, note, shown
@@ -18,6 +17,7 @@ from catalog_ext.cli.progress import progress_bar
 from catalog_ext.drift.difference import DriftKind, Side
 from catalog_ext.metastore.model.table_patterns import is_pattern
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ import click
 
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import Invocation, message_console
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import TABLE, UNCHANGED, Listing, Shape
 from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import spinner
+from catalog_ext.overview.layout import Column
 
 _EXPORTED = (
     Column("table"),

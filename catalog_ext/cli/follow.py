@@ -13,10 +13,11 @@ import click
 from catalog_ext.cli.exit_codes import EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
 from catalog_ext.cli.options import json_option
-from catalog_ext.cli.output import echo_json, moment, note, one_line
+from catalog_ext.cli.output import echo_json, note, one_line
 from catalog_ext.conf import follow_keys
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.overview.formats import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

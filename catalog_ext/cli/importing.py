@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from catalog_ext.cli.invocation import Invocation, message_console, pairs
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import Listing
 from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import progress_bar, spinner
@@ -16,6 +15,7 @@ from catalog_ext.cli.tables import show_table
 from catalog_ext.metastore.errors import TableAlreadyExistsError, UnsupportedFormatError
 from catalog_ext.metastore.model.table_patterns import is_pattern
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.overview.layout import Column
 from catalog_ext.tables.import_tables import JOBS, REFUSED, TAKEN, THERE, ImportEntry
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import Listing, Shape
 from catalog_ext.cli.options import list_options
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.overview.layout import Column
 
 FILES = Path(__file__).parents[1] / "spark_conf"
 """What is written."""

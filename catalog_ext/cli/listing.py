@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from catalog_ext.cli.invocation import output_console, room
-from catalog_ext.cli.layout import Column, fit, table_lines
 from catalog_ext.cli.output import can_draw, cell, echo_json_rows, note, one_line
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.overview.layout import Column, fit, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

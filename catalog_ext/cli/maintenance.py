@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from catalog_ext.cli.completion import complete_table
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options, where_of, where_options
 from catalog_ext.cli.writes import DURATION
 from catalog_ext.metastore.runtime.wording import format_bytes
+from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

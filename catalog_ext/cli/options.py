@@ -15,8 +15,8 @@ from catalog_ext.cli.listing import CSV, JSON, SHOWN, TABLE, Shape
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from catalog_ext.cli.layout import Column
     from catalog_ext.metastore.predicates.conditions import Where
+    from catalog_ext.overview.layout import Column
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -8,12 +8,12 @@ import click
 
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import message_console, settle
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options
 from catalog_ext.cli.progress import spinner
-from catalog_ext.cli.writes import SINCE
 from catalog_ext.metastore_sync.outbox import ACTIONS, LIST, RETRY, SKIP, OutboxEntry
+from catalog_ext.overview.layout import Column
+from catalog_ext.overview.lists import SINCE
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

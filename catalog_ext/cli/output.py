@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -72,11 +71,6 @@ def can_draw(encoding: str) -> bool:
     return encoding.lower().startswith("utf")
 
 
-def moment(milliseconds: int) -> str:
-    """Return a time in UTC, to the second."""
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def type_name(text: str) -> str:
     """Return a column's type as SQL writes it: words in capitals, names of fields as they are.
 
@@ -89,7 +83,7 @@ def type_name(text: str) -> str:
 def note(console: Console, text: str, style: str = "") -> None:
     """Print a line of text, which a terminal shows in as many as it needs, broken at blanks."""
     from catalog_ext.cli.invocation import room
-    from catalog_ext.cli.layout import wrapped
+    from catalog_ext.overview.layout import wrapped
 
     width = room(console.file)
     indent = text[: len(text) - len(text.lstrip(" "))]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from catalog_ext.cli.completion import complete_table
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import Listing
 from catalog_ext.cli.options import list_options, where_of, where_options
-from catalog_ext.cli.output import arrow_rows, moment
+from catalog_ext.cli.output import arrow_rows
 from catalog_ext.metastore.runtime.wording import format_bytes
+from catalog_ext.overview.formats import moment
+from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

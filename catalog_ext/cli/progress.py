@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.overview.progress import PHASES, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,16 +17,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.scan.observe import Progress as Report
-    from catalog_ext.scan.observe import RepairProgress
+    from catalog_ext.overview.progress import Progress as Report
+    from catalog_ext.overview.progress import RepairProgress
 
-_WORDS = {
-    "listing": "Listing the store",
-    "comparing": "Comparing with the index",
-    "verifying": "Looking into files",
-    "applying": "Applying changes",
-    "delivering": "Telling the metastore",
-}
 _ASKED_EVERY_S = 0.5
 
 
@@ -92,16 +86,8 @@ class _Bar:
         if report.phase == "delivering" and self._catalog is not None:
             self._watch(self._catalog)
             return
-        counts = counted(report.partitions, "partition")
-        if report.total is not None:
-            counts = f"{report.partitions:,} of {counted(report.total, 'partition')}"
-        if report.files:
-            counts += f", {counted(report.files, 'file')}"
-        if report.left_s is not None:
-            counts += f", about {_duration(report.left_s)} left"
-        if not (report.partitions or report.files):
-            counts = ""
-        self._show(_WORDS.get(report.phase, report.phase), report.partitions, report.total, counts)
+        words, counts = in_words(report)
+        self._show(words, report.partitions, report.total, counts)
 
     def _show(self, words: str, done: int, total: int | None, counts: str) -> None:
         task = self._progress.tasks[0]
@@ -118,7 +104,7 @@ class _Bar:
         """Show from now on how much of the outbox is delivered, whoever delivers it."""
         if not catalog.metastore.enabled or self._watcher is not None:
             return
-        words = _WORDS["delivering"]
+        words = PHASES["delivering"]
 
         def look() -> None:
             most = 0
@@ -138,14 +124,6 @@ class _Bar:
         self._show(words, 0, None, "")
         self._watcher = threading.Thread(target=look, name="catalog-ext-progress", daemon=True)
         self._watcher.start()
-
-
-def _duration(seconds: float) -> str:
-    """Return it as exactly as an estimate is."""
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 @contextlib.contextmanager

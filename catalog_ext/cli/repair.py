@@ -10,13 +10,13 @@ import click
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.exit_codes import EXIT_REFUSED
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import Listing, print_table
 from catalog_ext.cli.options import list_options, where_of, where_options
 from catalog_ext.cli.output import note
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
+from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,23 +9,22 @@ import click
 
 from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
-from catalog_ext.cli.layout import Column
 from catalog_ext.cli.listing import SHOWN, UNCHANGED, Listing, Shape
 from catalog_ext.cli.options import list_options
-from catalog_ext.cli.output import moment, note, shown
+from catalog_ext.cli.output import note, shown
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
+from catalog_ext.overview.layout import Column
+from catalog_ext.overview.lists import HISTORY, SINCE, STATUS, commit_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
 DURATION = "DURATION"
 
-SINCE = Column("since_ms", "since (UTC)", cell=moment, rank=1)
 _FILES = Column("files", right=True)
 _ROWS = Column("rows", right=True)
 _BYTES = Column("bytes", right=True, cell=format_bytes)
@@ -53,14 +52,6 @@ _DISCARDED = (
     _BYTES,
     SINCE,
     Column("transaction_id", "transaction", rank=3),
-)
-_STATUS = (Column("kind"), Column("table"), Column("id", rank=2), Column("state"), SINCE, Column("detail", wraps=True))
-_HISTORY = (
-    Column("version", right=True),
-    Column("operation", wraps=True),
-    Column("committed_at_ms", "committed (UTC)", cell=moment),
-    Column("user", rank=1),
-    Column("summary", "changes", cell=lambda summary: _changes(summary), wraps=True),
 )
 
 
@@ -213,7 +204,7 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
 
 @click.command()
 @click.argument("table", required=False, shell_complete=complete_table)
-@list_options(_STATUS)
+@list_options(STATUS)
 @click.pass_obj
 def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
     """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore.
@@ -223,49 +214,16 @@ def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
     with invocation.catalog(with_metastore=False) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
     end = "" if rows else "Nothing is under way."
-    Listing(("entry", "entries"), _STATUS, {"table": table}).show(shape, rows, len(rows), end=end)
+    Listing(("entry", "entries"), STATUS, {"table": table}).show(shape, rows, len(rows), end=end)
 
 
 @click.command()
 @click.argument("table", shell_complete=complete_table)
-@list_options(_HISTORY)
+@list_options(HISTORY)
 @click.pass_obj
 def history(invocation: Invocation, table: str, shape: Shape) -> None:
     """List the commits of TABLE, newest first: when, by what, and what changed."""
     with invocation.catalog(with_metastore=False) as catalog:
         versions = catalog.history(table)
-    rows = [
-        {
-            "version": v.version,
-            "operation": v.operation,
-            "committed_at_ms": v.committed_at_ms,
-            "user": v.summary.get("user"),
-            "summary": v.summary,
-        }
-        for v in versions
-    ]
-    Listing(("version", "versions"), _HISTORY, {"table": table}).show(shape, rows, len(rows))
-
-
-def _changes(summary: Summary) -> str:
-    """Return what a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
-    parts = []
-    for what in ("partitions", "files"):
-        signs = (("added", "+"), ("removed", "-"), ("changed", "~"))
-        counts = [f"{sign}{count:,}" for word, sign in signs if (count := _count(summary, f"{what}_{word}"))]
-        if counts:
-            parts.append(f"{what} {' '.join(counts)}")
-    if rows := _count(summary, "rows"):
-        parts.append(counted(rows, "row"))
-    if in_bytes := _count(summary, "bytes"):
-        parts.append(format_bytes(in_bytes))
-    gone = [counted(rows, "row")] if (rows := _count(summary, "rows_removed")) else []
-    gone += [format_bytes(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
-    if gone:
-        parts.append(f"{' and '.join(gone)} removed")
-    return ", ".join(parts)
-
-
-def _count(summary: Summary, name: str) -> int:
-    value = summary.get(name)
-    return value if isinstance(value, int) else 0
+    rows = list(map(commit_fields, versions))
+    Listing(("version", "versions"), HISTORY, {"table": table}).show(shape, rows, len(rows))

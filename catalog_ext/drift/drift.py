@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.table_repair import TableRepair
-    from catalog_ext.scan.observe import Progress
 
 _LEAVES = (DropTable.operation, DropView.operation, RenameTable.operation)
 _AT_ONCE = 100

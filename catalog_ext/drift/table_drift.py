@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.table_repair import TableRepair
-    from catalog_ext.scan.observe import Progress
 
 _DEFINITION_TRIES = 3
 _ANOTHER = "the metastore has another table of the name: it is elsewhere, has other partition columns, or is a view"

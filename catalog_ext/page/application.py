@@ -16,8 +16,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, NotFoundError
-from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.page import formats
+from catalog_ext.overview import formats
 from catalog_ext.page.query import ROOT, Query, is_local, table_path
 from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
 from catalog_ext.page.views import Views
@@ -91,10 +90,7 @@ class _Page:
             loader=PackageLoader("catalog_ext.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
-        self._templates.filters |= {
-            "count": formats.count, "size": formats.size, "age": formats.age, "instant": formats.instant,
-            "counted": counted, "cut": formats.cut, "visible": formats.visible, "table_path": table_path,
-        }  # fmt: skip
+        self._templates.filters |= formats.FILTERS | {"table_path": table_path}
         self._limiter: CapacityLimiter | None = None
 
     def application(self) -> ASGIApp:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import leather
 from markupsafe import Markup
 
-from catalog_ext.page import formats
+from catalog_ext.overview import formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.page import charts, formats
+from catalog_ext.overview import formats
+from catalog_ext.page import charts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -65,35 +65,6 @@ class Kept:
             while len(self._answers) > _MOST_KEPT:
                 self._answers.popitem(last=False)
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class MetastoreState:
-    """Whether the metastore has what the index has, as far as the index knows.
-
-    Attributes:
-        word: ``none``, ``in step``, ``pending``, ``failed``, ``set aside`` or ``cannot hold``.
-        detail: Why, or ``''``.
-    """
-
-    word: str
-    detail: str
-
-
-def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> MetastoreState:
-    """Return what is known without asking the metastore."""
-    if not enabled:
-        return MetastoreState("none", "")
-    reason = unrepresentable_reason(summary.table.definition)
-    if reason is not None:
-        return MetastoreState("cannot hold", reason)
-    if not summary.pending:
-        return MetastoreState("in step", "")
-    since = summary.pending_since_ms or now_ms
-    detail = f"{counted(summary.pending, 'change')}, the oldest {formats.age(now_ms - since)} old"
-    if summary.set_aside:
-        return MetastoreState("set aside", detail)
-    return MetastoreState("failed" if summary.failed else "pending", detail)
 
 
 @dataclass(frozen=True, slots=True)

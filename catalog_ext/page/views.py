@@ -9,14 +9,15 @@ from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, Tab
 from catalog_ext.metastore.index import Pending, TableOrder, Unit
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
-from catalog_ext.page.partition_map import MEASURES, Measure, chosen_keys, read_map
+from catalog_ext.overview.metastore_state import metastore_state
+from catalog_ext.overview.partition_map import MEASURES, Measure
+from catalog_ext.page.partition_map import chosen_keys, read_map
 from catalog_ext.page.sections import (
     SMALL,
     SMALL_CHOICES,
     Growth,
     Kept,
     is_view,
-    metastore_state,
     read_events,
     read_file_sizes,
     read_growth,

@@ -15,6 +15,7 @@ from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import InFlightWrites
@@ -27,8 +28,6 @@ from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.scan.observe import (
-    Progress,
-    RepairProgress,
     StoreObserver,
     not_gone,
     observe_elsewhere,

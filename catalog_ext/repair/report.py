@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,16 @@ import pyarrow as pa
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
+from catalog_ext.notebook.cards import Card, Fact, Share, card_html
+from catalog_ext.notebook.plots import CHANGED, plot_changes
+from catalog_ext.notebook.rows import shown_rows
+from catalog_ext.overview.layout import Column
+from catalog_ext.repair.report_picture import changes_by_value
 from catalog_ext.scan.observe import INCOMPLETE, MISSING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from catalog_ext.scan.scratch import Scratch
 
 SCHEMA = pa.schema(
@@ -59,8 +65,15 @@ def is_open(reason: str) -> bool:
 
 _SHOWN = 20
 _SHOWN_IN_NOTEBOOK = 25
-_LEFT = 'style="text-align:left"'
 _COLUMNS = "action, partition, path, files, bytes, reason"
+_COLUMNS_SHOWN = (
+    Column("action"),
+    Column("partition"),
+    Column("path"),
+    Column("files", right=True),
+    Column("bytes", "size", right=True, cell=format_bytes),
+    Column("reason", wraps=True),
+)
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 _REFUSE = "refuse"
 
@@ -176,6 +189,7 @@ class RepairReport:
         self.version = version
         self.pending_deliveries = pending_deliveries
         self.delivery_error = delivery_error
+        self._keys = tuple(keys)
         self._names = names = DeclaredNames(keys)
         self.added = ReportEntries(scratch, "add", names)
         self.dropped = ReportEntries(scratch, "drop", names)
@@ -290,28 +304,46 @@ class RepairReport:
         counts = ", ".join(f"{word} {text}" for word, text in self._lines()) or "nothing to do"
         return f"<RepairReport of {self.table}, mode {self.mode}{', dry run' if self.dry_run else ''}: {counts}>"
 
+    def plot_partitions(self, ax: Axes | None = None) -> Axes:
+        """Draw how many partitions were (or would be) added, dropped and changed, and paths skipped, by the first key.
+
+        Dates are counted by day, month or year, as they fit; of other values the thirty with most are drawn. It takes
+        matplotlib (``catalog-ext[plot]``).
+
+        Args:
+            ax: Where it is drawn; a figure of its own by default.
+
+        Returns:
+            What it is drawn on.
+
+        Raises:
+            EnvironmentSetupError: matplotlib is not installed.
+            StorageError: The report's scratch file cannot be read.
+        """
+        return plot_changes(changes_by_value(self._scratch, self._keys, self._headline()), ax)
+
     def _repr_html_(self) -> str:
-        counts = "".join(f"<tr><th {_LEFT}>{word}</th><td {_LEFT}>{text}</td></tr>" for word, text in self._lines())
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
-        head = f"<p><b>{html.escape(self._headline())}</b></p>{f'<table>{counts}</table>' if counts else ''}{notes}"
-        if not len(self):
-            return head
-        # The first of each kind: a thousand additions must not hide what was skipped.
-        shown = [entry for _, entries in self._by_word() for entry in entries[:_SHOWN_IN_NOTEBOOK]]
-        rows = "".join(map(_html_row, shown))
-        names = "".join(f"<th {_LEFT}>{name}</th>" for name in SCHEMA.names)
-        hidden = len(self) - len(shown)
-        more = f"<p>… and {hidden:,} more</p>" if hidden > 0 else ""
-        return f"{head}<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{more}"
+        return card_html(self._headline(), self._card)
+
+    def _card(self) -> Card:
+        facts = tuple(Fact(word, (text,)) for word, text in self._lines())
+        rows = None
+        if len(self):
+            # The first of each kind: a thousand additions must not hide what was skipped.
+            shown = [entry._asdict() for _, entries in self._by_word() for entry in entries[:_SHOWN_IN_NOTEBOOK]]
+            rows = shown_rows(_COLUMNS_SHOWN, shown, len(self), most=len(shown))
+        return Card(self._headline(), "", facts, rows, shares=tuple(self._shares()), notes=tuple(self._notes()))
+
+    def _shares(self) -> Iterator[Share]:
+        counts = {word: self.counts(action).partitions for action, word in _WORDS.items() if action != "skip"}
+        total = sum(counts.values())
+        for word, number in counts.items():
+            if number:
+                yield Share(word, 100 * number / total, CHANGED[word])
 
 
 def _text_line(entry: ReportEntry) -> str:
     return f"  {entry.action:<8} {_one_line(entry.path) or '(the table)'}: {_one_line(entry.reason, 500)}"
-
-
-def _html_row(entry: ReportEntry) -> str:
-    cells = "".join(f"<td {_LEFT}>{html.escape(_one_line(str(v), 500))}</td>" for v in entry._asdict().values())
-    return f"<tr>{cells}</tr>"
 
 
 def _one_line(text: str, limit: int = 160) -> str:

@@ -17,10 +17,11 @@ from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
+from catalog_ext.notebook.cell_progress import cell_progress
+from catalog_ext.overview.progress import Progress, RepairProgress, no_progress
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
-from catalog_ext.scan.observe import Progress, RepairProgress, no_progress
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class TableRepair:
                 format: new ones are not registered, and of changed ones what is registered stays.
             allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
                 ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
-            progress: Is called while it runs, from this thread.
+            progress: Is called while it runs, from this thread; None shows a bar in a notebook's cell.
             session: What the caller's session gives of Hive's locks, by key; it goes before the table's properties.
 
         Raises:
@@ -103,7 +104,8 @@ class TableRepair:
                 keys.BATCH_PARTITIONS.read(*given),
                 confirm=held.confirm,
             )
-            return self._repair(target, options, progress or no_progress)
+            with cell_progress(progress, f"Repairing {target.identifier}") as report_progress:
+                return self._repair(target, options, report_progress)
 
     def look_at(
         self,

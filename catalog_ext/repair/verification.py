@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.repair.options import RepairMode
-from catalog_ext.scan.observe import RepairProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.overview.progress import Progress
     from catalog_ext.scan.location_pattern import LocationPattern
-    from catalog_ext.scan.observe import Progress
     from catalog_ext.scan.scratch import Scratch
 
     Look = Callable[[Storage, Location, str], str | None]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,16 +17,20 @@ from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, Li
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
+from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.overview.progress import Progress
     from catalog_ext.scan.scratch import Scratch
 
 _BUFFER_ROWS = 5000
@@ -48,33 +50,6 @@ _Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
 """Of one directory the files (name, size, time); why it could not be listed; None where it is gone."""
 
 _Skipped: TypeAlias = tuple[str, str, int, int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class RepairProgress:
-    """How far a repair is.
-
-    Attributes:
-        phase: ``listing``, ``comparing``, ``verifying``, ``applying`` or ``delivering``.
-        partitions: Partitions seen (listing) or dealt with (applying) so far.
-        files: Files, likewise; looked into so far (verifying).
-        total: How many partitions there will be, where known (applying).
-        left_s: Seconds that this phase still takes, as fast as it went so far; None where nobody knows. Applying goes
-            by ``total``; listing by what is registered, or on a local disk by the directories right below the table's.
-    """
-
-    phase: str
-    partitions: int
-    files: int
-    total: int | None = None
-    left_s: float | None = None
-
-
-Progress = Callable[[RepairProgress], None]
-
-
-def no_progress(_: RepairProgress) -> None:
-    """Ignore how far a repair or an import is."""
 
 
 def printable(path: str) -> str:

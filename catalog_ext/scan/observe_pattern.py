@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
-from catalog_ext.scan.observe import INCOMPLETE, MISSING, NOT_TEXT, Progress, RepairProgress, printable
+from catalog_ext.scan.observe import INCOMPLETE, MISSING, NOT_TEXT, printable
 from catalog_ext.scan.walk import Walk
 from catalog_ext.scan.walk_states import FoundFile, expression
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore.storage.listing import TreeLister
+    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.report import RepairReport
-    from catalog_ext.scan.observe import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -187,13 +187,17 @@ def open_page(catalog: str | None = None) -> Page:
     return Page(service.show_page(), service.token)
 
 
-def active_catalog(table: str) -> Catalog:
-    """Return the catalog of this process that a table's name begins with, or the only one there is.
+def active_catalog(name: str = "") -> Catalog:
+    """Return a catalog that ``configure`` set up in this process, to show it or to call it beside Spark.
+
+    Args:
+        name: Its name, or that of a table which begins with it; left out where this process has one catalog.
 
     Raises:
-        InvalidConfigurationError: There is none.
+        InvalidConfigurationError: There is none of that name; where the service runs elsewhere,
+            ``catalog_ext.connect(index=…)`` opens one.
     """
-    return _active(table).catalog
+    return _active(name).catalog
 
 
 def _active(table: str) -> _Running:
@@ -205,8 +209,8 @@ def _active(table: str) -> _Running:
     if named is None:
         raise InvalidConfigurationError(
             f"No catalog in this process serves {table[:200]!r} (catalogs here: {names}). Set one up with "
-            "catalog_ext.configure, or use "
-            "CALL <catalog>.system.repair_partitions(…) where the service runs elsewhere.",
+            "catalog_ext.configure; where the service runs elsewhere, use CALL <catalog>.system.repair_partitions(…), "
+            "or open one on the same index with catalog_ext.connect(index=…).",
             {"table": table[:200]},
         )
     return named

@@ -23,6 +23,7 @@ from catalog_ext.metastore.model.definition_checks import check_columns, check_f
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location, locations_equal
+from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.registration import Registration
@@ -87,9 +88,9 @@ class TableCreation:
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
         )
-        definition = registration.define(
-            self._context.storage, keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
-        )
+        sample_files = keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
+        with cell_progress(None, f"Reading the keys and a sample of files of {identifier}"):
+            definition = registration.define(self._context.storage, sample_files)
         definition = check_registered(definition)
         check_partition_commit(definition)
         self._context.sync.check_free(definition)

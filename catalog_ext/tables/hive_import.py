@@ -27,8 +27,10 @@ from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.notebook.cell_progress import cell_progress
+from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.scan.key_layout import Layout
-from catalog_ext.scan.observe import Progress, RepairProgress, StoreObserver, list_locations, no_progress
+from catalog_ext.scan.observe import StoreObserver, list_locations
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.locations import check_location
 
@@ -63,6 +65,11 @@ class HiveImport:
     ) -> Table:
         """Take a table of the metastore into the index, with its partitions and their files; nothing changes there.
 
+        Args:
+            table: Its name.
+            properties: Settings of the table.
+            progress: Is called while it runs; None shows a bar in a notebook's cell.
+
         Raises:
             TableNotFoundError: The metastore has none of that name.
             UnsupportedFormatError: It is of a kind or format that catalog-ext does not read, or one of its partitions
@@ -82,7 +89,8 @@ class HiveImport:
         created = self._context.index.create_table(definition, deliver=False)
         scratch = Scratch()
         try:
-            self._import_partitions(_partitions(client, created, hive_table), created, scratch, progress or no_progress)
+            with cell_progress(progress, f"Importing {identifier}") as report_progress:
+                self._import_partitions(_partitions(client, created, hive_table), created, scratch, report_progress)
         except BaseException:
             # Half a table must not stay: the import is repeated whole.
             self._context.index.drop_table(identifier, deliver=False)

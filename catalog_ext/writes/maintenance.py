@@ -23,6 +23,7 @@ from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import still_named
+from catalog_ext.writes.shown import commits_shown, entries_shown, transactions_shown
 from catalog_ext.writes.status import StatusEntry, status_entries
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, ReleaseReport
+    from catalog_ext.notebook.rows import Rows
 
 logger = logging.getLogger(__name__)
 
@@ -58,21 +60,21 @@ class WriteMaintenance:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def history(self, table: str) -> list[TableVersion]:
+    def history(self, table: str) -> Rows[TableVersion]:
         """Return the table's commits, newest first.
 
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return self._context.index.history(self._context.identify(table))
+        return commits_shown(self._context.index.history(self._context.identify(table)))
 
-    def list_transactions(self, table: str) -> list[Transaction]:
+    def list_transactions(self, table: str) -> Rows[Transaction]:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
 
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return self._context.index.list_transactions(self._context.load_table(table).table_id)
+        return transactions_shown(self._context.index.list_transactions(self._context.load_table(table).table_id))
 
     def recover(
         self,
@@ -264,7 +266,7 @@ class WriteMaintenance:
             logger.info("Old versions were forgotten: %d rows of the index", removed)
         return removed
 
-    def status(self, table: str | None = None) -> list[StatusEntry]:
+    def status(self, table: str | None = None) -> Rows[StatusEntry]:
         """Return what is in flight: writes, partitions that wait, and changes for the metastore.
 
         Args:
@@ -273,4 +275,5 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return list(status_entries(self._context.index, None if table is None else self._context.load_table(table)))
+        entries = status_entries(self._context.index, None if table is None else self._context.load_table(table))
+        return entries_shown(entries)

@@ -113,8 +113,8 @@ def test_a_wheel_has_one_namespace_and_the_product_alone(release: Release) -> No
     assert release.wheel.stat().st_size - packed.file_size < 1.5 * MEGABYTE
     shown = {
         str(p.relative_to(PROJECT))
-        for part in ("templates", "static")
-        for p in PROJECT.glob(f"catalog_ext/page/{part}/*")
+        for part in ("page/templates", "page/static", "notebook/templates")
+        for p in PROJECT.glob(f"catalog_ext/{part}/*")
     }
     assert len(shown) > 10
     assert shown <= set(names)

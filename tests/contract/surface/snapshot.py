@@ -65,7 +65,7 @@ def _described(value: Any) -> dict[str, Any]:
     if not inspect.isclass(value):
         return {"parameters": parameters(value)}
     methods = {name: parameters(method) for name, method in _public(value, _is_method)}
-    if value in (catalog_ext.Catalog, catalog_ext.RepairReport):
+    if value in (catalog_ext.Catalog, catalog_ext.CatalogTable, catalog_ext.RepairReport):
         # Nobody else makes one, and what they are composed of is their own affair.
         return {"methods": methods}
     properties = [name for name, _ in _public(value, inspect.isdatadescriptor)]

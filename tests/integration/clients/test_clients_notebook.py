@@ -37,7 +37,7 @@ class Notebook:
         self._client = client
 
     def show(self, code: str, *, interrupt_at: str | None = None) -> dict[str, str]:
-        """What a cell shows, by its kind: a MIME type, ``stdout``, ``stderr`` or the name of an exception.
+        """What a cell shows, by its kind: a MIME type, ``stdout``, ``stderr``, ``bar`` or the name of an exception.
 
         Args:
             code: The cell.
@@ -56,6 +56,8 @@ class Notebook:
             match message["msg_type"]:
                 case "stream":
                     shown[content["name"]] = shown.get(content["name"], "") + content["text"]
+                case "display_data" | "update_display_data" if content.get("transient", {}).get("display_id"):
+                    shown["bar"] = shown.get("bar", "") + (content["data"]["text/html"] or "(gone)")
                 case "execute_result" | "display_data":
                     shown |= content["data"]
                 case "error":
@@ -96,11 +98,34 @@ def test_cells_show_rows_and_reports(notebook: Notebook, tmp_path: Path) -> None
     notebook.show("import shutil; shutil.rmtree('warehouse/s.db/t/k=1')")
     shown = notebook.show("catalog_ext.repair_partitions('lake.s.t')")
     assert "dropped 1 partition" in shown["text/plain"]
-    assert "<table>" in shown["text/html"]
-    # No bar and no codes of a terminal beside it.
-    assert set(shown) == {"text/plain", "text/html"}
+    assert '<table class="cx-rows">' in shown["text/html"]
+    # No codes of a terminal beside it, and a bar only where it takes a while.
+    assert set(shown) - {"bar"} == {"text/plain", "text/html"}
     # A cell that is run again finds the session that is there.
     assert notebook.show(_CONFIGURE + "\nspark.table('lake.s.t').count()")["text/plain"] == "4"
+
+
+def test_cells_show_cards_lists_and_bars(notebook: Notebook) -> None:
+    notebook.show("spark.sql('CREATE TABLE lake.s.c (id BIGINT, k BIGINT) PARTITIONED BY (k)')")
+    notebook.show("spark.sql('INSERT INTO lake.s.c SELECT id, id % 3 FROM range(6)')")
+    notebook.show("lake = catalog_ext.active_catalog()")
+    assert "lake.s.c" in notebook.show("lake.table('s.c')")["text/html"]
+    assert notebook.show("lake.table('s.c')")["text/plain"] == "<CatalogTable lake.s.c>"
+    assert "s.c" in notebook.show("lake")["text/html"]
+    shown = notebook.show("lake.partitions('s.c')")
+    assert "<bdi>k=2</bdi>" in shown["text/html"]
+    assert shown["text/plain"].splitlines()[0].startswith("partition")
+    assert "pyarrow.Table" in notebook.show("import pyarrow; pyarrow.table({'a': [1]})")["text/plain"]
+    shown = notebook.show("lake.history('s.c')")
+    assert "<bdi>INSERT</bdi>" in shown["text/html"]
+    assert shown["text/plain"].splitlines()[2].split()[:2] == ["1", "INSERT"]
+    assert "image/png" in notebook.show("lake.table('s.c').plot_partitions();")
+    notebook.show("import catalog_ext.notebook.cell_progress as bars; bars.AFTER_S = bars.EVERY_S = 0.0")
+    bar = notebook.show("lake.repair_partitions('s.c');")["bar"]
+    assert "<progress" in bar
+    assert bar.endswith("(gone)")
+    # What a service's thread does is for somebody else.
+    assert "bar" not in notebook.show("spark.sql('CALL lake.system.repair_partitions(\\'s.c\\')').collect();")
 
 
 def test_an_error_is_sparks(notebook: Notebook) -> None:

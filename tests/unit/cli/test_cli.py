@@ -27,7 +27,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
-from catalog_ext.scan.observe import RepairProgress
+from catalog_ext.overview.progress import RepairProgress
 from tests.integration.waiting import until
 
 if TYPE_CHECKING:

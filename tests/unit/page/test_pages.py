@@ -13,7 +13,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
-from catalog_ext.page.formats import visible
+from catalog_ext.overview.formats import visible
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
 from tests.index_cases import create

@@ -10,8 +10,8 @@ import pytest
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.page.dates import Gap
-from catalog_ext.page.partition_map import PartitionMap, chosen_keys, read_map
+from catalog_ext.overview.dates import Gap
+from catalog_ext.page.partition_map import LinkedMap, chosen_keys, read_map
 from catalog_ext.page.query import Query
 from tests.index_cases import create, data_files
 from tests.page_cases import fill
@@ -29,7 +29,7 @@ def made(catalog: Catalog, keys: dict[str, str], names: Iterable[str]) -> Table:
     return fill(catalog.index, create(catalog.index, "t", keys), names)
 
 
-def mapped(catalog: Catalog, table: Table, where: str | None = None, **chosen: str) -> PartitionMap:
+def mapped(catalog: Catalog, table: Table, where: str | None = None, **chosen: str) -> LinkedMap:
     query = Query.of("/ui/table/s/t", chosen | ({"where": where} if where else {}))
     found = read_map(
         catalog.index.overviews, table, catalog.predicate(table, where), chosen_keys(table, query), query,
@@ -43,7 +43,7 @@ def days(count: int, start: date = FIRST) -> list[str]:
     return [(start + timedelta(i)).isoformat() for i in range(count)]
 
 
-def kinds(row: PartitionMap) -> list[list[str]]:
+def kinds(row: LinkedMap) -> list[list[str]]:
     return [["beside" if place is None else place.kind for place in places] for _, places in row.rows]
 
 
@@ -63,7 +63,7 @@ def test_a_date_alone_is_a_calendar_whether_it_is_declared_or_not(catalog: Catal
     months = mapped(catalog, table, unit="month")
     assert [head.label for head, _ in months.rows] == ["2025"]
     assert kinds(months) == [["l1", "l7"] + ["beside"] * 10]
-    assert [head.label for head, _ in mapped(catalog, table, unit="year").rows] == ["2025 …"]
+    assert [head.label for head in mapped(catalog, table, unit="year").columns] == ["2025"]
 
 
 def test_a_key_that_is_no_date_has_no_holes(catalog: Catalog) -> None:
@@ -150,6 +150,8 @@ def test_the_colour_is_the_logarithm_and_an_age_is_pale(catalog: Catalog) -> Non
     assert kinds(mapped(catalog, table, m="files")) == [["l0", "l1", "l7"]]
     assert [mapped(catalog, table, m="rows").rows[0][1][n].text for n in range(3)] == ["0", "not known", "not known"]  # type: ignore[union-attr]
     assert kinds(mapped(catalog, table, m="age"))[0][-1] == "l7"
+    # Where all are alike, none is pale.
+    assert kinds(mapped(catalog, table, "n = 1", m="age")) == [["l7"]]
 
 
 def test_a_condition_narrows_the_map(catalog: Catalog) -> None:

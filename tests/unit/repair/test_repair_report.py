@@ -143,8 +143,7 @@ def test_the_notebooks_table_escapes_what_names_hold() -> None:
         ("skip", HOSTILE, HOSTILE, 1, 1, HOSTILE), where="ds = '<b>'", delivery_error="<i>", pending_deliveries=1
     )
     tags = parsed(hostile)
-    assert not {"script", "b", "i"} & set(tags.seen) - {"b"}
-    assert tags.seen.count("b") == 1, "the headline"
+    assert not {"script", "b", "i"} & set(tags.seen)
     assert any("<script>alert('1')</script>" in text for text in tags.text)
     assert any("ds = '<b>'" in text for text in tags.text)
 
@@ -275,8 +274,8 @@ def test_a_scratch_file_that_fails_says_what_to_do() -> None:
 
 def test_the_public_surface() -> None:
     assert sorted(catalog_ext.__all__) == [
-        "Catalog", "CatalogExtError", "Page", "RepairProgress", "RepairReport", "ReportEntry", "adopt", "configure",
-        "connect", "open_page", "repair_partitions", "traced",
+        "Catalog", "CatalogExtError", "CatalogTable", "Page", "RepairProgress", "RepairReport", "ReportEntry",
+        "active_catalog", "adopt", "configure", "connect", "open_page", "repair_partitions", "traced",
     ]  # fmt: skip
     for name in catalog_ext.__all__:
         getattr(catalog_ext, name)  # resolved at the first use

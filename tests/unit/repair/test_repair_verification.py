@@ -17,10 +17,10 @@ from catalog_ext.cli.main import main
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.overview.progress import no_progress
 from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.repair.options import RepairMode
 from catalog_ext.repair.verification import Verification
-from catalog_ext.scan.observe import no_progress
 from catalog_ext.scan.scratch import Scratch
 from tests.repair_cases import indexed, local_catalog, skipped
 

@@ -1,4 +1,4 @@
-"""The page of a session's catalog, on request."""
+"""The catalog of a session, and its page, on request."""
 
 from __future__ import annotations
 
@@ -42,3 +42,14 @@ def test_there_is_none_where_no_catalog_is(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(session, "_running", {})
     with pytest.raises(InvalidConfigurationError, match="No catalog in this process"):
         catalog_ext.open_page()
+
+
+def test_a_session_gives_its_catalog(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Service(catalog) as service:
+        monkeypatch.setattr(session, "_running", {"lake": session._Running(catalog, service)})
+        assert catalog_ext.active_catalog() is catalog
+        assert catalog_ext.active_catalog("lake") is catalog
+    monkeypatch.setattr(session, "_running", {})
+    # A driver whose service runs elsewhere.
+    with pytest.raises(InvalidConfigurationError, match=r"where the service runs elsewhere.*catalog_ext\.connect"):
+        catalog_ext.active_catalog()

@@ -1,9 +1,15 @@
-"""How numbers, sizes and times are written on the page."""
+"""How numbers, sizes and times are written for people who look."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -61,6 +67,17 @@ def _seen(found: re.Match[str]) -> str:
     return f"⟨U+{ord(found.group()):04X}⟩"
 
 
+def moment(ms: int) -> str:
+    """Return a time in UTC, to the second, for a column that says that it is: ``2025-01-31 10:00:00``."""
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def instant(ms: int) -> str:
     """Return a time in UTC by ISO 8601, to the second: ``2025-01-31T10:00:00Z``."""
     return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "count": count, "size": size, "age": age, "instant": instant, "counted": counted, "cut": cut, "visible": visible,
+}  # fmt: skip
+"""Them by the names that templates have for them."""

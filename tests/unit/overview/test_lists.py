@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog_ext.cli.layout import Column, fit, record_lines, table_lines, width_of, wrapped
 from catalog_ext.cli.output import type_name
+from catalog_ext.overview.layout import Column, fit, record_lines, table_lines, width_of, wrapped
 
 _COLUMNS = (
     Column("table"),

@@ -90,6 +90,17 @@ def _moved(period: str, unit: Unit, by: int) -> str:
         return (date.fromisoformat(f"{period[:7]}-01") + timedelta(31 if by > 0 else -1)).isoformat()
 
 
+def count_periods(bounds: Bounds, unit: Unit) -> int:
+    """Return how many days, months or years there are from the first to the last day of a key."""
+    first, last = str(bounds.least), str(bounds.greatest)
+    years = int(last[:4]) - int(first[:4])
+    if unit is Unit.YEAR:
+        return years + 1
+    months = years * 12 + int(last[5:7]) - int(first[5:7])
+    # Texts that are written like days may be none, as the 30th of February.
+    return months + 1 if unit is Unit.MONTH else months * 31 + int(last[8:]) - int(first[8:]) + 1
+
+
 def is_date_within(at: str, bounds: Bounds, unit: Unit) -> bool:
     """Return whether a date is one, and between the first and the last of the key."""
     if not str(bounds.least)[: unit.length] <= at <= str(bounds.greatest)[: unit.length]:

@@ -1,0 +1,250 @@
+"""Cards: what a catalog or a table is, in a cell. A card never raises; what went wrong is on it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.index.database.urls import shown_index
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.notebook.markup import render
+from catalog_ext.notebook.rows import ShownRows, shown_rows
+from catalog_ext.overview import formats
+from catalog_ext.overview.layout import Column
+from catalog_ext.overview.metastore_state import MetastoreState, metastore_state
+from catalog_ext.overview.partition_map import SMALL, Choice, PartitionMap, first_keys, read_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.index import Index, TableSummary
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.overview.dates import Gap
+    from catalog_ext.overview.partition_map import Place
+
+logger = logging.getLogger(__name__)
+
+TABLES = 20
+"""Tables that the card of a catalog lists."""
+
+_COLUMNS = (
+    Column("table"),
+    Column("keys", cell=lambda keys: formats.cut(keys, 80)),
+    Column("partitions", right=True),
+    Column("files", right=True),
+    Column("bytes", "size", right=True, cell=formats.size),
+    Column("committed_at_ms", "last commit (UTC)", cell=formats.moment),
+    Column("metastore"),
+)
+_GAPS = 6
+_KEYS = 40
+_TALL = 3
+"""Characters of a column's head from which on the heads stand upright."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What went wrong: the error's name, and its words."""
+
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of a card, whose parts stand one after the other."""
+
+    name: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a bar: what it is, how much of all it is in percent, and its colour."""
+
+    word: str
+    percent: float
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class SmallMap:
+    """A partition map with the little that is said of it on a card."""
+
+    of: PartitionMap
+
+    @property
+    def tall(self) -> bool:
+        """Whether the heads of its columns stand upright."""
+        return any(len(head.label) >= _TALL for head in self.of.columns)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """The first of the longest gaps."""
+        return self.of.holes.gaps[:_GAPS] if self.of.holes is not None else ()
+
+    @property
+    def more_gaps(self) -> int:
+        """How many others there are."""
+        holes = self.of.holes
+        return 0 if holes is None else max(len(holes.gaps) + holes.more - _GAPS, 0)
+
+    def said(self, place: Place) -> str:
+        """Return what a pointer over a place shows; a card has less room than the page."""
+        return f"{place.where}: {place.text if place.text != 'none' else place.said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a card shows.
+
+    Attributes:
+        kind: What it is of, in words.
+        partitions: How many the table has.
+        problem: Why there is no map, where one could not be made.
+        shares: The parts of a bar; none for no bar.
+        notes: Sentences below the facts.
+    """
+
+    title: str
+    kind: str
+    facts: tuple[Fact, ...]
+    rows: ShownRows | None = None
+    map: SmallMap | None = None
+    partitions: int = 0
+    problem: Problem | None = None
+    shares: tuple[Share, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def html(self) -> str:
+        """Return it as the HTML of a cell."""
+        return render("card.html", card=self)
+
+
+def card_html(title: str, make: Callable[[], Card]) -> str:
+    """Return the HTML of a card, or of what went wrong while it was made."""
+    try:
+        return make().html()
+    except CatalogExtError as error:
+        problem = Problem(error.code, error.message)
+    except Exception as error:
+        # A cell would show a trace of IPython's own, or nothing.
+        logger.exception("The card of %s failed unexpectedly", formats.visible(title))
+        problem = Problem(type(error).__name__, str(error))
+    return render("failed.html", title=title, problem=problem)
+
+
+def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool) -> Card:
+    """Return the card of a table or view, by nine or ten queries of the index at the most.
+
+    Args:
+        index: The index.
+        identifier: The table.
+        title: Its name with the catalog's.
+        enabled: Whether the catalog has a metastore.
+
+    Raises:
+        TableNotFoundError: There is none of that name.
+        IndexUnavailableError: The index does not answer.
+    """
+    found = index.views.load_relation(identifier)
+    summary = index.overviews.load_table((found.table if isinstance(found, View) else found).table_id)
+    if summary is None:
+        raise TableNotFoundError(f"The table {identifier} does not exist any more.")
+    table, now_ms = summary.table, index.now_ms()
+    partitioned = bool(table.definition.keys)
+    state = metastore_state(summary, enabled=enabled, now_ms=now_ms)
+    found_map, problem = _map(index, table, now_ms) if partitioned else (None, None)
+    return Card(
+        title, _kind(table), tuple(_table_facts(summary, state)), map=found_map, problem=problem,
+        partitions=table.totals.partitions,
+    )  # fmt: skip
+
+
+def _map(index: Index, table: Table, now_ms: int) -> tuple[SmallMap | None, Problem | None]:
+    choice = Choice(unit=None, extent=SMALL)
+    try:
+        found = read_map(index.overviews, table, None, first_keys(table), choice, now_ms)
+    except CatalogExtError as error:
+        return None, Problem(error.code, error.message)
+    return (None if found is None or not found.rows else SmallMap(found)), None
+
+
+def _kind(table: Table) -> str:
+    kind = {TableType.MANAGED: "managed table", TableType.EXTERNAL: "external table", TableType.VIEW: "view"}
+    return kind[table.definition.table_type]
+
+
+def _table_facts(summary: TableSummary, state: MetastoreState) -> list[Fact]:
+    table = summary.table
+    of, is_view = table.definition, table.definition.table_type is TableType.VIEW
+    keys = [f"{key.name} {str(key.type).upper()}" for key in of.keys]
+    shown = [part for key in keys[:_KEYS] for part in (", ", key)][1:]
+    if len(keys) > _KEYS:
+        shown.append(f" and {len(keys) - _KEYS} more")
+    facts = [] if is_view else [Fact("Location", (of.location,)), Fact("Format", (of.format,))]
+    facts.append(
+        Fact("Keys", (*shown, f" ({of.partition_mode})") if keys and not is_view else tuple(shown) or ("none",))
+    )
+    facts.append(Fact("Size", (_size(table),)))
+    committed = "" if summary.committed_at_ms is None else f", committed {formats.instant(summary.committed_at_ms)}"
+    facts.append(Fact("Version", (f"{table.version}{committed}",)))
+    facts.append(Fact("Metastore", (state.word, f": {state.detail}" if state.detail else "")))
+    if not is_view:
+        at = summary.verified_at_ms
+        compared = "never as a whole with the store" if at is None else f"with the store {formats.instant(at)}"
+        facts.append(Fact("Compared", (compared,)))
+    return facts
+
+
+def _size(table: Table) -> str:
+    of = table.totals
+    partitions = counted(of.partitions, "partition")
+    if table.definition.table_type is TableType.VIEW:
+        return partitions
+    rows = "rows not all counted" if of.rows is None else counted(of.rows, "row")
+    sizes = f"{counted(of.files, 'file')}, {formats.size(of.bytes)}, {rows}"
+    return f"{partitions}, {sizes}" if table.definition.keys else sizes
+
+
+def catalog_card(index: Index, settings: Settings, *, enabled: bool) -> Card:
+    """Return the card of a catalog, by three queries of the index.
+
+    Raises:
+        IndexUnavailableError: The index does not answer.
+    """
+    now_ms = index.now_ms()
+    listing = index.overviews.list_tables(limit=TABLES)
+    pending = ""
+    if listing.pending:
+        failed = f", {listing.failed:,} of them tried in vain" if listing.failed else ""
+        pending = f": {counted(listing.pending, 'change')} pending{failed}"
+    sums = (
+        f"{counted(listing.partitions, 'partition')}, {counted(listing.files, 'file')}, {formats.size(listing.bytes)}"
+    )
+    facts = (
+        Fact("Index", (shown_index(settings.index),)),
+        Fact("Warehouse", (settings.warehouse,)),
+        Fact("Metastore", (settings.metastore or "none", pending)),
+        Fact("Tables", (f"{counted(listing.tables, 'table')}: {sums}" if listing.tables else "none",)),
+    )
+    columns = _COLUMNS if enabled else _COLUMNS[:-1]
+    fields = [_fields(each, enabled=enabled, now_ms=now_ms) for each in listing.page]
+    rows = shown_rows(columns, fields, listing.tables, "No table is registered yet.")
+    return Card(settings.name, "catalog", facts, rows)
+
+
+def _fields(of: TableSummary, *, enabled: bool, now_ms: int) -> dict[str, object]:
+    totals = of.table.totals
+    return {
+        "table": of.table.identifier, "keys": ", ".join(key.name for key in of.table.definition.keys) or None,
+        "partitions": totals.partitions, "files": totals.files, "bytes": totals.bytes,
+        "committed_at_ms": of.committed_at_ms,
+        "metastore": metastore_state(of, enabled=enabled, now_ms=now_ms).word,
+    }  # fmt: skip

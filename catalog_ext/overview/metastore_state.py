@@ -1,0 +1,42 @@
+"""What the metastore has of a table, as far as the index knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.overview import formats
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index import TableSummary
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreState:
+    """Whether the metastore has what the index has, as far as the index knows.
+
+    Attributes:
+        word: ``none``, ``in step``, ``pending``, ``failed``, ``set aside`` or ``cannot hold``.
+        detail: Why, or ``''``.
+    """
+
+    word: str
+    detail: str
+
+
+def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> MetastoreState:
+    """Return what is known without asking the metastore."""
+    if not enabled:
+        return MetastoreState("none", "")
+    reason = unrepresentable_reason(summary.table.definition)
+    if reason is not None:
+        return MetastoreState("cannot hold", reason)
+    if not summary.pending:
+        return MetastoreState("in step", "")
+    since = summary.pending_since_ms or now_ms
+    detail = f"{counted(summary.pending, 'change')}, the oldest {formats.age(now_ms - since)} old"
+    if summary.set_aside:
+        return MetastoreState("set aside", detail)
+    return MetastoreState("failed" if summary.failed else "pending", detail)
