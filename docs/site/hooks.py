@@ -42,6 +42,7 @@ PICTURES = PROJECT / "build" / "screenshots"
 _ABOVE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 _OURS = Path(__file__).parent
 _PICTURE = re.compile(r"<!-- picture: (?P<name>[\w-]+), (?P<shows>[^>]+?) -->")
+_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _MARKER = re.compile(r" *(?:[-*+]|\d+[.)])(?: +|$)")
 
 
@@ -96,7 +97,9 @@ def rewritten(lines: list[str], *, nested: bool = False) -> list[str]:
         first, end = token.map
         is_list = token.type in {"bullet_list_open", "ordered_list_open"}
         block = lines[first:end]
-        if is_list:
+        if token.type == "table_open":
+            block = [_CODE.sub(lambda code: code[0].replace(r"\|", "|"), line) for line in block]
+        elif is_list:
             block = [line for a, b in items if first <= a < end for line in _item(lines[a:b])]
         while not block[-1].strip():
             block.pop()
@@ -112,8 +115,9 @@ def _item(lines: list[str]) -> list[str]:
     width = marker.end()
     inner = [lines[0][width:], *(line[min(width, len(line) - len(line.lstrip())) :] for line in lines[1:])]
     first, *rest = rewritten(inner, nested=True)
-    loose = [] if lines[-1].strip() else [""]
-    return [f"{marker[0].strip()} {first}", *(f"    {line}" if line else "" for line in rest), *loose]
+    # After an item of several blocks Python-Markdown sees the next one behind a blank line alone.
+    below = [""] if "" in rest or not lines[-1].strip() else []
+    return [f"{marker[0].strip()} {first}", *(f"    {line}" if line else "" for line in rest), *below]
 
 
 def _filled_in(entries: Iterable[Any], folder: Path) -> Iterator[Any]:
