@@ -10,9 +10,11 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -37,9 +39,15 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 PROJECT = Path(__file__).resolve().parents[2]
-PICTURES = PROJECT / "build" / "screenshots"
+PICTURES = Path(os.environ.get("CATALOG_EXT_SCREENSHOTS", PROJECT / "build" / "screenshots"))
+"""Where the tests of the page keep what they have seen."""
 # Pages above docs/, and what they are called in the site.
 _ABOVE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+# In the search: pages that name everything come behind those that explain it.
+_WEIGHTS = {
+    "tasks.md": 3.0, "troubleshooting.md": 2.0, "changelog.md": 0.2, "conformance.md": 0.3, "benchmarks.md": 0.3,
+    "contributing.md": 0.3, "errors.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
+}  # fmt: skip
 _OURS = Path(__file__).parent
 _PICTURE = re.compile(r"<!-- picture: (?P<name>[\w-]+), (?P<shows>[^>]+?) -->")
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
@@ -73,6 +81,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Rewrite a page for Python-Markdown."""
     links = next(each for each in config.markdown_extensions if isinstance(each, _Links))
     links.page, links.files = page.file.src_uri, files
+    weights = (weight for pattern, weight in _WEIGHTS.items() if fnmatch(page.file.src_uri, pattern))
+    page.meta["search"] = {"boost": next(weights, 1.0)}
     return "\n".join(rewritten(_PICTURE.sub(lambda found: _picture(found, page, files), markdown).split("\n")))
 
 
@@ -173,6 +183,7 @@ class _Links(Extension):
     files: Files
 
     def extendMarkdown(self, md: Markdown) -> None:
+        """Add what rewrites the links."""
         # Between the inline patterns, which make the links, and MkDocs' own look at them.
         md.treeprocessors.register(_LinksTree(self), "catalog_ext_links", 1)
 
@@ -182,6 +193,7 @@ class _LinksTree(Treeprocessor):
         self._links = links
 
     def run(self, root: Element) -> None:
+        """Rewrite the links of a page."""
         for element in root.iter():
             for attribute in ("href", "src"):
                 if (target := element.get(attribute)) is not None:
