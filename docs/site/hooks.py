@@ -46,7 +46,7 @@ _ABOVE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING
 # In the search: pages that name everything come behind those that explain it.
 _WEIGHTS = {
     "tasks.md": 3.0, "troubleshooting.md": 2.0, "changelog.md": 0.2, "conformance.md": 0.3, "benchmarks.md": 0.3,
-    "contributing.md": 0.3, "errors.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
+    "contributing.md": 0.3, "errors.md": 0.5, "api.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
 }  # fmt: skip
 _OURS = Path(__file__).parent
 _PICTURE = re.compile(r"<!-- picture: (?P<name>[\w-]+), (?P<shows>[^>]+?) -->")
