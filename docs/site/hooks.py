@@ -82,6 +82,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     links = next(each for each in config.markdown_extensions if isinstance(each, _Links))
     links.page, links.files = page.file.src_uri, files
     weights = (weight for pattern, weight in _WEIGHTS.items() if fnmatch(page.file.src_uri, pattern))
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]  # it would be the page itself
     page.meta["search"] = {"boost": next(weights, 1.0)}
     return "\n".join(rewritten(_PICTURE.sub(lambda found: _picture(found, page, files), markdown).split("\n")))
 

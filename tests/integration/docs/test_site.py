@@ -96,7 +96,7 @@ def test_every_page_is_there_and_in_the_navigation(site: Site) -> None:
 
 def test_the_navigation_has_four_parts(site: Site) -> None:
     tabs = [tab.get_text(strip=True) for tab in site.pages["index.html"].select(".md-tabs__item")]
-    assert tabs == ["catalog-ext", "Tutorials", "How-to", "Reference", "Explanation"]
+    assert tabs == ["Start", "Tutorials", "How-to", "Reference", "Explanation"]
 
 
 def test_every_link_leads_somewhere(site: Site) -> None:

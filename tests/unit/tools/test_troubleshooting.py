@@ -9,7 +9,7 @@ from docs.tools.error_reference import PROJECT, described
 PAGE = (PROJECT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 _CODE = re.compile(r"CATALOG_EXT_[A-Z_]+(?<!_)")
 _VARIABLES = {"CATALOG_EXT_TOKEN", "CATALOG_EXT_INDEX"}
-_SEEN = re.compile(r"^\*You see\* (?P<seen>.+)$", re.MULTILINE)
+_SEEN = re.compile(r"^\* \*\*You see\*\* (?P<seen>.+)$", re.MULTILINE)
 _SYMPTOM = re.compile(r"^(?P<marks>##+) (?P<title>.+)\n(?P<body>(?:(?!#).*\n?)*)", re.MULTILINE)
 # What people meet first; the others are found by their code, in the error reference.
 _MET_FIRST = {
@@ -35,10 +35,10 @@ def test_whoever_may_try_again_is_told_so() -> None:
 
 
 def test_a_symptom_says_what_is_seen_why_and_what_to_do() -> None:
-    symptoms = [match for match in _SYMPTOM.finditer(PAGE) if match["marks"] == "###" or "*You see*" in match["body"]]
+    symptoms = [match for match in _SYMPTOM.finditer(PAGE) if match["marks"] == "###" or "**You see**" in match["body"]]
     assert len(symptoms) > 25
     for symptom in symptoms:
-        parts = re.findall(r"^\*(You see|Why|Do)\*", symptom["body"], re.MULTILINE)
+        parts = re.findall(r"^\* \*\*(You see|Why|Do)\*\*", symptom["body"], re.MULTILINE)
         assert parts == ["You see", "Why", "Do"], symptom["title"]
 
 
