@@ -1,4 +1,4 @@
-"""The statements of docs/coming-from/ run, each page on a table as its words have it."""
+"""The statements of docs/coming-from/ and docs/tasks.md run, each page on a table as its words have it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PAGES = Path(__file__).resolve().parents[3] / "docs" / "coming-from"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGES = DOCS / "coming-from"
 BUCKET = "s3a://bucket"
 _ROW = re.compile(r"^\|(?P<theirs>.+?) \| (?P<fence>`{1,2}) ?(?P<ours>[A-Z].+?) ?(?P=fence) \|$", re.MULTILINE)
 _BLOCK = re.compile(r"^```sql\n(?P<body>.+?)^```", re.MULTILINE | re.DOTALL)
@@ -83,3 +84,19 @@ def test_a_table_is_brought_over(spark: SparkSession, bucket: str, name: str) ->
         "ds=2025-01-01/region=north",
         "ds=2025-01-01/region=south",
     ]
+
+
+def test_the_tasks_are_done_one_after_the_other(spark: SparkSession, bucket: str) -> None:
+    spark.sql("CALL lake.system.unregister_table('sales.trips')")
+    blocks = _BLOCK.findall((DOCS / "tasks.md").read_text(encoding="utf-8"))
+    done = [
+        spark.sql(statement.replace(BUCKET, bucket)).collect()
+        for block in blocks
+        for statement in re.split(r";(?: --[^\n]*)?\n", block)
+        if statement.strip()
+    ]
+    assert len(done) == 9
+    counted, selected = done[2], done[3]
+    assert sorted(map(tuple, counted)) == [("north", 2), ("south", 2)]
+    assert {row.ds.isoformat() for row in selected} == {"2025-01-01"}
+    assert spark.sql("SELECT * FROM lake.sales.daily").columns == ["region", "fare", "ds"]
