@@ -49,7 +49,7 @@ _WEIGHTS = {
     "contributing.md": 0.3, "errors.md": 0.5, "api.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
 }  # fmt: skip
 _OURS = Path(__file__).parent
-_PICTURE = re.compile(r"<!-- picture: (?P<name>[\w-]+), (?P<shows>[^>]+?) -->")
+_PICTURE = re.compile(r"^<!-- picture: (?P<name>[\w-]+), (?P<shows>[^>]+?) -->$", re.MULTILINE)
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _MARKER = re.compile(r" *(?:[-*+]|\d+[.)])(?: +|$)")
 
