@@ -157,8 +157,11 @@ def _of_notebook(notebook: File, config: MkDocsConfig) -> Iterator[File]:
 
     assert notebook.abs_src_path is not None
     exporter = MarkdownExporter()  # type: ignore[no-untyped-call]
-    text, resources = exporter.from_filename(notebook.abs_src_path)
     name = _name_in_site(notebook.src_uri)
+    # Pictures lie in a folder of the notebook's own, as nbconvert's command has it.
+    stem = posixpath.basename(name).removesuffix(".md")
+    places = {"unique_key": stem, "output_files_dir": f"{stem}_files"}
+    text, resources = exporter.from_filename(notebook.abs_src_path, resources=places)
     yield File.generated(config, name, content=text)
     for output, data in resources["outputs"].items():
         yield File.generated(config, posixpath.join(posixpath.dirname(name), output), content=data)
