@@ -49,6 +49,7 @@ _WEIGHTS = {
     "contributing.md": 0.3, "errors.md": 0.5, "api.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
 }  # fmt: skip
 _OURS = Path(__file__).parent
+_ICON = PROJECT / "catalog_ext" / "page" / "static" / "icon.svg"
 _PICTURE = re.compile(r"^<!-- picture: (?P<name>[\w-]+), (?P<shows>[^>]+?) -->$", re.MULTILINE)
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _MARKER = re.compile(r" *(?:[-*+]|\d+[.)])(?: +|$)")
@@ -66,8 +67,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what does not lie in docs/, and take pages for notebooks."""
     for above, name in _ABOVE.items():
         files.append(File.generated(config, name, content=(PROJECT / above).read_text(encoding="utf-8")))
-    for name in ("site.css", "favicon.svg"):
-        files.append(File.generated(config, name, abs_src_path=str(_OURS / name)))
+    files.append(File.generated(config, "site.css", abs_src_path=str(_OURS / "site.css")))
+    files.append(File.generated(config, "favicon.svg", abs_src_path=str(_ICON)))
     for picture in sorted(PICTURES.glob("*.png")):
         files.append(File.generated(config, f"pictures/{picture.name}", abs_src_path=str(picture)))
     for notebook in [file for file in files if file.src_uri.endswith(".ipynb")]:
