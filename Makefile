@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick --in-memory
 
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test check unit matrix lint format surface docs tutorial screenshots bench jar package patches sign clean distclean
+.PHONY: help venv prerequisites lock demo test check unit matrix lint format surface docs tutorial site site-serve screenshots bench jar package patches sign clean distclean
 
 ##@ Start here
 help:  ## Show this list
@@ -86,6 +86,14 @@ docs: $(STAMP)  ## Write the generated reference pages
 
 tutorial: $(STAMP)  ## Run docs/tutorial.ipynb, and keep what its cells show
 	$(BIN)/python -m docs.tools.tutorial
+
+# The notice is of what will come after MkDocs 1 and Material 9, which pyproject.toml holds us to.
+site site-serve: export NO_MKDOCS_2_WARNING := 1
+site: $(STAMP)  ## The documentation as a site, in build/site; with the pictures of `make screenshots`, if it was run
+	$(BIN)/mkdocs build --quiet --config-file docs/site/mkdocs.yml
+
+site-serve: $(STAMP)  ## The same on http://127.0.0.1:8000, built again when a page is saved
+	$(BIN)/mkdocs serve --livereload --config-file docs/site/mkdocs.yml --watch README.md --watch docs/site
 
 screenshots: $(STAMP)  ## Make the pictures of the page, in build/screenshots
 	CATALOG_EXT_SCREENSHOTS=build/screenshots $(BIN)/python -m pytest -q tests/integration/page -k fits
