@@ -37,6 +37,8 @@ _AT_ONCE = 1000
 _REMEMBERED = 100_000
 _CLOCKS_S = 3600
 """By how much the metastore's clock may be behind the index's."""
+_WAITED_S = 3600
+"""For how long a commit may have waited until the metastore was told of it."""
 _MOST_MISSING = 1000
 """Partitions that are remembered as missing; of more of them nothing is known the next time."""
 
@@ -72,17 +74,20 @@ class Comparison:
         drops: Whether what an earlier comparison has seen, and the metastore does not have any more, was dropped; it
             was not where the metastore may have been taken back to an older state.
         looked_at: What earlier comparisons have led to.
+        since_s: When the metastore was last known to be in step, by the index's clock; None for never. What we have
+            told it of a partition since may have come on top of what somebody else had changed, and hides it.
     """
 
     def __init__(
         self, context: Context, client: HiveMetastore, *, sizes_decide: bool, drops: bool,
-        looked_at: LookedAt | None = None,
+        looked_at: LookedAt | None = None, since_s: int | None = None,
     ) -> None:  # fmt: skip
         self._looked_at = looked_at or LookedAt()
         self._context = context
         self._client = client
         self._sizes_decide = sizes_decide
         self._drops = drops
+        self._since_s = since_s
 
     def partitions(
         self, theirs: HiveTable, ours: Table, outcome: TableOutcome, *, made_anew: bool = False
@@ -163,7 +168,9 @@ class Comparison:
         told = states.get(partition_values(mine.name), set())
         # Our own deliveries say when we have committed. A version that is not kept any more is older than all others.
         latest = max((at for _, _, at in told), default=oldest)
-        if (*sizes, int(changed)) in told or int(changed) < latest - _CLOCKS_S:
+        # Hive counts what lies there, and we what we have: ours came last, and its change is not to be seen any more.
+        hides = self._since_s is not None and told and latest >= self._since_s - _WAITED_S
+        if not hides and ((*sizes, int(changed)) in told or int(changed) < latest - _CLOCKS_S):
             return False
         return self._looked_at.is_new(table, mine, sizes, changed)
 

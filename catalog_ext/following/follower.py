@@ -275,9 +275,10 @@ class _Look:
                 doubts[doubt.name].add(doubt)
             else:
                 doubts[doubt.name] = doubt
+        last = self._followed.load().looked_at_ms
         comparison = Comparison(
             self._context, client, sizes_decide=again or gap is None, drops=drops,
-            looked_at=self._looked_at if again else None,
+            looked_at=self._looked_at if again else None, since_s=None if last is None else last // 1000,
         )  # fmt: skip
         outcome = FollowOutcome(COMPARISON if upto is None else LOG, events, upto, newest, gap)
         return self._settle(client, outcome, doubts, who, comparison)

@@ -293,6 +293,8 @@ class TableFollowing:
             for name, each in found.items():
                 known = doubts.setdefault(name, each)
                 known.dropped = known.dropped or each.dropped
+                # Though the events that are left tell of our deliveries alone.
+                known.written = None
         left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
         if left:
             doubt.definition, doubt.whole, doubt.partitions = False, False, left

@@ -76,7 +76,7 @@ class ServerProcess:
         self.name = name
         self.log_file = log_file
         user = "" if user_id is None else str(user_id)
-        guard = [sys.executable, "-I", "-S", "-c", _GUARD, str(stop_signal), str(grace_seconds), user]
+        guard = [sys.executable, "-I", "-S", "-c", _GUARD, str(int(stop_signal)), str(grace_seconds), user]
         with log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [*guard, *command],

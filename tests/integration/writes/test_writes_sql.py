@@ -460,7 +460,7 @@ def test_the_strategy_hive_wants_keys_of_every_row_that_makes_a_table(lake: Lake
 
 def test_a_creation_that_fails_leaves_nothing(lake: Lake) -> None:
     with pytest.raises(PySparkException, match="no luck"):
-        lake.sql("CREATE TABLE lake.s.failed AS SELECT raise_error('no luck') AS a FROM range(10)")
+        lake.sql("CREATE TABLE lake.s.failed AS SELECT CAST(raise_error('no luck') AS INT) AS a FROM range(10)")
     assert not lake.spark.catalog.tableExists("lake.s.failed")
     warehouse = lake.folder / "warehouse" / "s.db"
     assert not (warehouse / "failed").exists()
@@ -484,7 +484,9 @@ def test_replacing_a_table(lake: Lake) -> None:
     lake.sql("CREATE OR REPLACE TABLE lake.s.replaced PARTITIONED BY (ds) AS SELECT 1 AS a, 'x' AS ds")
     first = lake.catalog.load_table("s.replaced").table_id
     with pytest.raises(PySparkException, match="no luck"):
-        lake.sql("CREATE OR REPLACE TABLE lake.s.replaced AS SELECT raise_error('no luck') AS b FROM range(10)")
+        lake.sql(
+            "CREATE OR REPLACE TABLE lake.s.replaced AS SELECT CAST(raise_error('no luck') AS INT) AS b FROM range(10)"
+        )
     assert lake.rows("SELECT * FROM lake.s.replaced") == [(1, "x")]
     lake.check_files("s.replaced")
     lake.sql("REPLACE TABLE lake.s.replaced USING json AS SELECT a + 1 AS b, ds FROM lake.s.replaced")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.following import comparison
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition
@@ -15,6 +16,7 @@ from catalog_ext.metastore.model.tables import Column
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import counts, followed, hive_table, open_catalog
+from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,9 +123,24 @@ def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
     assert counts(followed(catalog)) == (0, 0, 1)
 
 
+def test_what_hive_has_inserted_before_our_append_is_found(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
+    """The metastore has what we have told it of the partition last."""
+    (there,) = server.partitions_by_names("s", "t", ["ds=a"])
+    write(root, "ds=a/hive")
+    changed = {"numFiles": "2", "totalSize": "2", "transient_lastDdlTime": str(int(time.time()))}
+    server.alter_partitions("s", "t", [replace(there, parameters={**there.parameters, **changed})])
+    insert(catalog, "ds=a")
+    assert catalog.deliver().pending == 0
+    assert followed(catalog).looked_at == 1
+    assert {"one", "hive"} < set(indexed(catalog)["ds=a"])
+    followed(catalog)
+    assert followed(catalog).looked_at == 0, "once for each commit, that of the look included"
+
+
 def test_a_job_that_has_run_once_more_and_left_as_many_bytes(
-    catalog: Catalog, server: FakeMetastore, root: Path
+    catalog: Catalog, server: FakeMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(comparison, "_WAITED_S", -3600)
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
     (root / "ds=a" / "one").unlink()
     write(root, "ds=a/two")
