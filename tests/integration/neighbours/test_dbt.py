@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -12,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext import connect
-from catalog_ext.connector.build import connector_jar
-from catalog_ext.spark.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
-from tests.integration.client_servers import thrift_server
+from catalog_ext.spark.session import SESSION_CATALOG
 from tests.integration.spark_driver import HIVE
-from tests.integration.standing_service import PROJECT, conf_folder, environment
+from tests.integration.standing_service import PROJECT, environment
 from tests.neighbours.environments import environment as neighbour
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from tests.integration.client_servers import SparkServer
     from tests.integration.spark_driver import Driver
     from tests.integration.standing_service import StandingService
     from tests.servers.hive import HiveMetastore
@@ -70,35 +66,6 @@ class Dbt:
         )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def conf(delivering_service: StandingService, hive_metastore: HiveMetastore) -> Path:
-    """What docs/neighbours.md tells: Spark's configuration for dbt in the session catalog, on Hive's metastore."""
-    prefix = f"spark.sql.catalog.{SESSION_CATALOG}"
-    return conf_folder(
-        delivering_service,
-        {
-            prefix: SESSION_CATALOG_CLASS,
-            f"{prefix}.uri": delivering_service.uri,
-            f"{prefix}.token-file": str(delivering_service.token_file),
-            f"{prefix}.create.formats": "parquet,orc",
-            "spark.sql.catalogImplementation": "hive",
-            "spark.hadoop.hive.metastore.uris": hive_metastore.uri,
-            "spark.sql.warehouse.dir": f"{delivering_service.folder}/spark",
-            "spark.driver.extraClassPath": str(connector_jar()),
-        },
-    )
-
-
-@pytest.fixture(scope="module")
-def server(conf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkServer]:
-    server = thrift_server(conf, tmp_path_factory.mktemp("thrift"))
-    try:
-        server.wait()
-        yield server
-    finally:
-        server.stop()
-
-
 @pytest.fixture
 def dbt(
     request: pytest.FixtureRequest, method: str, place: str, conf: Path, tmp_path: Path
@@ -107,7 +74,7 @@ def dbt(
     folder, schema = tmp_path / "project", f"of_{method}_{place}"
     shutil.copytree(PROJECT / "examples" / "dbt", folder)
     if method == "thrift":
-        port = request.getfixturevalue("server").port
+        port = request.getfixturevalue("thrift").port
         return Dbt(neighbour("dbt"), folder, conf, method, schema, {"DBT_PORT": str(port), "DBT_CATALOG": place})
     own = tmp_path / "conf"
     shutil.copytree(conf, own)

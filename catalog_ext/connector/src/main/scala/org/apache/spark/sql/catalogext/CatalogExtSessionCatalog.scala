@@ -118,7 +118,8 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
         prepare(ident)
         ours.createTableLike(ident, CatalogExtSource.withFormat(info, default = None), source)
       // As in every other catalog of ours, the provider is its files' format.
-      case _: CatalogExtTable if CreatedFormats.makes(ident, info.properties.get(TableCatalog.PROP_PROVIDER)) =>
+      case _: CatalogExtTable if !info.properties.containsKey(TableCatalog.PROP_LOCATION) &&
+          CreatedFormats.makes(ident, info.properties.get(TableCatalog.PROP_PROVIDER)) =>
         prepare(ident)
         ours.createTableLike(ident, info, source)
       case like: CatalogExtTable => Definitions.create(own, ident, CatalogExtSource.withKeys(info, like))

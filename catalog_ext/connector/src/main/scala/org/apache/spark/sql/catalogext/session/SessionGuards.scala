@@ -26,14 +26,16 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     if (names.sessionCatalog.isEmpty) plan else plan.resolveOperators(guarded)
 
   private def guarded: PartialFunction[LogicalPlan, LogicalPlan] = {
-    case create @ CreateTable(name, _, _, spec: UnresolvedTableSpec, _) if becomesOurs(name, spec) =>
+    case create @ CreateTable(name, _, _, spec: UnresolvedTableSpec, _) if becomesOurs(name, spec, hasRows = false) =>
       create.copy(tableSpec = ours(spec))
-    case create @ CreateTableAsSelect(name, _, _, spec: UnresolvedTableSpec, _, _, _) if becomesOurs(name, spec) =>
+    case create @ CreateTableAsSelect(name, _, _, spec: UnresolvedTableSpec, _, _, _)
+        if becomesOurs(name, spec, hasRows = true) =>
       create.copy(tableSpec = ours(spec))
-    case replace @ ReplaceTable(name, _, _, spec: UnresolvedTableSpec, _) if becomesOurs(name, spec, replaces = true) =>
+    case replace @ ReplaceTable(name, _, _, spec: UnresolvedTableSpec, _)
+        if becomesOurs(name, spec, hasRows = false, replaces = true) =>
       replace.copy(tableSpec = ours(spec))
     case replace @ ReplaceTableAsSelect(name, _, _, spec: UnresolvedTableSpec, _, _, _)
-        if becomesOurs(name, spec, replaces = true) =>
+        if becomesOurs(name, spec, hasRows = true, replaces = true) =>
       replace.copy(tableSpec = ours(spec))
     case LikeTables(Named(ident), ifNotExists) => taken(ident, ifNotExists, "CREATE TABLE")
     case create: CreateView if Named.unapply(create.child).isDefined =>
@@ -63,9 +65,11 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   private def isOurs(spec: UnresolvedTableSpec): Boolean = CatalogExtSource.isProvider(spec.provider)
 
   /** Whether a statement of Spark's is about a table of ours: one that is there, or one that it is to make. */
-  private def becomesOurs(name: LogicalPlan, spec: UnresolvedTableSpec, replaces: Boolean = false): Boolean =
+  private def becomesOurs(
+      name: LogicalPlan, spec: UnresolvedTableSpec, hasRows: Boolean, replaces: Boolean = false): Boolean =
     !isOurs(spec) && (Named.unapply(name).isDefined || (name match {
-      case UnresolvedIdentifier(parts, _) =>
+      // A location without rows says that files are there, which the table would not show before a repair.
+      case UnresolvedIdentifier(parts, _) if hasRows || spec.location.isEmpty =>
         names.newInSession(parts).exists(ident => CreatedFormats.of(ident, spec).isDefined && !(replaces && isSparks(ident)))
       case _ => false
     }))

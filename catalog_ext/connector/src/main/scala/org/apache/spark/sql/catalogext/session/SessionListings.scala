@@ -28,8 +28,8 @@ class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
       case CreateTableLikeCommand(target, source, _, provider, properties, ifNotExists)
           if CatalogExtSource.isProvider(provider) =>
         CreateIndexedTableLike(target, source, None, properties, ifNotExists)
-      case CreateTableLikeCommand(target, source, _, Some(format), properties, ifNotExists)
-          if names.newInSession(target.nameParts).exists(CreatedFormats.makes(_, format)) =>
+      case CreateTableLikeCommand(target, source, storage, Some(format), properties, ifNotExists)
+          if storage.locationUri.isEmpty && names.newInSession(target.nameParts).exists(CreatedFormats.makes(_, format)) =>
         CreateIndexedTableLike(target, source, Some(format), properties, ifNotExists)
     }
 }
