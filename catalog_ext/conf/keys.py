@@ -85,8 +85,8 @@ CREATE_FORMATS: Setting[frozenset[str]] = Setting(
     "create.formats",
     "none",
     "In the session catalog, the formats of which `CREATE TABLE … USING …` (or `STORED AS …`, or neither), CTAS, "
-    "`saveAsTable` and the like make tables of ours, as `USING catalog_ext` does. Tables of Spark's own that are there stay "
-    "its own. `SET` changes it for a session.",
+    "`saveAsTable` and the like make tables of ours, as `USING catalog_ext` does. Tables of Spark's own that are there "
+    "stay its own. `SET` changes it for a session.",
     "`parquet`, `orc`, `csv`, `json` and `text` with commas between them, `*` for all, or `none`",
     _formats,
     (Scope.SESSION,),

@@ -1,10 +1,10 @@
-"""Two DAGs on the table ``sales.trips``, whose days land as directories ``ds=…``; docs/neighbours.md says what they need.
+"""Two DAGs on the table ``sales.trips``, whose days land as directories; docs/neighbours.md says what they need.
 
 ``trips_landed`` needs no Spark: it brings a day into the index, by Python or by the command line. ``trips_daily`` waits
 until a day is in the index, then has Spark's Thrift server work on it.
 
-The workers' environment names the index (``CATALOG_EXT_INDEX``), the metastore (``CATALOG_EXT_METASTORE``) and the store
-(``CATALOG_EXT_STORAGE``); the connection ``spark_thrift`` is of the kind ``hiveserver2``.
+The workers' environment names the index (``CATALOG_EXT_INDEX``), the metastore (``CATALOG_EXT_METASTORE``) and the
+store (``CATALOG_EXT_STORAGE``); the connection ``spark_thrift`` is of the kind ``hiveserver2``.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def trips_landed() -> None:
 def trips_daily() -> None:
     """Wait for a day's partition, bring the rest of it in by CALL, and overwrite the day of another table."""
 
-    @task.sensor(poke_interval=60, timeout=6 * 3600, mode="reschedule")
+    @task.sensor(poke_interval=30, timeout=6 * 3600, mode="reschedule")
     def landed(ds: str | None = None) -> bool:
         import catalog_ext
 
         with catalog_ext.connect() as catalog:
-            return catalog.partitions(TABLE, where=f"ds = '{ds}'").num_rows > 0
+            return bool(catalog.partitions(TABLE, where=f"ds = '{ds}'").num_rows)
 
     repair = SQLExecuteQueryOperator(
         task_id="repair",
@@ -59,7 +59,8 @@ def trips_daily() -> None:
     overwrite = SQLExecuteQueryOperator(
         task_id="overwrite",
         conn_id="spark_thrift",
-        sql=f"INSERT OVERWRITE lake.sales.daily SELECT count(*), ds FROM lake.{TABLE} WHERE ds = '{{{{ ds }}}}' GROUP BY ds",
+        sql=f"INSERT OVERWRITE lake.sales.daily "
+        f"SELECT count(*), ds FROM lake.{TABLE} WHERE ds = '{{{{ ds }}}}' GROUP BY ds",
     )
     landed() >> repair >> overwrite
 

@@ -1,11 +1,10 @@
-"""pandas, polars and DuckDB on the files that `catalog.files()` names: as docs/neighbours.md shows it, against Spark."""
+"""pandas, polars and DuckDB on the files that `catalog.files()` names, as docs/neighbours.md says, against Spark."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import duckdb
 import pandas as pd
@@ -19,7 +18,6 @@ from catalog_ext.spark import session as sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from pyarrow.fs import FileSystem
     from pyspark.sql import SparkSession
@@ -34,8 +32,8 @@ Rows = list[tuple[date, "str | None", int, float]]
 
 KEYS = pa.schema([("ds", pa.date32()), ("region", pa.string())])
 HIVE = pads.partitioning(KEYS, flavor="hive")
-ROWS = """VALUES (1, 1.5D, DATE'2025-01-01', 'north'), (2, 2.0D, DATE'2025-01-01', 'a b/c%41'), (3, 4.0D, DATE'2025-01-02', NULL),
-(4, 8.0D, DATE'2025-01-02', 'north'), (5, 0.5D, DATE'2025-01-02', 'é=1&x'), (6, 1.0D, DATE'2025-01-02', 'é=1&x')"""
+ROWS = """VALUES (1, 1.5D, DATE'2025-01-01', 'north'), (2, 2.0D, DATE'2025-01-01', 'a b/c%41'),
+(3, 4.0D, DATE'2025-01-02', NULL), (4, 8.0D, DATE'2025-01-02', 'north'), (5, 0.5D, DATE'2025-01-02', 'é=1&x'), (6, 1.0D, DATE'2025-01-02', 'é=1&x')"""
 
 
 @dataclass(frozen=True)

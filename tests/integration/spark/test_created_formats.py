@@ -1,4 +1,4 @@
-"""`create.formats` and `create.databases`: which CREATE TABLE of Spark's makes a table of ours in the session catalog."""
+"""`create.formats`, `create.databases`: which CREATE TABLE of Spark's makes one of ours in the session catalog."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def make(session: Created, how: str, data_format: str = "parquet") -> None:
         case "neither":
             session.sql("CREATE TABLE sales.t PARTITIONED BY (ds) AS SELECT 1 AS id, 'a' AS ds")
         case "replace":
-            session.sql(f"CREATE OR REPLACE TABLE sales.t USING {data_format} PARTITIONED BY (ds) AS SELECT 1 AS id, 'a' AS ds")
+            session.sql(
+                f"CREATE OR REPLACE TABLE sales.t USING {data_format} PARTITIONED BY (ds) AS SELECT 1 AS id, 'a' AS ds"
+            )
         case "like":
             session.sql("CREATE TABLE sales.model (id INT, ds STRING) USING json PARTITIONED BY (ds)")
             session.sql(f"CREATE TABLE sales.t LIKE sales.model USING {data_format}")
