@@ -33,7 +33,8 @@ Rows = list[tuple[date, "str | None", int, float]]
 KEYS = pa.schema([("ds", pa.date32()), ("region", pa.string())])
 HIVE = pads.partitioning(KEYS, flavor="hive")
 ROWS = """VALUES (1, 1.5D, DATE'2025-01-01', 'north'), (2, 2.0D, DATE'2025-01-01', 'a b/c%41'),
-(3, 4.0D, DATE'2025-01-02', NULL), (4, 8.0D, DATE'2025-01-02', 'north'), (5, 0.5D, DATE'2025-01-02', 'é=1&x'), (6, 1.0D, DATE'2025-01-02', 'é=1&x')"""
+(3, 4.0D, DATE'2025-01-02', NULL),
+(4, 8.0D, DATE'2025-01-02', 'north'), (5, 0.5D, DATE'2025-01-02', 'é=1&x'), (6, 1.0D, DATE'2025-01-02', 'é=1&x')"""
 
 
 @dataclass(frozen=True)
