@@ -41,10 +41,9 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
     case _ => None
   }
 
-  /** What the name means in the session catalog, where that is ours and the index has no such table. */
-  def newInSession(name: Seq[String]): Option[Identifier] = name match {
-    case CatalogAndIdentifier(catalog: CatalogExtSessionCatalog, ident)
-        if SessionNames.possible(ident) && !catalog.has(ident) => Some(ident)
+  /** What the name means in the session catalog, where that is ours and the index can have such a table. */
+  def possibleInSession(name: Seq[String]): Option[Identifier] = name match {
+    case CatalogAndIdentifier(_: CatalogExtSessionCatalog, ident) if SessionNames.possible(ident) => Some(ident)
     case _ => None
   }
 

@@ -70,7 +70,8 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     !isOurs(spec) && (Named.unapply(name).isDefined || (name match {
       // A location without rows says that files are there, which the table would not show before a repair.
       case UnresolvedIdentifier(parts, _) if hasRows || spec.location.isEmpty =>
-        names.newInSession(parts).exists(ident => CreatedFormats.of(ident, spec).isDefined && !(replaces && isSparks(ident)))
+        names.possibleInSession(parts)
+          .exists(ident => CreatedFormats.of(ident, spec).isDefined && !(replaces && isSparks(ident)))
       case _ => false
     }))
 
@@ -119,7 +120,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
 
   /** The name that `saveAsTable` is to make a table of ours by. */
   private def created(desc: CatalogTable): Option[Identifier] =
-    names.newInSession(desc.identifier.nameParts)
+    names.possibleInSession(desc.identifier.nameParts)
       .filter(ident => desc.provider.exists(CreatedFormats.makes(ident, _)) && !isSparks(ident))
 
   private def createdBy(desc: CatalogTable, query: LogicalPlan, ident: Identifier): LogicalPlan =

@@ -29,7 +29,8 @@ class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
           if CatalogExtSource.isProvider(provider) =>
         CreateIndexedTableLike(target, source, None, properties, ifNotExists)
       case CreateTableLikeCommand(target, source, storage, Some(format), properties, ifNotExists)
-          if storage.locationUri.isEmpty && names.newInSession(target.nameParts).exists(CreatedFormats.makes(_, format)) =>
+          if storage.locationUri.isEmpty &&
+            names.possibleInSession(target.nameParts).exists(CreatedFormats.makes(_, format)) =>
         CreateIndexedTableLike(target, source, Some(format), properties, ifNotExists)
     }
 }
