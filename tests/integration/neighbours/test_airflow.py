@@ -49,11 +49,11 @@ class Airflow:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "false",
             **self.variables,
         }  # fmt: skip
-        log = (self.home / "log").open("w")
-        return subprocess.Popen(
-            [str(self.bin / "airflow"), *command], env=environ, cwd=self.home, stdin=subprocess.DEVNULL, stdout=log,
-            stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+        with (self.home / "log").open("w") as log:
+            return subprocess.Popen(
+                [str(self.bin / "airflow"), *command], env=environ, cwd=self.home, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
 
     @property
     def log(self) -> str:
