@@ -19,6 +19,7 @@ from catalog_ext.spark import session as sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyarrow.fs import FileSystem
     from pyspark.sql import SparkSession
