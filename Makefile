@@ -11,6 +11,8 @@ B      ?=
 KEEP   ?=
 # Sparks to run tests on: make matrix M="4.0 4.1"; all by default
 M      ?=
+# Neighbours to run: make neighbours N="dbt airflow"; all by default
+N      ?=
 
 # A run of the tests starts hundreds of Python processes: what they import is compiled once, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -19,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick --in-memory
 
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test check unit matrix lint format surface docs tutorial site site-serve screenshots bench jar package patches sign clean distclean
+.PHONY: help venv prerequisites lock demo test check unit matrix neighbours lint format surface docs tutorial site site-serve screenshots bench jar package patches sign clean distclean
 
 ##@ Start here
 help:  ## Show this list
@@ -76,6 +78,9 @@ unit: $(STAMP)  ## The tests that need neither a JVM nor a server, in a minute
 matrix: $(STAMP)  ## Tests on each Spark and Python, kept in docs/compatibility.md (M="4.0 4.1": some)
 	@$(BIN)/python -m tests.matrix $(M)
 
+neighbours: $(STAMP)  ## dbt, Airflow, pandera and data frames on our tables, kept in docs/neighbours.md (N="dbt airflow": some)
+	@$(BIN)/python -m tests.neighbours $(N)
+
 surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change that is meant to change it
 	$(BIN)/python -m tests.contract.surface.snapshot
 
@@ -118,5 +123,5 @@ clean:  ## Remove what was built; keep .venv
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find catalog_ext docs examples metastore migrations tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean  ## Remove .venv and .matrix as well
-	rm -rf $(VENV) .matrix
+distclean: clean  ## Remove .venv, .matrix and .neighbours as well
+	rm -rf $(VENV) .matrix .neighbours

@@ -9,7 +9,7 @@ import tests.examples  # noqa: F401
 
 pytest_plugins = [
     "tests.scratch", "tests.scheduling", "tests.servers.fixtures", "tests.servers.prefetch",
-    "tests.conformance.recording", "tests.jvms",
+    "tests.conformance.recording", "tests.jvms", "tests.neighbours.chosen",
 ]  # fmt: skip
 
 

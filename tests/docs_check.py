@@ -31,7 +31,13 @@ _FILE = re.compile(
 _FOLDERS = ("catalog_ext", "metastore", "migrations", "tests", "docs", "examples", "release")
 _CONNECTOR = PROJECT / "catalog_ext" / "connector"
 _SCALA = "scala/org/apache/spark/sql/catalogext"
-_GENERATED = ("docs.tools.reference", "docs.tools.error_reference", "tests.conformance.report", "tests.matrix.page")
+_GENERATED = (
+    "docs.tools.reference",
+    "docs.tools.error_reference",
+    "tests.conformance.report",
+    "tests.matrix.page",
+    "tests.neighbours.page",
+)
 
 
 def pages(project: Path) -> list[Path]:

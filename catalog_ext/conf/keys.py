@@ -38,7 +38,7 @@ from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.properties import property_value
-from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
+from catalog_ext.metastore.model.tables import FORMATS, PARTITION_MODE_PROPERTY, PartitionMode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -48,6 +48,17 @@ def _mode(text: str) -> PartitionMode:
     if text not in tuple(PartitionMode):
         raise ValueError("give 'virtual' or 'declared'")
     return PartitionMode(text)
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(word for word in (w.strip().lower() for w in text.split(",")) if word) - {"none"}
+
+
+def _formats(text: str) -> frozenset[str]:
+    found = _listed(text)
+    if not found <= {*FORMATS, "*"}:
+        raise ValueError(f"give some of {', '.join(FORMATS)} with commas between them, * for all, or none")
+    return found
 
 
 _PROCESS = (Scope.SESSION, Scope.ENVIRONMENT)
@@ -69,6 +80,24 @@ PARTITION_COLUMNS: Setting[PartitionMode] = Setting(
     "`virtual` or `declared`",
     _mode,
     (Scope.SESSION, Scope.TABLE),
+)
+CREATE_FORMATS: Setting[frozenset[str]] = Setting(
+    "create.formats",
+    "none",
+    "In the session catalog, the formats of which `CREATE TABLE … USING …` (or `STORED AS …`, or neither), CTAS, "
+    "`saveAsTable` and the like make tables of ours, as `USING catalog_ext` does. Tables of Spark's own that are there "
+    "stay its own. `SET` changes it for a session.",
+    "`parquet`, `orc`, `csv`, `json` and `text` with commas between them, `*` for all, or `none`",
+    _formats,
+    (Scope.SESSION,),
+)
+CREATE_DATABASES: Setting[frozenset[str]] = Setting(
+    "create.databases",
+    "*",
+    "The databases in which `create.formats` holds; in others such a table is Spark's own.",
+    "names with commas between them, `*` for all, or `none`",
+    _listed,
+    (Scope.SESSION,),
 )
 MISSING_FILES: Setting[str] = Setting(
     "missing-files",
@@ -253,6 +282,8 @@ SETTINGS: tuple[Setting[Any], ...] = (
     REQUEST_TIMEOUT,
     RETRY_TIMEOUT,
     PARTITION_COLUMNS,
+    CREATE_FORMATS,
+    CREATE_DATABASES,
     SAMPLE_FILES,
     MISSING_FILES,
     USE_HIVE_PARTITIONING,

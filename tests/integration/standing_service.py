@@ -40,7 +40,7 @@ _SMALL = {
 
 
 class StandingService:
-    """``catalog-ext serve`` on an index and a warehouse of its own, without a metastore.
+    """``catalog-ext serve`` on an index and a warehouse of its own, by default without a metastore.
 
     It has one address and one token, however often it is started.
 
@@ -49,11 +49,13 @@ class StandingService:
         stop_signal: What ends it.
         index: The URL of an index that is there; a SQLite file of its own if left out.
         starts: Whether it is started at once.
+        metastore: The metastore that follows the index.
     """
 
     def __init__(
-        self, folder: Path, *, stop_signal: int = signal.SIGTERM, index: str | None = None, starts: bool = True
-    ) -> None:
+        self, folder: Path, *, stop_signal: int = signal.SIGTERM, index: str | None = None, starts: bool = True,
+        metastore: str = "none",
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.warehouse = str(folder / "warehouse")
         self.token_file = folder / "token"
@@ -62,6 +64,7 @@ class StandingService:
         self._log_file = folder / f"serve-{self._port}.log"
         self.uri = f"http://127.0.0.1:{self._port}"
         self._stop_signal = stop_signal
+        self._metastore = metastore
         self._process: ServerProcess | None = None
         # Compiled here when it has to be: the service answers only when there is one.
         connector_jar()
@@ -82,7 +85,7 @@ class StandingService:
         if self._process is not None:
             return
         command = [
-            sys.executable, "-m", "catalog_ext.cli.main", "--index", self.index, "--metastore", "none",
+            sys.executable, "-m", "catalog_ext.cli.main", "--index", self.index, "--metastore", self._metastore,
             "--warehouse", self.warehouse,
             "serve", "--port", str(self._port), "--token-file", str(self.token_file),
         ]  # fmt: skip

@@ -78,7 +78,7 @@ def environment(spark: Spark, python: str) -> Path:
     with FileLock(f"{folder}.lock"):
         if not stamp.is_file() or stamp.read_text(encoding="ascii") != made_of:
             shutil.rmtree(folder, ignore_errors=True)
-            _uv("venv", "--python", python, str(folder))
+            uv("venv", "--python", python, str(folder))
             _install(spark, python, interpreter)
             stamp.write_text(made_of, encoding="ascii")
     return interpreter
@@ -94,14 +94,19 @@ def _install(spark: Spark, python: str, interpreter: Path) -> None:
     own.write_text(f"pyspark=={spark.version}\npandas{spark.pandas}\n", encoding="ascii")
     into = ["pip", "install", "--python", str(interpreter), "--find-links", str(pyspark_wheel(spark.minor).parent)]
     if tuple(map(int, python.split("."))) >= (3, 11):
-        _uv(*into, "--requirements", str(_LOCK), "--overrides", str(own))
+        uv(*into, "--requirements", str(_LOCK), "--overrides", str(own))
     else:
-        _uv(*into, "--exclude-newer", _LOCKED_ON, "--constraints", str(own), f"{PROJECT}[dev]")
-        _uv("pip", "uninstall", "--python", str(interpreter), "catalog-ext")
-    _uv(*into, "--no-deps", "--no-build-isolation", "--editable", str(PROJECT))
+        uv(*into, "--exclude-newer", _LOCKED_ON, "--constraints", str(own), f"{PROJECT}[dev]")
+        uv("pip", "uninstall", "--python", str(interpreter), "catalog-ext")
+    uv(*into, "--no-deps", "--no-build-isolation", "--editable", str(PROJECT))
 
 
-def _uv(*arguments: str) -> None:
+def uv(*arguments: str) -> None:
+    """Run uv.
+
+    Raises:
+        EnvironmentSetupError: It failed.
+    """
     command = (f"{sysconfig.get_path('scripts')}/uv", *arguments)
     answer = subprocess.run([*command, "--quiet"], capture_output=True, text=True, check=False, cwd=PROJECT)
     if answer.returncode != 0:

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalogext.release.{DefinedTables, Definitions, Like
   SummarizedTables}
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors}
-import org.apache.spark.sql.catalogext.session.{GuardedRegistration, DelegatedTable}
+import org.apache.spark.sql.catalogext.session.{CreatedFormats, DelegatedTable, GuardedRegistration}
 import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuchNamespaceException,
   NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{DelegatingCatalogExtension, Identifier, NamespaceChange,
@@ -117,6 +117,11 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
           if CatalogExtSource.isProviderOf(info) || !info.properties.containsKey(TableCatalog.PROP_PROVIDER) =>
         prepare(ident)
         ours.createTableLike(ident, CatalogExtSource.withFormat(info, default = None), source)
+      // As in every other catalog of ours, the provider is its files' format.
+      case _: CatalogExtTable if !info.properties.containsKey(TableCatalog.PROP_LOCATION) &&
+          CreatedFormats.makes(ident, info.properties.get(TableCatalog.PROP_PROVIDER)) =>
+        prepare(ident)
+        ours.createTableLike(ident, info, source)
       case like: CatalogExtTable => Definitions.create(own, ident, CatalogExtSource.withKeys(info, like))
       case _ => LikeTables.create(own, ident, info, source)
     }

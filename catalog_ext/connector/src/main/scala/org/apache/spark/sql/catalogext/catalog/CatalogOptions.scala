@@ -71,7 +71,8 @@ object CatalogOptions {
       .getOrElse(throw invalid(catalog, key, s"is '$value', which is no duration such as $default"))
   }
 
-  private def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =
+  /** The error of an option's value; `what` goes on after its name. */
+  def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =
     ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
       s"The option spark.sql.catalog.$catalog.$option $what.", Map("catalog" -> catalog, "option" -> option), cause)
 }

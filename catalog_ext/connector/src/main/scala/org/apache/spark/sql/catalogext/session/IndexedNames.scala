@@ -1,7 +1,7 @@
 package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.CatalogExtSessionCatalog
+import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, SessionNames}
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
 import org.apache.spark.sql.classic
@@ -38,6 +38,12 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
         case table: CatalogExtTable => Some(table)
         case _ => None
       } catch { case _: NoSuchTableException | _: NoSuchNamespaceException => None }
+    case _ => None
+  }
+
+  /** What the name means in the session catalog, where that is ours and the index can have such a table. */
+  def possibleInSession(name: Seq[String]): Option[Identifier] = name match {
+    case CatalogAndIdentifier(_: CatalogExtSessionCatalog, ident) if SessionNames.possible(ident) => Some(ident)
     case _ => None
   }
 

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.expressions.{FieldReference, IdentityTransform}
 import org.apache.spark.sql.internal.SQLConf
 
@@ -25,13 +26,16 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     if (names.sessionCatalog.isEmpty) plan else plan.resolveOperators(guarded)
 
   private def guarded: PartialFunction[LogicalPlan, LogicalPlan] = {
-    case create @ CreateTable(Named(_), _, _, spec: UnresolvedTableSpec, _) if !isOurs(spec) =>
+    case create @ CreateTable(name, _, _, spec: UnresolvedTableSpec, _) if becomesOurs(name, spec, hasRows = false) =>
       create.copy(tableSpec = ours(spec))
-    case create @ CreateTableAsSelect(Named(_), _, _, spec: UnresolvedTableSpec, _, _, _) if !isOurs(spec) =>
+    case create @ CreateTableAsSelect(name, _, _, spec: UnresolvedTableSpec, _, _, _)
+        if becomesOurs(name, spec, hasRows = true) =>
       create.copy(tableSpec = ours(spec))
-    case replace @ ReplaceTable(Named(_), _, _, spec: UnresolvedTableSpec, _) if !isOurs(spec) =>
+    case replace @ ReplaceTable(name, _, _, spec: UnresolvedTableSpec, _)
+        if becomesOurs(name, spec, hasRows = false, replaces = true) =>
       replace.copy(tableSpec = ours(spec))
-    case replace @ ReplaceTableAsSelect(Named(_), _, _, spec: UnresolvedTableSpec, _, _, _) if !isOurs(spec) =>
+    case replace @ ReplaceTableAsSelect(name, _, _, spec: UnresolvedTableSpec, _, _, _)
+        if becomesOurs(name, spec, hasRows = true, replaces = true) =>
       replace.copy(tableSpec = ours(spec))
     case LikeTables(Named(ident), ifNotExists) => taken(ident, ifNotExists, "CREATE TABLE")
     case create: CreateView if Named.unapply(create.child).isDefined =>
@@ -40,6 +44,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
       throw new TableAlreadyExistsException(names.inSession(target(from, to)).get._2)
     case SavedTable(desc, mode, query) if names.inSession(desc.identifier.nameParts).isDefined =>
       saved(desc, mode, query, names.inSession(desc.identifier.nameParts).get._2)
+    case SavedTable(desc, _, query) if created(desc).isDefined => createdBy(desc, query, created(desc).get)
     case drop: DropTable if SQLConf.get.useV1Command && Named.unapply(drop.child).isDefined =>
       throw legacy("DROP TABLE")
     case drop: DropNamespace if SQLConf.get.useV1Command && hasOurs(drop.namespace) => throw legacy("DROP DATABASE")
@@ -58,6 +63,20 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def isOurs(spec: UnresolvedTableSpec): Boolean = CatalogExtSource.isProvider(spec.provider)
+
+  /** Whether a statement of Spark's is about a table of ours: one that is there, or one that it is to make. */
+  private def becomesOurs(
+      name: LogicalPlan, spec: UnresolvedTableSpec, hasRows: Boolean, replaces: Boolean = false): Boolean =
+    !isOurs(spec) && (Named.unapply(name).isDefined || (name match {
+      // A location without rows says that files are there, which the table would not show before a repair.
+      case UnresolvedIdentifier(parts, _) if hasRows || spec.location.isEmpty =>
+        names.possibleInSession(parts)
+          .exists(ident => CreatedFormats.of(ident, spec).isDefined && !(replaces && isSparks(ident)))
+      case _ => false
+    }))
+
+  /** What has been Spark's own stays so when it is replaced. */
+  private def isSparks(ident: Identifier): Boolean = names.sessionCatalog.get.tableExists(ident)
 
   /** As one of ours the statement comes to our catalog, which knows whether the table is there. */
   private def ours(spec: UnresolvedTableSpec): UnresolvedTableSpec = {
@@ -91,14 +110,28 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
         checkKeys(desc, ident)
         AppendData.byName(Inserts.target(name), query, options)
       case SaveMode.Overwrite =>
-        val spec = SavedTable.spec(desc, CatalogExtSource.Name, Map(CatalogExtSource.Format -> desc.provider.get))
         ReplaceTableAsSelect(
           UnresolvedIdentifier(name), desc.partitionColumnNames.map(key => IdentityTransform(FieldReference(Seq(key)))),
-          query, spec, options, orCreate = true)
+          query, spec(desc), options, orCreate = true)
       case SaveMode.Ignore => NoopCommand("SAVE AS TABLE", name)
       case SaveMode.ErrorIfExists => throw new TableAlreadyExistsException(ident)
     }
   }
+
+  /** The name that `saveAsTable` is to make a table of ours by. */
+  private def created(desc: CatalogTable): Option[Identifier] =
+    names.possibleInSession(desc.identifier.nameParts)
+      .filter(ident => desc.provider.exists(CreatedFormats.makes(ident, _)) && !isSparks(ident))
+
+  private def createdBy(desc: CatalogTable, query: LogicalPlan, ident: Identifier): LogicalPlan =
+    CreateTableAsSelect(
+      UnresolvedIdentifier(CatalogManager.SESSION_CATALOG_NAME +: ident.namespace().toSeq :+ ident.name()),
+      desc.partitionColumnNames.map(key => IdentityTransform(FieldReference(Seq(key)))) ++
+        desc.bucketSpec.map(_.asTransform),
+      query, spec(desc), desc.storage.properties, ignoreIfExists = false)
+
+  private def spec(desc: CatalogTable): UnresolvedTableSpec =
+    SavedTable.spec(desc, CatalogExtSource.Name, Map(CatalogExtSource.Format -> desc.provider.get))
 
   private def checkKeys(desc: CatalogTable, ident: Identifier): Unit = {
     lazy val keys = names.sessionCatalog.get.loadTable(ident) match {

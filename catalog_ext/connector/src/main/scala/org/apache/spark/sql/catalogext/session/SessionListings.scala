@@ -27,13 +27,15 @@ class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
       case AnalyzeTablesCommand(Some(database), noScan) => AnalyzeSessionTables(database, noScan)
       case CreateTableLikeCommand(target, source, _, provider, properties, ifNotExists)
           if CatalogExtSource.isProvider(provider) =>
-        CreateIndexedTableLike(target, source, properties, ifNotExists)
+        CreateIndexedTableLike(target, source, None, properties, ifNotExists)
+      case CreateTableLikeCommand(target, source, storage, Some(format), properties, ifNotExists)
+          if storage.locationUri.isEmpty &&
+            names.possibleInSession(target.nameParts).exists(CreatedFormats.makes(_, format)) =>
+        CreateIndexedTableLike(target, source, Some(format), properties, ifNotExists)
     }
 }
 
 private object SessionListings {
-  val Formats: Set[String] = Set("parquet", "orc", "csv", "json", "text")
-
   def catalog(session: classic.SparkSession): CatalogExtSessionCatalog = new IndexedNames(session).sessionCatalog.get
 }
 
@@ -80,10 +82,11 @@ case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafR
   }
 }
 
-/** CREATE TABLE ... LIKE a table of Spark's own USING catalog_ext. */
+/** CREATE TABLE ... LIKE a table of Spark's own USING catalog_ext, or a format that is to be ours; by default its own. */
 case class CreateIndexedTableLike(
     target: TableIdentifier,
     source: TableIdentifier,
+    format: Option[String],
     properties: Map[String, String],
     ifNotExists: Boolean)
   extends LeafRunnableCommand {
@@ -94,9 +97,9 @@ case class CreateIndexedTableLike(
     val ident = Identifier.of(Array(spark.sessionState.catalog.qualifyIdentifier(target).database.get), target.table)
     if (!catalog.tableExists(ident)) {
       val like = V1Table(spark.sessionState.catalog.getTempViewOrPermanentTableMetadata(source))
-      val format = like.catalogTable.provider.filter(SessionListings.Formats.contains).map(CatalogExtSource.Format -> _)
+      val said = format.orElse(like.catalogTable.provider.filter(CreatedFormats.Known.contains))
       catalog.createTable(ident, Definitions.info(like.columns(), like.partitioning,
-        format.toMap ++ properties + (TableCatalog.PROP_PROVIDER -> CatalogExtSource.Name)))
+        said.map(CatalogExtSource.Format -> _).toMap ++ properties + (TableCatalog.PROP_PROVIDER -> CatalogExtSource.Name)))
     } else if (!ifNotExists) throw new TableAlreadyExistsException(ident)
     Nil
   }

@@ -1,0 +1,3 @@
+{{ config(materialized='table') }}
+
+select distinct region from {{ ref('trips') }}
