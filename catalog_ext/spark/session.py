@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,9 +262,12 @@ def _appended(existing: str | None, addition: str) -> str:
 
 
 def _local_jars(jars: str | None) -> Iterator[Path]:
-    """Yield those of Spark's list of jars that are files of this machine; Spark says what is wrong with others."""
+    """Yield those of Spark's list of jars that are files of this machine; Spark says what is wrong with others.
+
+    ``local:`` is a file that every machine has, this one too.
+    """
     for jar in (jars or "").split(","):
-        path = Path(jar.strip().removeprefix("file://").removeprefix("file:"))
+        path = Path(re.sub("^(file|local):(//)?", "", jar.strip()))
         if path.is_file():
             yield path
 

@@ -230,6 +230,7 @@ VIEWS_BEFORE_SPARK_4_2: Story = (
         for statement, _ in VIEWS
         if re.match(r"CREATE VIEW|ALTER VIEW \S+ (SET|AS)|DROP VIEW|SHOW VIEWS", statement)
     ),
+    ("ALTER VIEW {s}.daily WITH SCHEMA EVOLUTION", Fails("CATALOG_EXT_NEWER_SPARK_NEEDED")),
     ("ALTER VIEW {s}.daily ADD PARTITION (ds = '2025-01-01')", Fails("VIEW_NOT_FOUND")),
 )
 STORIES = {

@@ -209,6 +209,21 @@ class TestRequests:
         spark.sql(f"EXECUTE IMMEDIATE '{drop} (k > 5)'")
         assert clauses(service) == [[("k", ">", ["5"])]]
 
+    def test_a_name_that_an_expression_gives(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        spark.sql("DECLARE OR REPLACE VARIABLE named STRING DEFAULT 'lake.sales.trips'")
+        table = "IDENTIFIER(lower(named))"
+        add_trips(service, "trips", tmp_path / "one", ["k=1/r=x", "k=__HIVE_DEFAULT_PARTITION__/r=z"])
+        assert rows(spark, f"SHOW PARTITIONS {table}") == rows(spark, "SHOW PARTITIONS lake.sales.trips")
+        of_one = "PARTITION (k=1, r='x')"
+        assert rows(spark, f"DESCRIBE {table} {of_one}") == rows(spark, f"DESCRIBE lake.sales.trips {of_one}")
+        service.reset()
+        place = tmp_path / "place"
+        place.mkdir()
+        spark.sql(f"ALTER TABLE {table} {of_one} SET LOCATION 'file:{place}'")
+        assert sent(service, "partitions/relocate") == {"spec": {"k": "1", "r": "x"}, "location": f"file:{place}"}
+
 
 class TestRefusals:
     @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import catalog_ext
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.writes.writes import Writes
 from tests.integration import lake as lakes
+from tests.sparks import SPARK
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
@@ -291,6 +292,27 @@ def test_replacing_by_a_condition(lake: Lake) -> None:
         lake.spark.conf.unset("spark.sql.catalog.lake.replace-where-mismatch")
     assert lake.rows(ids) == [(8,), (9,)]
     lake.check_files("s.conditions")
+
+
+def test_a_name_without_a_namespace(lake: Lake) -> None:
+    table = create(lake, "found", "id INT, ds STRING", "ds")
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    if SPARK >= (4, 2):
+        lake.spark.conf.set("spark.sql.path.enabled", "true")
+        lake.sql("SET PATH = system.builtin, spark_catalog.default, lake.s")
+    else:
+        lake.sql("USE lake.s")
+    try:
+        lake.sql("INSERT OVERWRITE found PARTITION (ds = 'a') SELECT 9 WHERE false")
+        assert lake.operations("s.found")[-1] == "INSERT OVERWRITE"
+        assert lake.partitions("s.found") == ["ds=a", "ds=b"], "emptied, not dropped"
+        lake.sql("INSERT INTO found VALUES (4, 'c')", "INSERT OVERWRITE found VALUES (5, 'b')")
+        assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(4,), (5,)]
+        lake.sql("INSERT INTO found REPLACE WHERE true VALUES (7, 'b')")
+        assert lake.rows(f"SELECT id FROM {table}") == [(7,)], "all of it, not the partitions that receive rows"
+    finally:
+        lake.spark.conf.unset("spark.sql.path.enabled")
+        lake.sql("USE spark_catalog.default")
 
 
 @pytest.mark.requirement("HiveDP.Syntax.StaticBelowDynamic", statement="INSERT INTO {table} PARTITION (a, b = 1)")

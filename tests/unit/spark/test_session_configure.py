@@ -11,6 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import catalog_ext
+from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.spark.running_jvm import add_to_running_jvm
 
@@ -32,6 +33,18 @@ def test_the_environment_names_a_connect_server_as_well(monkeypatch: pytest.Monk
     monkeypatch.setenv("SPARK_REMOTE", _SERVER)
     with pytest.raises(InvalidConfigurationError, match=_SERVER):
         catalog_ext.configure(SparkSession.Builder(), metastore=None)
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "local:", "local://"])
+def test_a_jar_for_another_spark_is_refused_however_it_is_named(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "connector.jar"
+    build.write_zip(jar, [(build.VERSION_ENTRY, b"3.9.9")])
+    monkeypatch.setattr(build, "connector_jar", lambda: jar)
+    builder = SparkSession.Builder().config("spark.jars", f"https://example.org/other.jar,{scheme}{jar}")
+    with pytest.raises(EnvironmentSetupError, match=r"catalog-ext for Spark 3\.9"):
+        catalog_ext.configure(builder, warehouse=str(tmp_path), metastore=None)
 
 
 class _Jvm:

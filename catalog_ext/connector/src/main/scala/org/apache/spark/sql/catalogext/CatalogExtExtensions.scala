@@ -27,6 +27,9 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectHintResolutionRule(new MarkPartitionCommands(_))
     extensions.injectHintResolutionRule(new ResolveViewPartitions(_))
+    // A name that an expression gives, IDENTIFIER(...), is known only now.
+    extensions.injectResolutionRule(new MarkPartitionCommands(_))
+    extensions.injectResolutionRule(new ResolveViewPartitions(_))
     extensions.injectResolutionRule(_ => new ResolvePartitionCommands)
     extensions.injectHintResolutionRule(_ => MarkJoinSides)
     extensions.injectResolutionRule(_ => ShowJoinColumns)

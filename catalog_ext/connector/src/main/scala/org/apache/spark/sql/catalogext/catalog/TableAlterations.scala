@@ -14,6 +14,14 @@ object TableAlterations {
 
   /** Adds the fields to a request; `table` is asked for the table only where its columns are replaced. */
   def addTo(request: ObjectNode, changes: Seq[TableChange], table: () => TableMetadata): ObjectNode = {
+    changes.foreach {
+      case change: TableChange.SetProperty if change.property() == TableCatalog.PROP_COLLATION =>
+        throw ConnectorErrors.notSupported(
+          "catalog-ext has no ALTER TABLE ... DEFAULT COLLATION: strings are compared by their bytes, as in Hive. Name a " +
+            "collation in the query: name COLLATE UTF8_LCASE.")
+      case _: TableChange.SetProperty | _: TableChange.RemoveProperty | _: TableChange.ColumnChange =>
+      case other => throw unknown(other)
+    }
     val set = changes.collect { case change: TableChange.SetProperty => change.property() -> change.value() }
     val (location, properties) = set.partition(_._1 == TableCatalog.PROP_LOCATION)
     val removed = changes.collect { case change: TableChange.RemoveProperty => text(change.property()) }
@@ -62,9 +70,11 @@ object TableAlterations {
     case change: TableChange.UpdateColumnPosition => positioned(of("move", change), change.position())
     case change: TableChange.UpdateColumnDefaultValue =>
       of("default", change).put("default", Option(change.newDefaultValue()).filter(_.nonEmpty).orNull)
-    case other => throw ConnectorErrors.notSupported(
-      s"catalog-ext has no ALTER TABLE with ${other.getClass.getSimpleName}: docs/sql.md lists what can be altered.")
+    case other => throw unknown(other)
   }
+
+  private def unknown(change: TableChange): Throwable = ConnectorErrors.notSupported(
+    s"catalog-ext has no ALTER TABLE with ${change.getClass.getSimpleName}: docs/sql.md lists what can be altered.")
 
   private def of(kind: String, change: TableChange.ColumnChange): ObjectNode =
     obj("change" -> text(kind), "path" -> arr(change.fieldNames().toSeq.map(name => text(name))))

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, SessionNames}
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalogext.release.SearchPath
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
@@ -23,6 +24,18 @@ class IndexedNames(session: SparkSession) extends LookupCatalog {
   def areIndexed(name: Seq[String]): Boolean = name match {
     case CatalogAndIdentifier(_: CatalogBase, _) => true
     case _ => !isTemporary(name) && inSession(name).isDefined
+  }
+
+  /** What Spark takes a name in a query for, the target of INSERT too: the first on its search path that is there. */
+  def onPath(name: Seq[String]): Seq[String] = SearchPath.candidates(catalogManager, name) match {
+    case Seq(one) => one
+    case _ if isTemporary(name) => name
+    case several => several.find(isThere).getOrElse(name)
+  }
+
+  private def isThere(name: Seq[String]): Boolean = name match {
+    case CatalogAndIdentifier(catalog: TableCatalog, ident) => catalog.tableExists(ident)
+    case _ => false
   }
 
   /** The session catalog and what the name means there, where that is a table of the index. */

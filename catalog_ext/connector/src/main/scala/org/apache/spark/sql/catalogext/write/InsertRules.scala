@@ -30,7 +30,7 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case insert: InsertIntoStatement => insert.table match {
-      case target: UnresolvedRelation if insert.ifPartitionNotExists && names.areIndexed(target.multipartIdentifier) =>
+      case target: UnresolvedRelation if insert.ifPartitionNotExists && isIndexed(target) =>
         unlessThere(insert, target)
       case target: UnresolvedRelation if isUnmarked(target) =>
         val constants = insert.partitionSpec.map { case (key, value) => key -> value.map(constant) }
@@ -59,10 +59,12 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def columnsOf(target: UnresolvedRelation): StructType =
-    names.table(target.multipartIdentifier).fold(new StructType)(_.metadata.writeSchema)
+    names.table(names.onPath(target.multipartIdentifier)).fold(new StructType)(_.metadata.writeSchema)
 
   private def isUnmarked(target: UnresolvedRelation): Boolean =
-    !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier)
+    !target.options.containsKey(WriteMarks.Specification) && isIndexed(target)
+
+  private def isIndexed(target: UnresolvedRelation): Boolean = names.areIndexed(names.onPath(target.multipartIdentifier))
 
   private def marked(target: UnresolvedRelation, mark: Map[String, String]): UnresolvedRelation =
     target.copy(options = InsertMarks.added(target.options, mark))
@@ -70,7 +72,7 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   /** INSERT OVERWRITE ... PARTITION ... IF NOT EXISTS does nothing where the partition is there. */
   private def unlessThere(insert: InsertIntoStatement, target: UnresolvedRelation): LogicalPlan = {
     val constants = insert.partitionSpec.collect { case (key, Some(value)) => key -> constant(value) }
-    val there = names.table(target.multipartIdentifier).exists(
+    val there = names.table(names.onPath(target.multipartIdentifier)).exists(
       _.partitions.list(Seq(PartitionClauses.equalities(constants)), limit = Some(1)).nonEmpty)
     if (there) NoopCommand("INSERT OVERWRITE", target.multipartIdentifier)
     else insert.copy(ifPartitionNotExists = false)

@@ -36,6 +36,7 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
     case alter: AlterViewAs if isOurs(alter.child) => refuse("ALTER VIEW ... AS")
     case set: SetViewProperties if isOurs(set.child) => refuse("ALTER VIEW ... SET TBLPROPERTIES")
     case unset: UnsetViewProperties if isOurs(unset.child) => refuse("ALTER VIEW ... UNSET TBLPROPERTIES")
+    case bind: AlterViewSchemaBinding if isOurs(bind.child) => refuse("ALTER VIEW ... WITH SCHEMA")
     case rename: RenameTable if rename.isView && isOurs(rename.child) => refuse("ALTER VIEW ... RENAME TO")
     case ShowViews(UnresolvedNamespace(CatalogAndNamespace(_: CatalogBase, _), _), _, _) => refuse("SHOW VIEWS")
     case _ =>
