@@ -14,7 +14,6 @@ import org.apache.hadoop.fs.{MultipartUploader, PartHandle, Path, UploadHandle}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalogext.release.Uploads
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.Utils
 
@@ -133,7 +132,7 @@ object UploadedPart {
   }
 
   private def foreign(what: String): IOException = new IOException(
-    s"The handle of an uploaded part is not the one that Hadoop 3.5's S3A makes: $what. Use the hadoop-aws of the " +
+    s"The handle of an uploaded part is not the one that Hadoop's S3A makes: $what. Use the hadoop-aws of the " +
       "Hadoop version that Spark ships.")
 }
 
@@ -155,7 +154,7 @@ class MultipartUpload(target: Path, conf: Configuration) extends Logging {
     (0 until count).grouped(MultipartUpload.PartsAtOnce).flatMap { numbers =>
       val sending = numbers.map { i =>
         val part = new FilePart(file, i * size, math.min(size, length - i * size))
-        (i, part, Uploads.put(uploader, handle, i + 1, i == count - 1, target, part, part.length))
+        (i, part, UploadedParts.put(uploader, handle, i + 1, i == count - 1, target, part, part.length))
       }
       try sending.map { case (i, part, future) => UploadedPart.read(bytes(waitFor(future)), id, i + 1, part.length) }
       finally sending.foreach(_._2.close())
