@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.model.tables import Column
 from tests.fakes_metastore_log import LoggingMetastore
@@ -141,7 +142,7 @@ def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
-    orc = replace(PARQUET, serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde")
+    orc = storage_of("orc", {}, "")
     server.alter_partitions("s", "t", [replace(there, storage=orc, columns=(Column("x", "int"),))])
     followed(catalog)
     table = server.get_table("s", "t")
