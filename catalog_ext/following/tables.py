@@ -145,7 +145,8 @@ class TableFollowing:
         if ours is None:
             self._take(client, identifier, outcome)
             return
-        if unrepresentable_reason(ours.definition) is not None:
+        if (reason := unrepresentable_reason(ours.definition)) is not None:
+            self._check_absent(client, ours, reason)
             return
         outcome.version = ours.version
         pending = pending_for(self._context.index, identifier, ours)
@@ -179,6 +180,16 @@ class TableFollowing:
             if isinstance(error, IndexDatabaseError):
                 raise
             return None
+
+    def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
+        """Return if the metastore does not have a table that it gets nothing of from here.
+
+        Raises:
+            MetastoreRefusedError: It has it: it was imported from there, and only the index can read what it has.
+        """
+        theirs = _find(client, ours.identifier)
+        if theirs is not None and self._is_same(theirs, ours):
+            raise not_followed(ours.definition, f"it could not be written there, as {reason}")
 
     def _is_same(self, theirs: HiveTable, ours: Table) -> bool:
         return theirs.table_type != VIRTUAL_VIEW and same_location(theirs.location, ours.definition.location)
