@@ -94,6 +94,8 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
     lower = {name.lower(): value for name, value in options.items()}
     if data_format == "csv":
         delimiter = _delimiter(lower)
+        # A digit is to Hive the number of a character.
+        delimiter = str(ord(delimiter)) if len(delimiter) == 1 and delimiter.isdecimal() else delimiter
         settings |= {
             "field.delim": delimiter,
             "serialization.format": delimiter,
@@ -115,6 +117,8 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
             return f"the option {name}={value}"
     if data_format == "csv" and len(_delimiter(lower)) != 1:
         return f"the delimiter {_delimiter(lower)!r} of several characters"
+    if data_format == "csv" and not _delimiter(lower).isascii():
+        return f"the delimiter {_delimiter(lower)!r}, which is several bytes"
     return "the option lineSep" if lower.get("linesep", "\n") not in ("\n", "\r\n") else None
 
 

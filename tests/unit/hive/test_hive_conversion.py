@@ -232,6 +232,7 @@ def test_a_column_that_hive_cannot_have_is_refused_by_name(spark: str) -> None:
         ({"format": "json", "columns": (Column("a", "map<string,binary>"),)}, "BINARY"),
         ({"format": "csv", "options": {"multiLine": "TRUE"}}, "multiline"),
         ({"format": "csv", "options": {"sep": "||"}}, "several"),
+        ({"format": "csv", "options": {"sep": "\xfe"}}, "several bytes"),
         ({"format": "text", "options": {"wholetext": "true"}}, "wholetext"),
         ({"format": "json", "options": {"lineSep": "|"}}, "lineSep"),
     ],
@@ -333,6 +334,15 @@ def test_what_cannot_be_imported_says_why(changes: dict[str, object], word: str)
 def test_hive_takes_one_character_for_a_delimiter(setting: str, separator: str) -> None:
     """``LazyUtils.getByte``: a number of one byte, else the first character, else the default."""
     assert from_hive(hive_table(storage=delimited({"field.delim": setting}))).options["sep"] == separator
+
+
+def test_a_digit_that_separates_is_told_to_hive_by_its_number() -> None:
+    table = to_hive(definition(format="csv", options={"sep": "7", "quote": ""}))
+    assert (
+        table.storage.serde_parameters["field.delim"] == table.storage.serde_parameters["serialization.format"] == "55"
+    )
+    parameters = {k: v for k, v in table.parameters.items() if k != "spark.sql.sources.provider"}
+    assert from_hive(replace(table, parameters=parameters)).options["sep"] == "7"
 
 
 def test_namespaces() -> None:
