@@ -58,7 +58,8 @@ _INPUT_CLASSES = {
 """Those that read the files of a directory. Others read lists of files (manifests), or only the newest of them."""
 HEADER_PARAMETER = "skip.header.line.count"
 _FOOTER_PARAMETER = "skip.footer.line.count"
-_BY_INDEX = "parquet.column.index.access"
+_NOT_TRUE = {"parquet": "parquet.column.index.access", "csv": "serialization.last.column.takes.rest"}
+"""The flag of each format's SerDe by which Hive reads other values than Spark."""
 _FIRST_DELIMITER = "\x01"
 _HIVE_NULL = "\\N"
 _OWN_SERDE_PARAMETERS = frozenset({
@@ -124,15 +125,14 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
 
 def unreadable_setting(data_format: str, settings: Mapping[str, str]) -> str | None:
     """Return the setting of a SerDe by which Hive engines read other values than Spark does; None where none is."""
-    if data_format == "parquet" and settings.get(_BY_INDEX, "").lower() == "true":
-        return f"the setting {_BY_INDEX}='true'"
+    flag = _NOT_TRUE.get(data_format, "")
+    if settings.get(flag, "").lower() == "true":
+        return f"the setting {flag}='true'"
     if data_format == "json":
         renamed = min((name for name in settings if name.startswith("mapping.")), default=None)
         return None if renamed is None else f"the setting {renamed}={settings[renamed]!r}"
     if data_format != "csv":
         return None
-    if settings.get("serialization.last.column.takes.rest", "").lower() == "true":
-        return "the setting serialization.last.column.takes.rest='true'"
     delimiter = settings.get("field.delim", "")
     if delimiter and not hive_delimiter(delimiter).isascii():
         return f"the setting field.delim={delimiter!r}"
