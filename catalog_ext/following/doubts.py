@@ -178,6 +178,11 @@ def doubts_of(events: Iterable[HiveEvent]) -> dict[str, TableDoubt]:
         doubt = doubts.setdefault(f"{event.database}.{event.table}", TableDoubt(event.database, event.table))
         made_anew = doubt.dropped and doubt.created
         doubt.note(event)
+        if event.dropped:
+            # What had come to this name by a rename has gone on with it.
+            for before in doubts.values():
+                if before is not doubt and before.renamed_to == (event.database, event.table):
+                    before.renamed_to = event.renamed_to
         if event.renamed_to is not None:
             database, table = event.renamed_to
             new = doubts.setdefault(f"{database}.{table}", TableDoubt(database, table))

@@ -346,6 +346,7 @@ class _Look:
         before = {each.table: each for each in self._followed.doubts()}
         settled: list[str] = []
         kept: list[tuple[KeptDoubt, int]] = []
+        named = self._tables.settle_names(client, doubts)
         for name, doubt in doubts.items():
             known = before.get(name)
             if known is not None and known.doubt is not None and not known.due:
@@ -353,6 +354,8 @@ class _Look:
                 doubt.add(TableDoubt.from_json(name, known.doubt))
             refused = known is not None and known.doubt is None
             done = self._tables.bring_in_step(client, doubt, comparison, refused=refused)
+            if done.action == "followed":
+                done.action = named.get(name, done.action)
             outcome.tables.append(done)
             if done.action in ("left", "refused"):
                 kept.append(_kept(done, known))

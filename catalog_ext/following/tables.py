@@ -17,6 +17,7 @@ from catalog_ext.following.definitions import (
     written_definition,
 )
 from catalog_ext.following.doubts import PartitionDoubt
+from catalog_ext.following.names import NewNames
 from catalog_ext.following.outcomes import TableOutcome
 from catalog_ext.following.partitions import PartitionFollowing
 from catalog_ext.following.pending import pending_for
@@ -43,6 +44,8 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import TableDoubt
     from catalog_ext.following.pending import Pending
@@ -83,6 +86,23 @@ class TableFollowing:
     def takes(self, database: str) -> bool:
         """Return whether new tables of a database are taken."""
         return ALL in self._databases or database in self._databases
+
+    def settle_names(self, client: HiveMetastore, doubts: Mapping[str, TableDoubt]) -> dict[str, str]:
+        """Give renamed tables their names; return what was done, by the names that these tables had.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer, or is another one.
+            IndexDatabaseError: The index does not.
+        """
+        names = NewNames(self._context, self._imports, self._removal, client, doubts)
+        try:
+            names.settle()
+        except (MetastoreUnavailableError, IndexDatabaseError):
+            raise
+        except CatalogExtError as error:
+            # Each table is looked at all the same, and says for itself what it cannot become.
+            logger.warning("Not all tables that were renamed have their names: %s", error.message)
+        return names.settled
 
     def bring_in_step(
         self, client: HiveMetastore, doubt: TableDoubt, comparison: Comparison | None = None, *, refused: bool
@@ -125,7 +145,8 @@ class TableFollowing:
         if ours is None:
             self._take(client, identifier, outcome)
             return
-        if unrepresentable_reason(ours.definition) is not None:
+        if (reason := unrepresentable_reason(ours.definition)) is not None:
+            self._check_absent(client, ours, reason)
             return
         outcome.version = ours.version
         pending = pending_for(self._context.index, identifier, ours)
@@ -159,6 +180,16 @@ class TableFollowing:
             if isinstance(error, IndexDatabaseError):
                 raise
             return None
+
+    def _check_absent(self, client: HiveMetastore, ours: Table, reason: str) -> None:
+        """Return if the metastore does not have a table that it gets nothing of from here.
+
+        Raises:
+            MetastoreRefusedError: It has it: it was imported from there, and only the index can read what it has.
+        """
+        theirs = _find(client, ours.identifier)
+        if theirs is not None and self._is_same(theirs, ours):
+            raise not_followed(ours.definition, f"it could not be written there, as {reason}")
 
     def _is_same(self, theirs: HiveTable, ours: Table) -> bool:
         return theirs.table_type != VIRTUAL_VIEW and same_location(theirs.location, ours.definition.location)
@@ -214,9 +245,12 @@ class TableFollowing:
             self._take(client, ours.identifier, outcome)
 
     def _rename(self, client: HiveMetastore, ours: Table, to: TableIdentifier) -> bool:
-        """Return whether a table got another name: what the metastore has of that name is the same one."""
+        """Return whether a table got another name: what the metastore has of that name is the same one.
+
+        Nothing there: it has gone on meanwhile, as an event that is yet to be read says of the name that it gets here.
+        """
         theirs = _find(client, to)
-        if theirs is None or not self._is_same(theirs, ours) or self._ours(to) is not None:
+        if self._ours(to) is not None or (theirs is not None and not self._is_same(theirs, ours)):
             return False
         self._imports.ensure_namespace(client, to.namespace)
         self._context.index.rename_table(ours.identifier, to, deliver=False)

@@ -13,6 +13,7 @@ from catalog_ext.metastore.hive.mapping.formats import (
     storage_of,
     table_parameters,
     unreadable_option,
+    unreadable_table,
     unreadable_type,
 )
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
@@ -224,6 +225,9 @@ def from_hive(table: HiveTable) -> TableDefinition:
     if provider == "hive":
         found = hive_format(table)
         data_format, options = found.format, found.options
+        reason = unreadable_table(table, data_format)
+        if reason is not None:
+            raise _not_imported(table, reason)
     elif provider in FORMATS:
         data_format, options = provider, reader_options(table.storage.serde_parameters)
     else:

@@ -93,7 +93,7 @@ class Descriptors:
         return found
 
     def _reading(self, storage: Storage | None, columns: tuple[Column, ...]) -> Reading:
-        problem = None if storage is None else self._unreadable(storage)
+        problem = None if storage is None else self._unreadable(storage) or self._unreadable_setting(storage)
         if problem:
             return Reading(difference=problem, problem=problem)
         difference = None if storage is None else self._storage_difference(storage)
@@ -114,6 +114,15 @@ class Descriptors:
             names = ", ".join(storage.bucket_columns) or "nothing"
             return f"it is bucketed by {names}, which its table is not"
         return None
+
+    def _unreadable_setting(self, storage: Storage) -> str | None:
+        """Return the setting that its table does not have, where its files would else be read as the table's."""
+        if storage.serde != self._table.storage.serde:
+            return None
+        setting = unreadable_setting(self._format, storage.serde_parameters)
+        if setting is None or setting == unreadable_setting(self._format, self._table.storage.serde_parameters):
+            return None
+        return f"its SerDe has {setting}, which is not followed"
 
     def _storage_difference(self, storage: Storage) -> str | None:
         own, found = self._own, _finding(self._table, storage)

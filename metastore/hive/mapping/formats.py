@@ -7,6 +7,7 @@ what Spark reads as long as fields are not quoted. JSON is kept as HCatalog's ``
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,19 @@ SERDE_FORMATS = {
     f"{_SERDE}.JsonSerDe": "json",
     "org.openx.data.jsonserde.JsonSerDe": "json",
 }
+_INPUT_CLASSES = {
+    "parquet": frozenset({
+        _CLASSES["parquet"][0], "parquet.hive.DeprecatedParquetInputFormat", "parquet.hive.MapredParquetInputFormat",
+    }),
+    "orc": frozenset({_CLASSES["orc"][0]}),
+    "json": frozenset({_TEXT_INPUT}),
+}  # fmt: skip
+"""Those that read the files of a directory. Others read lists of files (manifests), or only the newest of them."""
 HEADER_PARAMETER = "skip.header.line.count"
+_FOOTER_PARAMETER = "skip.footer.line.count"
+_NOT_TRUE = {"parquet": "parquet.column.index.access", "csv": "serialization.last.column.takes.rest"}
+"""The flag of each format's SerDe by which Hive reads other values than Spark."""
+_FIRST_DELIMITER = "\x01"
 _HIVE_NULL = "\\N"
 _OWN_SERDE_PARAMETERS = frozenset({
     "path", "serialization.format", "field.delim", "serialization.null.format", "serialization.encoding",
@@ -82,6 +95,8 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
     lower = {name.lower(): value for name, value in options.items()}
     if data_format == "csv":
         delimiter = _delimiter(lower)
+        # A digit is to Hive the number of a character.
+        delimiter = str(ord(delimiter)) if len(delimiter) == 1 and delimiter.isdecimal() else delimiter
         settings |= {
             "field.delim": delimiter,
             "serialization.format": delimiter,
@@ -103,13 +118,24 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
             return f"the option {name}={value}"
     if data_format == "csv" and len(_delimiter(lower)) != 1:
         return f"the delimiter {_delimiter(lower)!r} of several characters"
+    if data_format == "csv" and not _delimiter(lower).isascii():
+        return f"the delimiter {_delimiter(lower)!r}, which is several bytes"
     return "the option lineSep" if lower.get("linesep", "\n") not in ("\n", "\r\n") else None
 
 
 def unreadable_setting(data_format: str, settings: Mapping[str, str]) -> str | None:
     """Return the setting of a SerDe by which Hive engines read other values than Spark does; None where none is."""
+    flag = _NOT_TRUE.get(data_format, "")
+    if settings.get(flag, "").lower() == "true":
+        return f"the setting {flag}='true'"
+    if data_format == "json":
+        renamed = min((name for name in settings if name.startswith("mapping.")), default=None)
+        return None if renamed is None else f"the setting {renamed}={settings[renamed]!r}"
     if data_format != "csv":
         return None
+    delimiter = settings.get("field.delim", "")
+    if delimiter and not hive_delimiter(delimiter).isascii():
+        return f"the setting field.delim={delimiter!r}"
     for name in ("escape.delim", "serialization.encoding", "timestamp.formats"):
         value = settings.get(name)
         if value is not None and value.lower().replace("-", "") != "utf8":
@@ -126,6 +152,19 @@ def unreadable_type(data_format: str, data_type: DataType) -> str | None:
     inner = (*data_type.children, *(field.type for field in data_type.fields))
     found = _UNREADABLE_TYPES.get((data_format, data_type.name))
     return found or next(filter(None, (unreadable_type(data_format, child) for child in inner)), None)
+
+
+def unreadable_table(table: HiveTable, data_format: str) -> str | None:
+    """Return why Hive engines read other rows of their own table than Spark would; None when they do not."""
+    setting = unreadable_setting(data_format, {**table.parameters, **table.storage.serde_parameters})
+    if setting is not None:
+        return f"its SerDe has {setting}, which is not followed"
+    lines = [_FOOTER_PARAMETER] if data_format == "csv" else [HEADER_PARAMETER, _FOOTER_PARAMETER]
+    skipped = next((name for name in lines if table.parameters.get(name, "0") != "0"), None)
+    if skipped is not None:
+        count = table.parameters[skipped]
+        return f"Hive leaves out {count} rows of each of its files ({skipped}), which is not done for {data_format}"
+    return None
 
 
 def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -146,8 +185,9 @@ def hive_format(table: HiveTable) -> FormatFinding:
         UnsupportedFormatError: Its storage classes are of no format that is supported.
     """
     storage = table.storage
-    if storage.serde in SERDE_FORMATS:
-        return FormatFinding(SERDE_FORMATS[storage.serde], {})
+    found = SERDE_FORMATS.get(storage.serde)
+    if found is not None and storage.input_format in _INPUT_CLASSES[found]:
+        return FormatFinding(found, {})
     if storage.serde in (LAZY, OPEN_CSV) and storage.input_format == _TEXT_INPUT:
         nested = [c.name for c in table.columns if c.type.lower().startswith(_NESTED)]
         if nested:
@@ -155,7 +195,7 @@ def hive_format(table: HiveTable) -> FormatFinding:
                 table, f"its column {nested[0]!r} is not a plain value, which delimited text cannot give"
             )
         options = (
-            lazy_options(storage.serde_parameters)
+            _as_hive_reads(storage.serde_parameters)
             if storage.serde == LAZY
             else open_csv_options(storage.serde_parameters)
         )
@@ -172,6 +212,23 @@ def lazy_options(settings: Mapping[str, str]) -> dict[str, str]:
         "quote": "",
         "nullValue": settings.get("serialization.null.format", _HIVE_NULL),
     }
+
+
+def hive_delimiter(text: str) -> str:
+    """Return the one character that Hive takes a delimiter's setting for: its number, or the first of several."""
+    with suppress(ValueError):
+        if -128 <= (number := int(text)) < 128:
+            return chr(number % 256)
+    return text[:1] or _FIRST_DELIMITER
+
+
+def _as_hive_reads(settings: Mapping[str, str]) -> dict[str, str]:
+    options = lazy_options(settings)
+    if "field.delim" in settings:
+        delimiter = hive_delimiter(settings["field.delim"])
+        # Spark reads a backslash as the first half of an escape.
+        options["sep"] = "\\\\" if delimiter == "\\" else delimiter
+    return options
 
 
 def open_csv_options(settings: Mapping[str, str]) -> dict[str, str]:

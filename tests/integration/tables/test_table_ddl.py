@@ -175,9 +175,8 @@ class TestCreate:
             "'serialization.null.format' = 'nil') STORED AS TEXTFILE TBLPROPERTIES ('a' = 'b')",
             "INSERT INTO lake.s.hive_text VALUES (1, NULL, 'd', 2), (2, 'x\"y', 'd', 2), (3, '', 'd', 2)",
         )
-        # As Spark's reader has it, an empty text without quotes is NULL.
         assert lake.rows("SELECT * FROM lake.s.hive_text ORDER BY id") == [
-            (1, None, "d", 2), (2, 'x"y', "d", 2), (3, None, "d", 2),
+            (1, None, "d", 2), (2, 'x"y', "d", 2), (3, "", "d", 2),
         ]  # fmt: skip
         for value in ("a|b", "a\\nb", "nil"):
             with pytest.raises(PySparkException) as caught:
@@ -204,6 +203,51 @@ class TestCreate:
             assert (definition.format, definition.options) == (file_format, options)
             lake.sql(f"INSERT INTO lake.s.hive_{number} VALUES (1, 'a', 'x'), (2, NULL, 'y')")
             assert lake.rows(f"SELECT * FROM lake.s.hive_{number} ORDER BY id") == [(1, "a", "x"), (2, None, "y")]
+
+    def test_text_that_hive_has_written_has_all_of_its_rows(self, lake: Lake) -> None:
+        """A line of Hive's separators alone is a row, and an empty text is no NULL; a short line's last columns are."""
+        root = lake.folder / "by_hive"
+        root.mkdir()
+        lines = ["a\x01\x017", "\x01\x01", "", "  ", "\\N\x01\\N\x01\\N", "b", "c\x01 \x01x\x01more"]
+        (root / "000000_0").write_text("".join(f"{line}\n" for line in lines))
+        lake.sql(
+            f"CREATE EXTERNAL TABLE lake.s.by_hive (a STRING, b STRING, n INT) STORED AS TEXTFILE LOCATION '{root}'"
+        )
+        lake.catalog.repair_partitions("s.by_hive")
+        expected = [
+            ("a", "", 7), ("", "", None), ("", None, None), ("  ", None, None), (None, None, None), ("b", None, None),
+            ("c", " ", None),
+        ]  # fmt: skip
+        assert lake.rows("SELECT * FROM lake.s.by_hive") == expected
+        assert lake.rows("SELECT n, a FROM lake.s.by_hive WHERE b = ''") == [(7, "a"), (None, "")]
+        assert lake.rows("SELECT count(*), count(a), count(b) FROM lake.s.by_hive") == [(7, 6, 3)]
+
+        lake.sql(
+            "CREATE TABLE lake.s.one_text (a STRING) PARTITIONED BY (ds STRING) STORED AS TEXTFILE",
+            "INSERT INTO lake.s.one_text VALUES (' ', 'x'), (NULL, 'x'), (' v ', 'x')",
+            "CREATE TABLE lake.s.two_texts (a STRING, b STRING) STORED AS TEXTFILE",
+            "INSERT INTO lake.s.two_texts VALUES ('', ''), (' a', NULL), (NULL, ' ')",
+        )
+        assert lake.rows("SELECT a, ds FROM lake.s.one_text ORDER BY a") == [(None, "x"), (" ", "x"), (" v ", "x")]
+        assert lake.rows("SELECT count(*) FROM lake.s.one_text") == [(3,)]
+        assert lake.rows("SELECT * FROM lake.s.two_texts ORDER BY a") == [(None, " "), ("", ""), (" a", None)]
+        # Spark's writer leaves out empty lines, and the row would be gone.
+        with pytest.raises(PySparkException) as caught:
+            lake.sql("INSERT INTO lake.s.one_text VALUES ('', 'x')")
+        assert "it is an empty line" in str(caught.value)
+        # A header is left out once a file, and nothing else is where a file is read in pieces.
+        lake.sql(
+            "CREATE TABLE lake.s.headed_text (a STRING, b INT) STORED AS TEXTFILE "
+            "TBLPROPERTIES ('skip.header.line.count' = '1')",
+            "INSERT INTO lake.s.headed_text SELECT if(id % 2 = 0, '', 'v'), id FROM range(0, 1000, 1, 1)",
+            "SET spark.sql.files.maxPartitionBytes = 1000",
+        )
+        try:
+            assert lake.rows("SELECT a, count(*), sum(b) FROM lake.s.headed_text GROUP BY a ORDER BY a") == [
+                ("", 500, 249500), ("v", 500, 250000),
+            ]  # fmt: skip
+        finally:
+            lake.sql("RESET spark.sql.files.maxPartitionBytes")
 
     @pytest.mark.parametrize(
         ("statement", "condition", "part"),

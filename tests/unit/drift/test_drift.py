@@ -10,6 +10,7 @@ import pytest
 
 from catalog_ext.drift.difference import Difference, DriftKind, Side
 from catalog_ext.metastore.errors import InvalidInputError, StorageAccessDeniedError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -190,7 +191,7 @@ def test_a_table_at_another_location_is_told_and_its_partitions_are_not_compared
 def test_another_format(catalog: Catalog, metastore: FakeMetastore) -> None:
     table = metastore.get_table("s", "t")
     parameters = {k: v for k, v in table.parameters.items() if not k.startswith("spark.")}
-    orc = Storage("o", "o", "org.apache.hadoop.hive.ql.io.orc.OrcSerde")
+    orc = storage_of("orc", {}, "")
     metastore._tables["s", "t"] = replace(table, storage=orc, parameters=parameters)
     one = only(catalog)
     assert (one.kind, sides(one)) == (DriftKind.FORMAT, (None, "csv", "orc"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.model.tables import Column
 from tests.fakes_metastore_log import LoggingMetastore
@@ -137,11 +138,27 @@ def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
     assert [d.columns[-1].name for d in catalog.index.descriptors(catalog.load_table("s.t")).values()] == ["more"]
 
 
+def test_a_table_that_hive_cannot_be_told_of_is_not_passed_over(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    """A query of Hive's has made it, with a column of NULL alone."""
+    place = root.parent / "v"
+    columns = (Column("x", "int"), Column("nothing", "void"))
+    server.create_table(replace(hive_table(place, "v"), columns=columns))
+    write(place, "ds=a/one")
+    catalog.import_table("s.v")
+    add(server, place, "a", table="v")
+    outcome = followed(catalog, "s.v")
+    assert outcome.action == "left"
+    assert "Hive has no type for column 'nothing' VOID" in (outcome.error or "")
+    assert [entry.table for entry in catalog.status() if entry.kind == "doubt"] == ["s.v"]
+
+
 def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
-    orc = replace(PARQUET, serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde")
+    orc = storage_of("orc", {}, "")
     server.alter_partitions("s", "t", [replace(there, storage=orc, columns=(Column("x", "int"),))])
     followed(catalog)
     table = server.get_table("s", "t")

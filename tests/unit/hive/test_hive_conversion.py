@@ -21,6 +21,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     to_hive_partition,
     unrepresentable_reason,
 )
+from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.locations import relative_name, same_location
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
 from catalog_ext.metastore.hive.outbox.alter_table import altered
@@ -32,6 +33,8 @@ from catalog_ext.metastore.model.tables import FORMATS, Column, Namespace, Table
 
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
+QL = "org.apache.hadoop.hive.ql.io"
+PARQUET, JSON = storage_of("parquet", {}, ""), storage_of("json", {}, "")
 
 
 def definition(**changes: object) -> TableDefinition:
@@ -59,6 +62,10 @@ def hive_table(**changes: object) -> HiveTable:
         Storage(TEXT_INPUT, "x", LAZY),
     )
     return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def delimited(settings: dict[str, str]) -> Storage:
+    return Storage(TEXT_INPUT, "x", LAZY, settings)
 
 
 @pytest.mark.parametrize("data_format", FORMATS)
@@ -225,6 +232,7 @@ def test_a_column_that_hive_cannot_have_is_refused_by_name(spark: str) -> None:
         ({"format": "json", "columns": (Column("a", "map<string,binary>"),)}, "BINARY"),
         ({"format": "csv", "options": {"multiLine": "TRUE"}}, "multiline"),
         ({"format": "csv", "options": {"sep": "||"}}, "several"),
+        ({"format": "csv", "options": {"sep": "\xfe"}}, "several bytes"),
         ({"format": "text", "options": {"wholetext": "true"}}, "wholetext"),
         ({"format": "json", "options": {"lineSep": "|"}}, "lineSep"),
     ],
@@ -262,7 +270,7 @@ def test_tables_of_hive_engines() -> None:
         "old one",
     )
     assert plain.table_type is TableType.MANAGED
-    orc = Storage("i", "o", "org.apache.hadoop.hive.ql.io.orc.OrcSerde", bucket_columns=("id",), bucket_count=4)
+    orc = replace(storage_of("orc", {}, ""), bucket_columns=("id",), bucket_count=4)
     assert from_hive(hive_table(storage=orc)).format == "orc"
     csv = Storage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", {"separatorChar": ";"})
     found = from_hive(hive_table(storage=csv, parameters={"skip.header.line.count": "1"}))
@@ -295,12 +303,46 @@ def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
         ({"columns": (Column("u", "uniontype<int,string>"),)}, "'u'"),
         ({"parameters": {"spark.sql.sources.provider": "orc", "spark.sql.sources.schema": "{}"}}, "cannot be read"),
         ({"location": ""}, "no location"),
+        # Tables whose location has lists of files, or files of several versions, of which not all count.
+        ({"storage": replace(PARQUET, input_format=f"{QL}.SymlinkTextInputFormat")}, "SymlinkTextInputFormat"),
+        ({"storage": replace(PARQUET, input_format="org.apache.hudi.hadoop.HoodieParquetInputFormat")}, "Hoodie"),
+        ({"storage": replace(JSON, input_format="org.apache.hadoop.mapred.SequenceFileInputFormat")}, "SequenceFile"),
+        # Values that Hive takes out of the same files otherwise than Spark.
+        ({"storage": delimited({"escape.delim": "\\"})}, "escape.delim"),
+        ({"storage": delimited({"serialization.encoding": "GBK"})}, "serialization.encoding='GBK'"),
+        ({"storage": delimited({"timestamp.formats": "millis"})}, "timestamp.formats"),
+        ({"storage": delimited({"serialization.last.column.takes.rest": "true"})}, "takes.rest"),
+        ({"storage": delimited({"field.delim": "-2"})}, "field.delim='-2'"),
+        ({"storage": delimited({"field.delim": "\xfe"})}, "field.delim="),
+        ({"parameters": {"skip.footer.line.count": "1"}}, "leaves out 1 rows of each .*skip.footer"),
+        ({"storage": PARQUET, "parameters": {"skip.header.line.count": "1"}}, "skip.header.line.count"),
+        ({"storage": replace(PARQUET, serde_parameters={"parquet.column.index.access": "true"})}, "index.access"),
+        ({"storage": PARQUET, "parameters": {"parquet.column.index.access": "TRUE"}}, "index.access"),
+        ({"storage": replace(JSON, serde_parameters={"mapping.id": "ID"})}, "mapping.id='ID'"),
     ],
 )
 def test_what_cannot_be_imported_says_why(changes: dict[str, object], word: str) -> None:
     with pytest.raises(UnsupportedFormatError, match=word) as caught:
         from_hive(hive_table(**changes))
     assert "sales.old" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("setting", "separator"),
+    [("||", "|"), ("", "\x01"), ("9", "\t"), ("200", "2"), ("\\t", "\\\\"), (";", ";")],
+)
+def test_hive_takes_one_character_for_a_delimiter(setting: str, separator: str) -> None:
+    """``LazyUtils.getByte``: a number of one byte, else the first character, else the default."""
+    assert from_hive(hive_table(storage=delimited({"field.delim": setting}))).options["sep"] == separator
+
+
+def test_a_digit_that_separates_is_told_to_hive_by_its_number() -> None:
+    table = to_hive(definition(format="csv", options={"sep": "7", "quote": ""}))
+    assert (
+        table.storage.serde_parameters["field.delim"] == table.storage.serde_parameters["serialization.format"] == "55"
+    )
+    parameters = {k: v for k, v in table.parameters.items() if k != "spark.sql.sources.provider"}
+    assert from_hive(replace(table, parameters=parameters)).options["sep"] == "7"
 
 
 def test_namespaces() -> None:

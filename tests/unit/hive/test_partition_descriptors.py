@@ -50,6 +50,28 @@ def test_a_format_of_its_own() -> None:
     assert [(c.name, c.type) for c in piped.columns] == [("a", "int"), ("b", "string")]
 
 
+@pytest.mark.parametrize(
+    ("storage", "setting"),
+    [
+        (PIPED, {"escape.delim": "!"}),
+        (PIPED, {"serialization.encoding": "GBK"}),
+        (STORAGES["parquet"], {"parquet.column.index.access": "true"}),
+        (STORAGES["json"], {"mapping.a": "A"}),
+    ],
+)
+def test_a_setting_that_its_table_does_not_have_is_a_problem_by_itself(
+    storage: Storage, setting: dict[str, str]
+) -> None:
+    own = replace(storage, serde_parameters={**storage.serde_parameters, **setting})
+    of = table(storage)
+    found = reading(of, own)
+    assert found.descriptor is None
+    assert str(*setting) in (found.problem or "")
+    # A table that an earlier release has imported with it is followed as before.
+    older = replace(of, storage=own)
+    assert Descriptors(older, from_hive(of)).reading(HivePartition(("1",), "file:///t/k=1", {}, own)) == Reading()
+
+
 def test_fewer_columns() -> None:
     assert reading(table(STORAGES["parquet"]), None, COLUMNS[0]) == Reading()
     fewer = reading(table(PIPED), None, COLUMNS[0])

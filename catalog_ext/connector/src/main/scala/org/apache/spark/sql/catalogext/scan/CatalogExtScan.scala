@@ -225,7 +225,8 @@ class CatalogExtScan(
   }
 
   private def registered(scan: FileScan, of: PlannedFileIndex, format: String): PartitionReaderFactory = {
-    val files = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
+    val readers = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
+    val files = if (index.isRegistered) UnquotedTextReader.of(readers) else readers
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
     new RegisteredFileReaderFactory(

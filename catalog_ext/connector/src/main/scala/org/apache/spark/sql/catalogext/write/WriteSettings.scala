@@ -74,8 +74,12 @@ class WriteSettings(
     // A codec of the write is the write's, whatever it is called in the table.
     if (options.containsKey("compression")) FormatProperties.foreach(merged.remove)
     merged.putAll(new CaseInsensitiveStringMap(options))
-    // Spark's word for '' is a pair of quotes, which text without quotes would keep.
-    if (table.format == "csv" && merged.getOrDefault("quote", "\"").isEmpty) merged.putIfAbsent("emptyvalue", "")
+    if (table.format == "csv" && merged.getOrDefault("quote", "\"").isEmpty) {
+      // Spark's word for '' is a pair of quotes, which text without quotes would keep.
+      merged.putIfAbsent("emptyvalue", "")
+      // It takes blanks off both ends of a text, which Hive keeps.
+      Seq("ignoreleadingwhitespace", "ignoretrailingwhitespace").foreach(merged.putIfAbsent(_, "false"))
+    }
     if (hiveCompatible) HiveFiles.options(table.format, merged.asScala.toMap, conf).foreach { case (key, value) =>
       merged.put(key, value)
     }

@@ -1,0 +1,147 @@
+"""Gives tables that others have renamed their new names, also where these were the names of other tables of ours."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from catalog_ext.following.pending import pending_for
+from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from catalog_ext.context import Context
+    from catalog_ext.following.doubts import TableDoubt
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.views import View
+    from catalog_ext.tables.hive_import import HiveImport
+    from catalog_ext.tables.removal import TableRemoval
+
+logger = logging.getLogger(__name__)
+
+
+class NewNames:
+    """Brings names in step, before tables are looked at one by one: a name is free only when its table has gone on.
+
+    ``t`` to ``old`` and ``new`` to ``t``, as jobs that write a table anew do it, is two renames, of which the second
+    needs the name that the first gives up; in a swap each needs the other's. Each step is a commit of its own after
+    which the events of the batch, read again, lead to the same.
+
+    Args:
+        context: What the parts share.
+        imports: Makes databases known.
+        removal: Lets go of tables that were dropped.
+        client: The metastore.
+        doubts: What the events of a batch put in doubt.
+    """
+
+    def __init__(
+        self, context: Context, imports: HiveImport, removal: TableRemoval, client: HiveMetastore,
+        doubts: Mapping[str, TableDoubt],
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._imports = imports
+        self._removal = removal
+        self._client = client
+        self._doubts = doubts
+        self._theirs: dict[TableIdentifier, HiveTable | None] = {}
+        self.settled: dict[str, str] = {}
+        """What has become of the tables that had these names: ``renamed`` or ``removed``."""
+
+    def settle(self) -> None:
+        """Rename what several renames, or a rename and an end, are about; one alone needs no order.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            IndexDatabaseError: The index does not.
+        """
+        renamed = [doubt for doubt in self._doubts.values() if doubt.renamed_to is not None]
+        ends = sum(doubt.dropped for doubt in self._doubts.values())
+        if not renamed or (ends == 1 and not renamed[0].created):
+            return
+        while (moves := self._moves(renamed)) and (self._step(moves) or self._park(moves)):
+            pass
+
+    def _moves(self, renamed: Iterable[TableDoubt]) -> dict[TableIdentifier, TableIdentifier]:
+        """Return the tables of ours that are not where the metastore has them, and their names there."""
+        targets = [
+            *(TableIdentifier(*doubt.renamed_to) for doubt in renamed if doubt.renamed_to is not None),
+            # Of a name that has had two tables only the last one's rename is known; each got a name that is in doubt.
+            *(TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.definition and d.whole),
+        ]
+        found: dict[TableIdentifier, TableIdentifier] = {}
+        for doubt in renamed:
+            name = TableIdentifier(doubt.database, doubt.table)
+            ours = self._ours(name)
+            if not isinstance(ours, Table) or unrepresentable_reason(ours.definition) is not None:
+                continue
+            if self._is_at(name, ours) or pending_for(self._context.index, name, ours).definition:
+                continue
+            place = next((each for each in targets if self._is_at(each, ours)), None)
+            if place is not None:
+                found[name] = place
+        return found
+
+    def _step(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
+        """Return whether a table has got its name, or one has gone that had it."""
+        for name, place in moves.items():
+            holder = self._ours(place)
+            if holder is None:
+                self._rename(name, place)
+                return True
+            if place in moves or not isinstance(holder, Table):
+                continue
+            doubt = self._doubts.get(str(place))
+            pending = pending_for(self._context.index, place, holder)
+            if doubt is not None and doubt.dropped and not self._is_at(place, holder) and not pending.any:
+                self._removal.unregister_table(str(place))
+                self.settled[str(place)] = "removed"
+                return True
+        return False
+
+    def _park(self, moves: Mapping[TableIdentifier, TableIdentifier]) -> bool:
+        """Return whether one of a circle has got a name that one of it had in between, which is nobody's now."""
+        between = (TableIdentifier(d.database, d.table) for d in self._doubts.values() if d.renamed_to is not None)
+        free = next((name for name in between if self._ours(name) is None and self._find(name) is None), None)
+        circle = next((name for name, place in moves.items() if place in moves), None)
+        if free is None or circle is None:
+            return False
+        self._rename(circle, free)
+        return True
+
+    def _rename(self, name: TableIdentifier, to: TableIdentifier) -> None:
+        self._imports.ensure_namespace(self._client, to.namespace)
+        self._context.index.rename_table(name, to, deliver=False)
+        self.settled[str(name)] = "renamed"
+        logger.info("Table %s is %s now, as in the metastore", name, to)
+
+    def _is_at(self, name: TableIdentifier, ours: Table) -> bool:
+        theirs = self._find(name)
+        return (
+            theirs is not None
+            and theirs.table_type != VIRTUAL_VIEW
+            and same_location(theirs.location, ours.definition.location)
+        )
+
+    def _find(self, name: TableIdentifier) -> HiveTable | None:
+        if name not in self._theirs:
+            try:
+                self._theirs[name] = self._client.get_table(name.namespace, name.name)
+            except TableNotFoundError:
+                self._theirs[name] = None
+        return self._theirs[name]
+
+    def _ours(self, name: TableIdentifier) -> Table | View | None:
+        try:
+            return self._context.index.views.load_relation(name)
+        except CatalogExtError as error:
+            if isinstance(error, IndexDatabaseError):
+                raise
+            return None
