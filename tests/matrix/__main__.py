@@ -17,8 +17,9 @@ from xml.etree import ElementTree
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from release.project import PROJECT
-from tests.matrix import differences, page
+from tests.matrix import differences
 from tests.matrix.environments import FOLDER, NEWEST, SPARKS, environment
+from tests.matrix.page import PART
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def main(minors: Sequence[str]) -> int:
 
 
 def _of_spark(spark: Spark) -> int:
-    status, found = 0, page.results()
+    status, found = 0, PART.found()
     runs = found["runs"].setdefault(spark.minor, {})
     for python in sorted(spark.pythons, key=lambda python: python != spark.whole):
         try:
@@ -64,11 +65,11 @@ def _of_spark(spark: Spark) -> int:
         parts = _run(spark, python, interpreter, PARTS if python == spark.whole else SMOKE)
         runs[python] = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "parts": parts}
         # At once: all of them take an hour.
-        page.keep(found)
+        PART.keep(found)
         status |= any(counts["failed"] or not counts["passed"] for counts in parts.values())
     if spark is not NEWEST and _outcomes(spark).is_dir():
         status |= _compare(spark, found["statements"])
-        page.keep(found)
+        PART.keep(found)
     return int(status)
 
 

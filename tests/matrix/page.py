@@ -6,7 +6,6 @@ does not say the same Sparks and Pythons.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,38 +14,15 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from release.project import PROJECT
+from tests.generated_part import GeneratedPart, check_or_write
 from tests.matrix import differences
 from tests.matrix.environments import NEWEST, OLDEST, SPARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-PAGE = PROJECT / "docs" / "compatibility.md"
-RESULTS = Path(__file__).with_name("results.json")
-_BEGIN, _END = "<!-- Made by `make matrix`, from here. -->", "<!-- Made by `make matrix`, up to here. -->"
 README_SAYS = f"Spark {OLDEST.minor} to {NEWEST.minor}"
 """What README says of the Sparks, with a link to the page."""
-
-
-def results() -> dict[str, Any]:
-    """Return what is kept: the runs by Spark and Python, and what differs by Spark."""
-    if not RESULTS.is_file():
-        return {"runs": {}, "statements": {}}
-    kept: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return kept
-
-
-def keep(found: dict[str, Any]) -> None:
-    """Keep results, and write the page's part."""
-    RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
-
-
-def renewed(page: str, found: dict[str, Any]) -> str:
-    """Return the page with its part made anew."""
-    before, rest = page.split(_BEGIN)
-    after = rest.split(_END)[1]
-    return "\n".join([before + _BEGIN, "", *_lines(found), "", _END + after])
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -80,21 +56,18 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield from differences.tables({m: c["differences"] for m, c in found["statements"].items()})
 
 
-def main(arguments: Sequence[str]) -> int:
-    """0 when the page is written or, with ``--check``, up to date; else 1, and how to write it."""
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = renewed(page, results())
-    if "--check" not in arguments:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    wrong = []
-    if page != wanted:
-        wrong.append("docs/compatibility.md is not what the results say. Run: python -m tests.matrix.page")
-    if README_SAYS not in (PROJECT / "README.md").read_text(encoding="utf-8"):
-        wrong.append(f"README.md does not say {README_SAYS!r}, as docs/compatibility.md does")
-    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")  # noqa: T201
-    return 1 if wrong else 0
+PART = GeneratedPart(
+    PROJECT / "docs" / "compatibility.md", Path(__file__).with_name("results.json"), "make matrix", "tests.matrix.page",
+    {"runs": {}, "statements": {}}, _lines,
+)  # fmt: skip
+"""The runs by Spark and Python, and what differs by Spark."""
+
+
+def _readme() -> list[str]:
+    if README_SAYS in (PROJECT / "README.md").read_text(encoding="utf-8"):
+        return []
+    return [f"README.md does not say {README_SAYS!r}, as docs/compatibility.md does"]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(check_or_write(PART, sys.argv[1:], _readme))

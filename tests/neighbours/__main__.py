@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from release.project import PROJECT
-from tests.neighbours import page
 from tests.neighbours.environments import FOLDER, NAMES, environment, versions
+from tests.neighbours.page import PART
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def main(chosen: Sequence[str]) -> int:
     if unknown:
         _say(f"There are no tests of {', '.join(sorted(unknown))}: give some of {', '.join(PACKAGES)}.")
         return 1
-    status, found = 0, page.results()
+    status, found = 0, PART.found()
     for name in chosen or PACKAGES:
         try:
             if name in NAMES:
@@ -52,7 +52,7 @@ def main(chosen: Sequence[str]) -> int:
             "date": time.strftime("%Y-%m-%d", time.gmtime()), "passed": passed, "failed": failed,
             "versions": {package: there[package] for package in PACKAGES[name]},
         }  # fmt: skip
-        page.keep(found)
+        PART.keep(found)
         status |= bool(failed or not passed)
     return int(status)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,34 +13,10 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from release.project import PROJECT
+from tests.generated_part import GeneratedPart, check_or_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-PAGE = PROJECT / "docs" / "neighbours.md"
-RESULTS = Path(__file__).with_name("results.json")
-_BEGIN, _END = "<!-- Made by `make neighbours`, from here. -->", "<!-- Made by `make neighbours`, up to here. -->"
-
-
-def results() -> dict[str, Any]:
-    """Return what is kept: by module of tests, its date, its versions and its counts."""
-    if not RESULTS.is_file():
-        return {}
-    kept: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return kept
-
-
-def keep(found: dict[str, Any]) -> None:
-    """Keep results, and write the page's part."""
-    RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
-
-
-def renewed(page: str, found: dict[str, Any]) -> str:
-    """Return the page with its part made anew."""
-    before, rest = page.split(_BEGIN)
-    after = rest.split(_END)[1]
-    return "\n".join([before + _BEGIN, "", *_lines(found), "", _END + after])
+    from collections.abc import Iterator
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
@@ -55,18 +30,12 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield from ("", "Failed:", "", *failed)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """0 when the page is written or, with ``--check``, up to date; else 1, and how to write it."""
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = renewed(page, results())
-    if "--check" not in arguments:
-        PAGE.write_text(wanted, encoding="utf-8")
-        return 0
-    if page != wanted:
-        said = "docs/neighbours.md is not what the results say. Run: python -m tests.neighbours.page"
-        print(said, file=sys.stderr)  # noqa: T201
-    return int(page != wanted)
+PART = GeneratedPart(
+    PROJECT / "docs" / "neighbours.md", Path(__file__).with_name("results.json"), "make neighbours",
+    "tests.neighbours.page", {}, _lines,
+)  # fmt: skip
+"""By module of tests: its date, its versions and its counts."""
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(check_or_write(PART, sys.argv[1:]))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.connector.build import SUPPORTED_SPARK
 from tests.matrix import __main__ as matrix
-from tests.matrix import differences, page
+from tests.matrix import differences
 from tests.matrix.differences import Reason
 from tests.matrix.environments import NEWEST, OLDEST, SPARKS
+from tests.matrix.page import PART
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,20 +98,21 @@ def test_a_spark_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> 
     assert "There is no Spark 3.5 here: give some of 4.3, 4.2, 4.1, 4.0." in capsys.readouterr().err
 
 
-def test_the_page_says_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_says_what_was_found(tmp_path: Path) -> None:
     counts = {"passed": 7, "failed": ["tests/x.py::a"], "skipped": 1}
     difference = {"statement": "SHOW `a|b`", "here": "x", "newest": "y", "why": None}
     kept = {
         "runs": {"4.0": {"3.10": {"date": "2026-11-24", "parts": {"writes": counts}}}},
         "statements": {"4.0": {"compared": 9, "differences": [difference]}},
     }
-    monkeypatch.setattr(page, "RESULTS", tmp_path / "results.json")
-    monkeypatch.setattr(page, "PAGE", tmp_path / "page.md")
-    page.PAGE.write_text(f"before\n{page._BEGIN}\nold\n{page._END}\nafter\n", encoding="utf-8")
-    page.keep(kept)
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert page.results() == kept
-    assert page.renewed(text, kept) == text
+    part = replace(PART, page=tmp_path / "page.md", results=tmp_path / "results.json")
+    begin, end = (f"<!-- Made by `make matrix`, {where} here. -->" for where in ("from", "up to"))
+    part.page.write_text(f"before\n{begin}\nold\n{end}\nafter\n", encoding="utf-8")
+    assert part.problems() == ["docs/page.md is not what the results say. Run: python -m tests.matrix.page"]
+    part.keep(kept)
+    text = part.page.read_text(encoding="utf-8")
+    assert part.found() == kept
+    assert part.problems() == []
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old" not in text
