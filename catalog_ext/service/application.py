@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.service.monitoring import Monitoring
+    from catalog_ext.service.under_way import UnderWay
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +201,7 @@ def _ping(request: Request) -> dict[str, Any]:
 
 
 def build_application(
-    catalog: Catalog, token: str, monitoring: Monitoring, *, metrics_token: str | None = None
+    catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, *, metrics_token: str | None = None
 ) -> ASGIApp:
     """Return the application that serves a catalog to whoever has the token, and says how it is.
 
@@ -208,6 +209,7 @@ def build_application(
         catalog: The catalog.
         token: What requests must carry.
         monitoring: Answers ``/health``, ``/ready`` and ``/metrics``.
+        under_way: Is told of the calls that run.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
     """
     operations = operations_of(catalog)
@@ -228,7 +230,7 @@ def build_application(
         try:
             _check_contract(http.headers.get(CONTRACT_HEADER))
             body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
-            answer = await run_in_threadpool(_answer, operations, name, body, seconds, user)
+            answer = await run_in_threadpool(under_way.run, _answer, operations, name, body, seconds, user)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:

@@ -23,6 +23,7 @@ from catalog_ext.service import LOOPBACK
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.monitoring import Monitoring
+from catalog_ext.service.under_way import UnderWay
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -75,6 +76,7 @@ class Service:
         drain_seconds: int = 1, follow: bool | None = None, metrics_token: str | None = None, page: bool | None = None,
     ) -> None:  # fmt: skip
         self.token = token or new_token()
+        self._drain_s = drain_seconds
         try:
             self._socket = socket.create_server((host, port), backlog=128)
         except OSError as error:
@@ -85,8 +87,9 @@ class Service:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
+        self._under_way = UnderWay()
         self._application = WithPage(
-            build_application(catalog, self.token, self._monitoring, metrics_token=metrics_token),
+            build_application(catalog, self.token, self._monitoring, self._under_way, metrics_token=metrics_token),
             lambda: self._build_page(catalog),
         )
         if PAGE.read(catalog.settings.conf) if page is None else page:
@@ -167,13 +170,23 @@ class Service:
             self._server.run([self._socket])
         finally:
             self._stop_tasks()
+            self._under_way.wait(self._drain_s)
 
-    def stop(self) -> None:
-        """Answer the requests in flight, and end."""
+    def stop(self, drain_seconds: int | None = None) -> None:
+        """Answer the requests in flight, and end.
+
+        Args:
+            drain_seconds: How long these have; None for what the service was made with.
+        """
+        drain_s = self._drain_s if drain_seconds is None else drain_seconds
+        self._server.config.timeout_graceful_shutdown = drain_s
         self._server.should_exit = True
         self._stop_tasks()
         if self._thread is not None:
-            self._thread.join(_START_TIMEOUT_S)
+            self._thread.join(drain_s + _START_TIMEOUT_S)
+        # A commit whose client has hung up goes on, and would be cut off in its middle.
+        if not self._under_way.wait(drain_s):
+            logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
         self._socket.close()
 
     def _start_tasks(self) -> None:

@@ -59,11 +59,13 @@ class _Running:
     catalog: Catalog
     service: Service
 
-    def close(self) -> None:
-        self.service.stop()
+    def close(self, drain_seconds: int | None = None) -> None:
+        self.service.stop(drain_seconds)
         self.catalog.close()
 
 
+_EXIT_DRAIN_S = 60
+"""How long a commit has that is under way when Python ends: one cut off is finished by whoever recovers it, later."""
 _running: dict[str, _Running] = {}
 _lock = threading.Lock()
 
@@ -217,12 +219,17 @@ def _active(table: str) -> _Running:
     return named
 
 
-def stop(catalog: str) -> None:
-    """End the service of a catalog that ``configure`` started, with its connections."""
+def stop(catalog: str, drain_seconds: int | None = None) -> None:
+    """End the service of a catalog that ``configure`` started, with its connections.
+
+    Args:
+        catalog: Its name.
+        drain_seconds: How long requests in flight have to end; None for a second.
+    """
     with _lock:
         running = _running.pop(catalog, None)
     if running is not None:
-        running.close()
+        running.close(drain_seconds)
 
 
 def _serve(settings: Settings) -> _Running:
@@ -248,8 +255,24 @@ def _executor_listing(threshold: int) -> TreeLister:
 
 @atexit.register
 def _stop_all() -> None:
+    if _running:
+        _cancel_jobs()
     for name in list(_running):
-        stop(name)
+        stop(name, _EXIT_DRAIN_S)
+
+
+def _cancel_jobs() -> None:
+    """End what an interrupt has left running in the JVM: a write that is cancelled now is undone, and not half done."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return
+    try:
+        context.cancelAllJobs()
+    except (Py4JError, OSError) as error:
+        logger.debug("Spark's jobs could not be cancelled: %s", error)
 
 
 def _catalog_class(catalog: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
     from catalog_ext.metastore.errors import CatalogExtError
 
@@ -44,7 +46,10 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
     run = _Run(work, items)
-    helpers = [_pool.submit(run.help) for _ in range(min(threads, len(items)) - 1)]
+    helpers: list[Future[None]] = []
+    # Python that ends takes nothing more into its pools: a commit that is under way then is finished by this thread.
+    with suppress(RuntimeError):
+        helpers += (_pool.submit(run.help) for _ in range(min(threads, len(items)) - 1))
     try:
         run.help()
     except BaseException as error:  # noqa: BLE001 -- raised below, when no other thread works

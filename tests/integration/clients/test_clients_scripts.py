@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import catalog_ext
 from catalog_ext.connector.build import connector_jar
 from tests.integration.client_servers import SparkServer
 from tests.integration.standing_service import conf_folder, program, run
@@ -67,6 +68,29 @@ with catalog_ext.connect(index="index.db", warehouse="warehouse", metastore=None
 rows = spark.sql("SELECT k, count(*) FROM lake.s.t GROUP BY k").collect()
 print(json.dumps([type(spark).__module__, len(report.dropped), partitions, [list(row) for row in rows]]))
 spark.stop()
+"""
+
+
+_INTERRUPTED = """
+import json, os, signal, time
+import catalog_ext
+from catalog_ext.metastore.commit.fault_points import armed
+from pyspark.sql import SparkSession
+
+settings = {"warehouse": "warehouse", "index": "index.db", "metastore": None}
+spark = catalog_ext.configure(SparkSession.builder, **settings).getOrCreate()
+spark.sql("CREATE NAMESPACE lake.s")
+spark.sql("CREATE TABLE lake.s.t (id BIGINT, k INT) PARTITIONED BY (k)")
+
+def interrupt(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(3)
+
+with armed("promote.before", interrupt):
+    try:
+        spark.sql("INSERT INTO lake.s.t SELECT id, id % 3 FROM range(9)")
+    except KeyboardInterrupt:
+        print(json.dumps("interrupted"))
 """
 
 
@@ -145,3 +169,13 @@ def test_spark_submit_with_the_service_inside(tmp_path: Path) -> None:
 def test_a_spark_connect_server_of_ones_own_with_the_service_inside(tmp_path: Path) -> None:
     expected = ["pyspark.sql.connect.session", 1, ["k=1"], [[1, 3]]]
     assert _printed([sys.executable], _INSIDE, None, tmp_path, {"CONNECT": "local[2]"}) == expected
+
+
+def test_a_commit_that_is_under_way_when_an_interrupted_script_ends_is_whole(tmp_path: Path) -> None:
+    """Cut off in the middle a later recovery would finish it, and its rows be there twice after another try."""
+    assert _printed([sys.executable], _INTERRUPTED, None, tmp_path) == "interrupted"
+    with catalog_ext.connect(
+        index=str(tmp_path / "index.db"), warehouse=str(tmp_path / "warehouse"), metastore=None
+    ) as catalog:
+        (written,) = [each for each in catalog.list_transactions("s.t") if each.operation == "INSERT"]
+        assert (written.state, catalog.load_table("s.t").totals.rows) == ("finished", 9)
