@@ -33,7 +33,7 @@ def find_java() -> Path:
     Raises:
         EnvironmentSetupError: there is none, it does not run, or it is too old.
     """
-    java = _java_program()
+    java = java_program()
     version = _java_version(java)
     if version < MINIMUM_JAVA:
         raise EnvironmentSetupError(
@@ -83,7 +83,12 @@ def jar_version(name: str) -> str:
     )
 
 
-def _java_program() -> Path:
+def java_program() -> Path:
+    """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is not started.
+
+    Raises:
+        EnvironmentSetupError: There is none.
+    """
     home = os.environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"

@@ -91,3 +91,11 @@ def test_a_jvm_that_does_not_take_it_is_told_with_the_remedy(running: Callable[[
     running(_Jvm(refuses=True))
     with pytest.raises(EnvironmentSetupError, match=r"spark-submit --jars /opt/connector\.jar"):
         add_to_running_jvm(Path("/opt/connector.jar"))
+
+
+def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentSetupError, match="No Java was found"):
+        catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
+    assert list(tmp_path.iterdir()) == []
