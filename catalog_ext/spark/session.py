@@ -6,6 +6,7 @@ import atexit
 import logging
 import os
 import re
+import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,9 +60,11 @@ class Page:
 class _Running:
     catalog: Catalog
     service: Service
+    token_file: Path
 
     def close(self, drain_seconds: int | None = None) -> None:
         self.service.stop(drain_seconds)
+        self.token_file.unlink(missing_ok=True)
         self.catalog.close()
 
 
@@ -136,7 +139,7 @@ def serve_catalog(
     return {
         prefix: _catalog_class(catalog),
         f"{prefix}.uri": running.service.uri,
-        f"{prefix}.token": running.service.token,
+        f"{prefix}.token-file": str(running.token_file),
         "spark.sql.extensions": _appended(options.get("spark.sql.extensions"), EXTENSIONS_CLASS),
         "spark.jars": _appended(options.get("spark.jars"), str(jar)),
         **s3a_settings(running.catalog.settings, options),
@@ -241,7 +244,8 @@ def _serve(settings: Settings) -> _Running:
     stop(settings.name)
     catalog = Catalog(settings, spark_storage(settings), distributed_listing=_executor_listing)
     try:
-        running = _Running(catalog, Service(catalog).start())
+        service = Service(catalog).start()
+        running = _Running(catalog, service, _written(service.token))
     except BaseException:
         catalog.close()
         raise
@@ -249,6 +253,14 @@ def _serve(settings: Settings) -> _Running:
         _running[settings.name] = running
     logger.info("The catalog %s is served at %s", settings.name, running.service.uri)
     return running
+
+
+def _written(token: str) -> Path:
+    """Return a file that its owner alone can read: the JVM's command line shows what Spark's builder is given."""
+    handle, name = tempfile.mkstemp(prefix="catalog-ext-", suffix=".token")
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(token)
+    return Path(name)
 
 
 def _executor_listing(threshold: int) -> TreeLister:

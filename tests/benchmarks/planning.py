@@ -6,6 +6,7 @@ import http.client
 import json
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,7 +17,6 @@ from tests.benchmarks.stand import CATALOG, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -156,7 +156,7 @@ class _ServiceClient:
     def __init__(self, stand: Stand) -> None:
         conf = stand.spark.conf
         address = urlsplit(str(conf.get(f"spark.sql.catalog.{CATALOG}.uri")))
-        self._token = conf.get(f"spark.sql.catalog.{CATALOG}.token")
+        self._token = Path(str(conf.get(f"spark.sql.catalog.{CATALOG}.token-file"))).read_text()
         self._connection = http.client.HTTPConnection(str(address.hostname), address.port)
 
     def load_and_plan(self, name: str, key: int) -> float:

@@ -50,6 +50,7 @@ spark.stop()
 _INSIDE = """
 import json, os, shutil
 import catalog_ext
+from catalog_ext.spark.session import _running
 from pyspark.sql import SparkSession
 
 builder = SparkSession.builder
@@ -66,6 +67,14 @@ assert catalog_ext.configure(SparkSession.builder, **settings).getOrCreate() is 
 with catalog_ext.connect(index="index.db", warehouse="warehouse", metastore=None) as catalog:
     partitions = catalog.partitions("s.t")["partition"].to_pylist()
 rows = spark.sql("SELECT k, count(*) FROM lake.s.t GROUP BY k").collect()
+(running,) = _running.values()
+assert running.token_file.stat().st_mode & 0o77 == 0
+for process in os.listdir("/proc"):
+    try:
+        shown = open(f"/proc/{process}/cmdline").read()
+    except OSError:
+        continue
+    assert running.service.token not in shown
 print(json.dumps([type(spark).__module__, len(report.dropped), partitions, [list(row) for row in rows]]))
 spark.stop()
 """
