@@ -204,8 +204,8 @@ def test_frames_and_statements_through_spark_connect(spark: SparkSession, tables
         with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
             distinct.select("id", "ds").collect()
     assert [row.ds for row in days.select("ds").orderBy("ds").collect()] == ["a", "b"]
-    # Before 4.1 PySpark's client looks for what is behind the point, or in brackets, in the list of columns.
-    ds, again = (days.ds, days["ds"]) if SPARK >= (4, 1) else (F.col("ds"), F.col("ds"))
+    # Before 4.2 PySpark's client looks for what is behind the point, or in brackets, in the list of columns.
+    ds, again = (days.ds, days["ds"]) if SPARK >= (4, 2) else (F.col("ds"), F.col("ds"))
     assert days.where(ds == "b").select("id", again).collect() == [(2, "b")]
     assert [row[0] for row in spark.sql("SHOW PARTITIONS lake.s.frames").collect()] == ["k=0", "k=1"]
     assert spark.sql("MSCK REPAIR TABLE lake.s.frames").collect() == []
