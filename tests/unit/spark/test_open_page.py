@@ -13,12 +13,14 @@ from catalog_ext.spark import session
 from tests.page_cases import Visitor
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from catalog_ext.catalog import Catalog
 
 
-def test_a_sessions_page_is_shown_on_request(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sessions_page_is_shown_on_request(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with Service(catalog) as service:
-        monkeypatch.setitem(session._running, "lake", session._Running(catalog, service))
+        monkeypatch.setitem(session._running, "lake", session._Running(catalog, service, tmp_path / "token"))
         assert service.page_uri is None
         page = catalog_ext.open_page()
         assert page == catalog_ext.open_page("lake")
@@ -44,9 +46,9 @@ def test_there_is_none_where_no_catalog_is(monkeypatch: pytest.MonkeyPatch) -> N
         catalog_ext.open_page()
 
 
-def test_a_session_gives_its_catalog(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_gives_its_catalog(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with Service(catalog) as service:
-        monkeypatch.setattr(session, "_running", {"lake": session._Running(catalog, service)})
+        monkeypatch.setattr(session, "_running", {"lake": session._Running(catalog, service, tmp_path / "token")})
         assert catalog_ext.active_catalog() is catalog
         assert catalog_ext.active_catalog("lake") is catalog
     monkeypatch.setattr(session, "_running", {})
