@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
+from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,6 +292,8 @@ def test_types_that_keys_may_have(writes: Writes) -> None:
     # Spark 4.3 has TIME behind a switch.
     writes.spark.conf.set("spark.sql.timeType.enabled", "true")
     for data_type, (literal, text) in TYPES.items():
+        if data_type == "TIME(6)" and SPARK < (4, 1):  # with which it came
+            continue
         table = writes.create(f"x INT, k {data_type} NOT NULL", "k")
         writes.spark.sql(f"INSERT INTO {table} VALUES (1, {literal})")
         assert writes.folders(writes.root(table)) == [f"k={text}"], data_type
