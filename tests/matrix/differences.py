@@ -69,7 +69,8 @@ REASONS: Sequence[Reason] = (
         "Physical Plan",
     ),
     Reason(
-        ("4.0",), "(SHOW TABLE|DESCRIBE) EXTENDED .*PARTITION", "its Parquet library writes files of other sizes", "bytes",
+        ("4.0",), "(SHOW TABLE|DESCRIBE) EXTENDED .*PARTITION", "its Parquet library writes files of other sizes",
+        "bytes",
     ),
     Reason(
         ("4.0",), r"CALL lake\.system\.\w+_partitions", "its Parquet library writes files of other sizes", r", \d+, ",
