@@ -170,7 +170,7 @@ class Service:
             self._server.run([self._socket])
         finally:
             self._stop_tasks()
-            self._under_way.wait(self._drain_s)
+            self._drain(self._drain_s)
 
     def stop(self, drain_seconds: int | None = None) -> None:
         """Answer the requests in flight, and end.
@@ -184,10 +184,13 @@ class Service:
         self._stop_tasks()
         if self._thread is not None:
             self._thread.join(drain_s + _START_TIMEOUT_S)
-        # A commit whose client has hung up goes on, and would be cut off in its middle.
-        if not self._under_way.wait(drain_s):
-            logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
+        self._drain(drain_s)
         self._socket.close()
+
+    def _drain(self, seconds: int) -> None:
+        """Wait for the calls that run: a commit whose client has hung up goes on, and would else be cut off."""
+        if not self._under_way.wait(seconds):
+            logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
 
     def _start_tasks(self) -> None:
         self._monitoring.start()

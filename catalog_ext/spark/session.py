@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import re
@@ -243,12 +244,12 @@ def stop(catalog: str, drain_seconds: int | None = None) -> None:
 def _serve(settings: Settings) -> _Running:
     stop(settings.name)
     catalog = Catalog(settings, spark_storage(settings), distributed_listing=_executor_listing)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(catalog.close)
         service = Service(catalog).start()
+        undo.callback(service.stop)
         running = _Running(catalog, service, _written(service.token))
-    except BaseException:
-        catalog.close()
-        raise
+        undo.pop_all()
     with _lock:
         _running[settings.name] = running
     logger.info("The catalog %s is served at %s", settings.name, running.service.uri)

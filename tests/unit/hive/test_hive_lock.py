@@ -150,7 +150,8 @@ def test_a_server_without_tables_of_locks_is_an_error(server: FakeMetastore) -> 
         lock(server, Clock()).acquire()
 
 
-def test_a_request_whose_answer_is_lost_holds_nothing(server: FakeMetastore) -> None:
+def break_off_until_locks_are_shown(server: FakeMetastore) -> None:
+    """Answers are lost until somebody looks for what his request has got."""
     server.breaks_off = True
     show = server.show_locks
 
@@ -159,6 +160,10 @@ def test_a_request_whose_answer_is_lost_holds_nothing(server: FakeMetastore) -> 
         return show(database, table)  # type: ignore[return-value]
 
     server.show_locks = show_again  # type: ignore[method-assign, assignment]
+
+
+def test_a_request_whose_answer_is_lost_holds_nothing(server: FakeMetastore) -> None:
+    break_off_until_locks_are_shown(server)
     with pytest.raises(MetastoreUnavailableError):
         lock(server, Clock()).acquire()
     assert len(server.locks.history) == 1
@@ -170,14 +175,7 @@ def test_a_request_for_several_whose_answer_is_lost_gives_up_its_own_and_no_othe
     other = replace(PART, partition="k=2")
     owner = HiveLock(server, [PART, other], "catalog-ext INSERT 1", 60, pause=Clock().pause)
     owner.acquire()
-    server.breaks_off = True
-    show = server.show_locks
-
-    def show_again(database: str, table: str) -> list[object]:
-        server.breaks_off = False
-        return show(database, table)  # type: ignore[return-value]
-
-    server.show_locks = show_again  # type: ignore[method-assign, assignment]
+    break_off_until_locks_are_shown(server)
     with pytest.raises(MetastoreUnavailableError):
         HiveLock(server, [PART, other], "catalog-ext INSERT 1", 60, pause=Clock().pause).acquire()
     assert len(server.locks.history) == 2
