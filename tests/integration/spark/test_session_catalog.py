@@ -59,7 +59,7 @@ def session(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         # The same service under another name: a table is the same one through both.
         prefix = "spark.sql.catalog."
         spark.conf.set(f"{prefix}lake", sessions.CATALOG_CLASS)
-        for option in ("uri", "token"):
+        for option in ("uri", "token-file"):
             spark.conf.set(f"{prefix}lake.{option}", spark.conf.get(f"{prefix}spark_catalog.{option}"))
         spark.sql("CREATE DATABASE sales")
         yield Session(spark, sessions.active_catalog("spark_catalog"), plain_session(spark))
