@@ -31,7 +31,7 @@ PartitionRow: TypeAlias = tuple[str, str | None, int, int]
 _BUCKETS = 1 << 14
 _MASK = _BUCKETS - 1
 # What is stored elsewhere cannot be made to have the digest of something else.
-_SALT = secrets.randbits(62)
+_SALT = secrets.token_hex(8)
 
 
 class Listed(Protocol):
@@ -109,7 +109,7 @@ class _Side:
     def digest_names(self, names: Iterable[str]) -> None:
         digests = self.digests
         for name in names:
-            digests[hash(name) & _MASK] += hash((_SALT, name))
+            digests[hash(name) & _MASK] += hash(f"{_SALT}{name}")
 
     def digest_files(self, rows: Iterable[FileRow]) -> None:
         if not self._with_files:
@@ -117,8 +117,10 @@ class _Side:
         digests = self.digests
         if self._timeless:
             rows = (row if transaction_id_in(row[1]) is None else (*row[:3], 0) for row in rows)
-        for row in rows:
-            digests[hash(row[0]) & _MASK] += hash((_SALT, row))
+        # Of a text, never of the tuple: digests are added up, and what a change of one number does to the hash of a
+        # tuple is nearly the same for each tuple, so that two files which swap their sizes or times would cancel out.
+        for name, path, size, modified_ms in rows:
+            digests[hash(name) & _MASK] += hash(f"{_SALT}{name}\0{path}\0{size}\0{modified_ms}")
 
     def kept(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Yield what was kept, in its order; a row's first field is its partition's name."""

@@ -139,6 +139,25 @@ def test_what_is_in_step_is_looked_at_no_further() -> None:
     scratch.close()
 
 
+def test_changes_that_are_each_others_opposite_are_seen() -> None:
+    """Two files of each of a thousand partitions have swapped their times, and of a thousand others their sizes."""
+    scratch = Scratch()
+    sides = Sides(scratch, with_files=True, timeless=False)
+    names = [f"k={number}" for number in range(2000)]
+    swapped = [(2, 1) if number < 1000 else (1, 2) for number in range(2000)]
+    before = [row for name in names for row in ((name, "x", 1, 1), (name, "y", 2, 2))]
+    after = [
+        row
+        for name, (x, y) in zip(names, swapped, strict=True)
+        for row in ((name, "x", y, x), (name, "y", 3 - y, 3 - x))
+    ]
+    fill(sides.listed, sides.indexed, Rows([names], [], [after], dict.fromkeys(names), before))
+    sides.compare()
+    sides.close()
+    assert scratch.in_step == 0
+    scratch.close()
+
+
 def test_names_in_step_are_there_for_new_ones_alone() -> None:
     files = [(name, "x", 1, 1) for name in NAMES]
     scratch = Scratch()
