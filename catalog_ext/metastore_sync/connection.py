@@ -34,6 +34,10 @@ class Embedded(Enum):
     """When needed, and only where there is one: who only looks makes none."""
 
 
+_BEHIND_SPARK = 10
+"""The niceness of a server that starts while Spark does, and that nothing waits for: not even a delivery does."""
+
+
 class MetastoreConnection:
     """Connects on the first use.
 
@@ -53,8 +57,9 @@ class MetastoreConnection:
         self._settings = settings
         self._makes = embedded is not Embedded.NEVER_MADE
         if self._uris == EMBEDDED:
-            self._embedded = EmbeddedMetastore(settings.embedded_folder)
-            if embedded is Embedded.AHEAD:
+            ahead = embedded is Embedded.AHEAD
+            self._embedded = EmbeddedMetastore(settings.embedded_folder, niceness=_BEHIND_SPARK if ahead else 0)
+            if ahead:
                 self._embedded.start_in_background()
         elif self._uris is not None and embedded is Embedded.WHEN_NEEDED:
             parse_uris(self._uris)

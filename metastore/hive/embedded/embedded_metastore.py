@@ -60,6 +60,8 @@ class EmbeddedMetastore:
             locations are recorded as they are given, which is all that the catalogue needs.
         engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
             expression of a Hive engine, without them by plain comparisons.
+        niceness: What is added to this process's own for the server, if this process starts it: for one that nobody
+            waits for, and that would take the processor from those who somebody does wait for.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class EmbeddedMetastore:
         settings: Mapping[str, str] | None = None,
         extra_jars: Sequence[Path] = (),
         engine_jars: Sequence[Path] = (),
+        niceness: int = 0,
     ) -> None:
         self.directory = directory.absolute()
         self._port = port
@@ -78,6 +81,7 @@ class EmbeddedMetastore:
         self._settings = dict(settings or {})
         self._extra_jars = tuple(extra_jars)
         self._engine_jars = tuple(engine_jars)
+        self._niceness = niceness
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -239,7 +243,10 @@ class EmbeddedMetastore:
     def _command(self, identity: str) -> list[str]:
         class_path = [str(self.directory / "conf"), *map(str, self._extra_jars), f"{jar_folder()}/*"]
         class_path += map(str, self._engine_jars)
+        # By the program: what is set once the server runs holds for those of its threads alone that are there then.
+        polite = ["nice", "-n", str(self._niceness)] if self._niceness else []
         return [
+            *polite,
             str(find_java()),
             "-Xmx512m",
             "-XX:+UseSerialGC",

@@ -116,6 +116,13 @@ def server_pid(directory: Path) -> int:
     return state.pid
 
 
+def test_one_that_nobody_waits_for_lets_others_go_first(directory: Path) -> None:
+    with EmbeddedMetastore(directory, niceness=7):
+        threads = [int(thread.name) for thread in Path(f"/proc/{server_pid(directory)}/task").iterdir()]
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {min(own + 7, 19)}
+
+
 def test_start_in_background_then_stop(directory: Path) -> None:
     server = EmbeddedMetastore(directory)
     before = time.monotonic()
