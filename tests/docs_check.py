@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
-from tests.settings_check import missing_keys  # noqa: E402 -- this file runs as a script, from which the above is found
+from tests.settings_check import missing_keys, reads  # noqa: E402 -- this file runs as a script, from which the above is found
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
@@ -131,7 +131,7 @@ def main() -> int:
     problems = [
         *stale_pages(),
         *misplaced_sources(_CONNECTOR / "README.md", _CONNECTOR / "src"),
-        *missing_keys(PROJECT, settings),
+        *missing_keys(reads(PROJECT), settings),
         *stale_files(PROJECT),
     ]
     for page in pages(PROJECT):

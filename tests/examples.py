@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-_THOROUGH, _QUICK = 100, 30
+_THOROUGH, _QUICK = 100, 15
 
 # The blob makes a failure come again elsewhere: hypothesis chooses its examples by a seed of its own.
 settings.register_profile("thorough", max_examples=_THOROUGH, deadline=None, print_blob=True)

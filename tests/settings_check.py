@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 NO_SETTINGS = {
@@ -105,9 +105,9 @@ def _is_map(node: ast.expr) -> bool:
     return bool(_PYTHON_MAP.fullmatch(name))
 
 
-def missing_keys(project: Path, page: str) -> Iterator[str]:
-    """Yield a sentence for each key that the code reads and the page lacks."""
+def missing_keys(found: Iterable[Read], page: str) -> Iterator[str]:
+    """Yield a sentence for each key that is read and that the page lacks."""
     named = {name.lower() for name in re.findall(r"`([^`]+)`", page)}
-    for read in reads(project):
+    for read in found:
         if read.key.lower() not in named and not read.key.startswith(tuple(NO_SETTINGS)):
             yield f"{read.place}: reads {read.key!r}, which docs/configuration.md does not name"

@@ -12,6 +12,7 @@ import ast
 import re
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,9 +110,14 @@ def _meaning_and_remedy(text: str, what: str) -> tuple[str, str]:
     return " ".join(meaning.split()), told[0].upper() + told[1:]
 
 
-def _python_messages() -> Iterator[tuple[str, str]]:
-    """Class names and messages at all places of the sources that make an error with a text."""
-    for path in sorted([*(PROJECT / "metastore").rglob("*.py"), *(PROJECT / "catalog_ext").rglob("*.py")]):
+@cache
+def _python_messages() -> tuple[tuple[str, str], ...]:
+    """Class names and messages at all places of the sources that make an error with a text; it takes a second."""
+    return tuple(_messages_in(*(PROJECT / folder for folder in ("metastore", "catalog_ext"))))
+
+
+def _messages_in(*folders: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

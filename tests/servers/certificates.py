@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import socket
 import ssl
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -22,6 +25,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 PASSWORD = "changeit"
@@ -98,3 +102,32 @@ def _begun(
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.timezone.utc)
     return x509.CertificateBuilder(issuer, subject, key, x509.random_serial_number(), now - 3 * _DAY, now + lasts)
+
+
+@contextmanager
+def shaking_hands(context: ssl.SSLContext | None) -> Iterator[tuple[int, list[ssl.SSLSocket]]]:
+    """The port of a server that shakes hands and says nothing more (None: not even that), and its connections."""
+    connections: list[ssl.SSLSocket] = []
+    kept: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    plain, _ = listener.accept()
+                except OSError:
+                    return
+                kept.append(plain)
+                if context is not None:
+                    try:
+                        connections.append(context.wrap_socket(plain, server_side=True))
+                    except OSError:
+                        continue  # the client has refused the certificate
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], connections
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for one in (*connections, *kept):
+        one.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote_plus, urlsplit
@@ -69,20 +69,21 @@ class PagedKeys:
         def shown(text: str) -> str:
             return quote_plus(text) if is_encoded else escape(text)
 
-        start = bisect_right(self.keys, begin.encode(), key=str.encode)
         lines: list[str] = []
         last, more = "", False
-        previous = begin if delimiter and begin.endswith(delimiter) else None
-        for key in self.keys[start:]:
-            if not key.startswith(prefix) or (previous is not None and key.startswith(previous)):
-                continue
+        # Of a prefix that was shown as one, all keys are passed over.
+        place = self._after(begin, whole=bool(delimiter) and begin.endswith(delimiter))
+        place = max(place, bisect_left(self.keys, prefix.encode(), key=str.encode))
+        while place < len(self.keys) and self.keys[place].startswith(prefix):
             if len(lines) == 1000:
                 more = True
                 break
+            key = self.keys[place]
             end = key.find(delimiter, len(prefix)) if delimiter else -1
             if end >= 0:
-                previous = last = key[: end + 1]
-                lines.append(f"<CommonPrefixes><Prefix>{shown(previous)}</Prefix></CommonPrefixes>")
+                last = key[: end + 1]
+                lines.append(f"<CommonPrefixes><Prefix>{shown(last)}</Prefix></CommonPrefixes>")
+                place = self._after(last, whole=True)
             else:
                 last = key
                 size = 0 if key.endswith("/") and not key.endswith("full/") else len(key)
@@ -90,6 +91,7 @@ class PagedKeys:
                     f"<Contents><Key>{shown(key)}</Key><LastModified>2026-11-23T10:00:{len(key) % 60:02d}.123Z"
                     f"</LastModified><ETag>&quot;0&quot;</ETag><Size>{size}</Size></Contents>"
                 )
+                place += 1
         token = f"<NextContinuationToken>{escape(last)}@{asked.page + 1}</NextContinuationToken>" if more else ""
         encoding = "<EncodingType>url</EncodingType>" if is_encoded else ""
         return 200, self.alter(
@@ -97,6 +99,11 @@ class PagedKeys:
             f"<Name>bucket</Name><Prefix>{shown(prefix)}</Prefix>{encoding}<IsTruncated>{str(more).lower()}"
             f"</IsTruncated>{token}{''.join(lines)}</ListBucketResult>"
         )
+
+    def _after(self, text: str, *, whole: bool) -> int:
+        """The place of the first key after this one; after all that begin with it, if ``whole``."""
+        # No character's bytes begin with this one.
+        return bisect_right(self.keys, text.encode() + (b"\xff" if whole else b""), key=str.encode)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         store = self

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.runtime.java import find_java
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import quick_indexes as quick_indexes
 from tests.repair_cases import local_catalog
@@ -13,6 +14,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+
+
+_NO_JVM = """#!/bin/sh
+[ "$1" = -version ] && echo 'openjdk version "17.0.15"' >&2 && exit
+echo "a unit test starts no JVM" >&2
+exit 1
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Java is a script that says its version, and nothing more."""
+    # One for all modules of the process.
+    program = tmp_path_factory.getbasetemp() / "no-jvm" / "bin" / "java"
+    if not program.exists():
+        program.parent.mkdir(parents=True)
+        program.write_text(_NO_JVM, encoding="utf-8")
+        program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(program.parent.parent))
+        find_java.cache_clear()
+        yield
+    find_java.cache_clear()
 
 
 @pytest.fixture

@@ -116,36 +116,37 @@ def test_scripts_for_the_shells(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 
 _PROGRAM = """
-import json, sys
+import json, os, sys
 from catalog_ext.cli.main import main
-sys.argv[1:] = json.loads(sys.argv[1])
-try:
-    code = main()
-except SystemExit as stop:
-    code = stop.code
-print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]), file=sys.stderr)
+for arguments, environment in json.loads(sys.argv.pop()):
+    os.environ.update(environment)
+    sys.argv[1:] = arguments
+    try:
+        code = main()
+    except SystemExit as stop:
+        code = stop.code
+    print(json.dumps([arguments, code, sorted({name.partition(".")[0] for name in sys.modules})]), file=sys.stderr)
 """
+"""Runs one command after the other in one process, and says after each what has been imported so far."""
 
 
-def _imported(folder: Path, *arguments: str, **environment: str) -> set[str]:
-    command = [sys.executable, "-c", _PROGRAM, json.dumps(arguments)]
-    done = subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=True)
-    code, modules = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done.stderr
-    return set(modules)
+def _imported(folder: Path, *commands: tuple[tuple[str, ...], dict[str, str]]) -> list[tuple[str, set[str]]]:
+    command = [sys.executable, "-c", _PROGRAM, json.dumps(commands)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [code for _, code, _ in answers] == [0] * len(commands), done.stderr
+    return [(" ".join(arguments), set(modules)) for arguments, _, modules in answers]
 
 
 def test_help_and_completion_import_nothing_heavy(folder: Path) -> None:
-    assert _imported(folder, "--help") & _HEAVY == set()
-    for name in ("repair", "serve", "doctor"):
-        assert _imported(folder, name, "--help") & _HEAVY == set(), name
     line = "catalog-ext files sales.trips -p ds="
     completion = {"_CATALOG_EXT_COMPLETE": "bash_complete", "COMP_LINE": line, "COMP_POINT": str(len(line))}
-    assert _imported(folder, **completion) & _HEAVY == set()
+    helps = [(name, "--help") for name in ("repair", "serve", "doctor")]
+    for command, modules in _imported(folder, *((each, {}) for each in (("--help",), *helps)), ((), completion)):
+        assert modules & _HEAVY == set(), command
 
 
-@pytest.mark.parametrize(
-    "command", [("tables",), ("status",), ("partitions", "sales.trips"), ("repair", "sales.trips")]
-)
-def test_a_command_imports_what_reads_the_index_alone(folder: Path, command: tuple[str, ...]) -> None:
-    assert _imported(folder, *command) & _HEAVY <= _OF_LISTS
+def test_commands_import_what_reads_the_index_alone(folder: Path) -> None:
+    commands = (("tables",), ("status",), ("partitions", "sales.trips"), ("repair", "sales.trips"))
+    for command, modules in _imported(folder, *((each, {}) for each in commands)):
+        assert modules & _HEAVY <= _OF_LISTS, command

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from catalog_ext.catalog import connect
-from catalog_ext.cli.main import COMMANDS, cli, wants_json
+from catalog_ext.cli.main import COMMANDS, cli, main, wants_json
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.tables import Namespace
 
@@ -150,21 +148,16 @@ def test_an_error_is_json_where_the_answer_would_be(given: list[str], wanted: bo
     assert wants_json(given) is wanted
 
 
-def test_a_terminal_without_all_characters(run: Run) -> None:
-    program = [sys.executable, "-m", "catalog_ext.cli.main"]
-    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
-    for arguments in (("doctor", "--quick"), ("partitions", "sales.trips")):
-        done = subprocess.run([*program, *arguments], env=ascii_only, capture_output=True, check=True)
-        assert done.stdout.isascii()
-        assert done.stderr == b""
-    assert b"region=\\u65e5\\u672c" in done.stdout
-
-
-def test_a_reader_that_leaves_early(run: Run) -> None:
-    program = [sys.executable, "-m", "catalog_ext.cli.main", "files", _LONG, "-o", "json"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        assert process.stderr is not None
-        assert process.stderr.read() == b""
-        assert process.wait() == 1
+@pytest.mark.parametrize("command", [("doctor", "--quick"), ("partitions", "sales.trips")], ids=" ".join)
+def test_a_terminal_without_all_characters(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True) for _ in range(2))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setattr(sys, "stderr", errors)
+    assert main(command) == 0
+    shown = output.buffer.getvalue()  # type: ignore[attr-defined]
+    assert shown.isascii()
+    assert errors.buffer.getvalue() == b""  # type: ignore[attr-defined]
+    assert (b"region=\\u65e5\\u672c" in shown) is (command[0] == "partitions")

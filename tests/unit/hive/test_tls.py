@@ -5,10 +5,7 @@ from __future__ import annotations
 import datetime
 import socket
 import ssl
-import subprocess
-import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,12 +16,10 @@ from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.tls import TlsSocket
 from catalog_ext.metastore.hive.thrift.truststore import tls_context
 from catalog_ext.metastore.hive.thrift.uris import Address
-from catalog_ext.metastore.runtime.java import find_java
 from tests.integration.waiting import until
-from tests.servers.certificates import PASSWORD, Authority
+from tests.servers.certificates import PASSWORD, Authority, shaking_hands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -38,35 +33,6 @@ def authority(folder: Path) -> Authority:
     return Authority(folder)
 
 
-@contextmanager
-def _server(context: ssl.SSLContext | None) -> Iterator[tuple[int, list[ssl.SSLSocket]]]:
-    """The port of a server that shakes hands and says nothing more (None: not even that), and its connections."""
-    connections: list[ssl.SSLSocket] = []
-    kept: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            while True:
-                try:
-                    plain, _ = listener.accept()
-                except OSError:
-                    return
-                kept.append(plain)
-                if context is not None:
-                    try:
-                        connections.append(context.wrap_socket(plain, server_side=True))
-                    except OSError:
-                        continue  # the client has refused the certificate
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield listener.getsockname()[1], connections
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-    for one in (*connections, *kept):
-        one.close()
-
-
 def _asked(port: int, truststore: Path, host: str = "localhost", *more: int) -> None:
     uris = ",".join(f"thrift://{host}:{one}" for one in (port, *more))
     connect(uris, connect_timeout=1, access=Access(tls_context(truststore))).list_databases()
@@ -75,7 +41,7 @@ def _asked(port: int, truststore: Path, host: str = "localhost", *more: int) -> 
 def test_an_authority_that_nobody_named(authority: Authority, folder: Path) -> None:
     other = Authority(folder, "other")
     with (
-        _server(authority.server_context("localhost")) as (port, _),
+        shaking_hands(authority.server_context("localhost")) as (port, _),
         pytest.raises(MetastoreAccessError, match=r"certificate is refused.*truststore\.path") as caught,
     ):
         _asked(port, other.pem)
@@ -84,18 +50,18 @@ def test_an_authority_that_nobody_named(authority: Authority, folder: Path) -> N
 
 def test_a_certificate_that_has_expired(authority: Authority) -> None:
     context = authority.server_context("localhost", -datetime.timedelta(days=1))
-    with _server(context) as (port, _), pytest.raises(MetastoreAccessError, match="certificate has expired"):
+    with shaking_hands(context) as (port, _), pytest.raises(MetastoreAccessError, match="certificate has expired"):
         _asked(port, authority.pem)
 
 
 def test_a_certificate_of_another_host(authority: Authority) -> None:
     with (
-        _server(authority.server_context("elsewhere")) as (port, _),
+        shaking_hands(authority.server_context("elsewhere")) as (port, _),
         pytest.raises(MetastoreAccessError, match="Hostname mismatch, certificate is not valid for 'localhost'"),
     ):
         _asked(port, authority.pem)
     with (
-        _server(authority.server_context("localhost")) as (port, _),
+        shaking_hands(authority.server_context("localhost")) as (port, _),
         pytest.raises(MetastoreAccessError, match="not valid for '127"),
     ):
         _asked(port, authority.pem, "127.0.0.1")
@@ -103,7 +69,7 @@ def test_a_certificate_of_another_host(authority: Authority) -> None:
 
 def test_a_server_that_is_silent_is_waited_for_once(authority: Authority) -> None:
     begun = time.monotonic()
-    with _server(None) as (port, _), pytest.raises(MetastoreAccessError, match=r"in time.*hive\.metastore\.use\.SSL"):
+    with shaking_hands(None) as (port, _), pytest.raises(MetastoreAccessError, match=r"in time.*hive\.metastore\.use\.SSL"):
         _asked(port, authority.pem)
     assert time.monotonic() - begun < 2.5, "the time to connect is 1 s"
 
@@ -111,15 +77,15 @@ def test_a_server_that_is_silent_is_waited_for_once(authority: Authority) -> Non
 def test_of_several_servers_each_is_tried(authority: Authority, folder: Path) -> None:
     context = authority.server_context("localhost")
     with (
-        _server(context) as (one, _),
-        _server(context) as (other, _),
+        shaking_hands(context) as (one, _),
+        shaking_hands(context) as (other, _),
         pytest.raises(MetastoreAccessError, match=f"(?s){one}.*{other}"),
     ):
         _asked(one, Authority(folder, "other").pem, "localhost", other)
 
 
 def test_a_connection_that_the_server_closed_is_seen(authority: Authority) -> None:
-    with _server(authority.server_context("localhost")) as (port, connections):
+    with shaking_hands(authority.server_context("localhost")) as (port, connections):
         one = TlsSocket(Address("localhost", port), tls_context(authority.pem))
         assert not one.isOpen()
         one.open()
@@ -138,48 +104,15 @@ def test_a_port_where_nobody_listens_is_no_matter_of_certificates(authority: Aut
     assert caught.value.retryable
 
 
-@pytest.fixture(scope="module", params=("PEM", "PKCS12", "JKS"))
-def truststore(request: pytest.FixtureRequest, authority: Authority, folder: Path) -> Path:
-    """A store as Java's own tool makes it, with the authority and another one."""
-    if request.param == "PEM":
-        path = folder / "both.pem"
-        path.write_bytes(b"# ours\n" + Authority(folder, "second").pem.read_bytes() + authority.pem.read_bytes())
-        return path
-    path = folder / f"trust.{request.param.lower()}"
-    for alias, pem in (("second", Authority(folder, "second").pem), ("ours", authority.pem)):
-        _keytool(path, request.param, "-importcert", "-noprompt", "-alias", alias, "-file", str(pem))
-    return path
-
-
-def _keytool(store: Path, kind: str, *arguments: str) -> None:
-    command = [str(find_java().with_name("keytool")), *arguments, "-keystore", str(store), "-storetype", kind]
-    subprocess.run([*command, "-storepass", PASSWORD], check=True, capture_output=True, timeout=60)
-
-
-def test_each_kind_of_truststore(truststore: Path, authority: Authority) -> None:
-    context = tls_context(truststore, PASSWORD)
+def test_a_store_of_several_authorities(authority: Authority, folder: Path) -> None:
+    path = folder / "both.pem"
+    path.write_bytes(b"# ours\n" + Authority(folder, "second").pem.read_bytes() + authority.pem.read_bytes())
+    context = tls_context(path, PASSWORD)
     assert context.cert_store_stats()["x509_ca"] == 2
-    with _server(authority.server_context("localhost")) as (port, _connections):
+    with shaking_hands(authority.server_context("localhost")) as (port, _connections):
         one = TlsSocket(Address("localhost", port), context)
         one.open()
         one.close()
-
-
-def test_a_jks_store_is_read_without_its_password_and_checked_with_it(folder: Path, authority: Authority) -> None:
-    path = folder / "checked.jks"
-    _keytool(path, "JKS", "-importcert", "-noprompt", "-alias", "ours", "-file", str(authority.pem))
-    assert tls_context(path).cert_store_stats()["x509_ca"] == 1
-    with pytest.raises(InvalidConfigurationError, match=r"checked\.jks.*password is not its own"):
-        tls_context(path, "another")
-
-
-def test_the_chain_of_a_private_key_is_no_authority(folder: Path, authority: Authority) -> None:
-    path = folder / "keys.jks"
-    _keytool(path, "JKS", "-genkeypair", "-alias", "own", "-keyalg", "EC", "-dname", "CN=x", "-keypass", PASSWORD)
-    with pytest.raises(InvalidConfigurationError, match="no certificate of an authority"):
-        tls_context(path, PASSWORD)
-    _keytool(path, "JKS", "-importcert", "-noprompt", "-alias", "ours", "-file", str(authority.pem))
-    assert tls_context(path, PASSWORD).cert_store_stats()["x509"] == 1
 
 
 def test_the_wrong_password_of_a_pkcs12_store(folder: Path, authority: Authority) -> None:

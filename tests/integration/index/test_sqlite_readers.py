@@ -266,7 +266,9 @@ def test_one_that_does_not_end_hides_no_other_error(impatient: Any, monkeypatch:
     def waits(_: float) -> None:
         raise subprocess.TimeoutExpired("reader", 5)
 
-    monkeypatch.setattr(process._process, "wait", waits)
     os.kill(process.pid, signal.SIGSTOP)
-    with pytest.raises(IndexUnavailableError, match="gave no sign of life"):
-        list(impatient.read("SELECT ?", ["x" * 1_000_000]))
+    with monkeypatch.context() as patched:
+        patched.setattr(process._process, "wait", waits)
+        with pytest.raises(IndexUnavailableError, match="gave no sign of life"):
+            list(impatient.read("SELECT ?", ["x" * 1_000_000]))
+    assert process._process.wait(60) == -signal.SIGKILL
