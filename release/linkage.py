@@ -1,10 +1,12 @@
 """Says whether the classes of a jar link with other jars, as a JVM would find out only while it runs them.
 
 A connector that was compiled against one patch of Spark runs with another if every class, field and method that it
-refers to is there with the same types, nothing abstract was added to what it extends, and nothing that it overrides
-became final. ``python -m release.patches`` (make patches) prints what is not so.
+refers to is there with the same types and can be used as it is used (from where it is used, as a static member or as
+an object's, as a class or as an interface), nothing abstract was added to what it extends, and nothing that it
+overrides became final. ``python -m release.patches`` (make patches) prints what is not so.
 
-Class files are read by chapter 4 of the Java Virtual Machine Specification, references resolved by chapter 5.4.3.
+Class files are read by chapter 4 of the Java Virtual Machine Specification, instructions by chapter 6, references
+resolved by chapter 5.4.
 """
 
 from __future__ import annotations
@@ -19,13 +21,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-_STATIC, _FINAL, _INTERFACE, _ABSTRACT, _PRIVATE = 0x0008, 0x0010, 0x0200, 0x0400, 0x0002
+_PUBLIC, _PRIVATE, _PROTECTED, _STATIC, _FINAL = 0x0001, 0x0002, 0x0004, 0x0008, 0x0010
+_INTERFACE, _ABSTRACT = 0x0200, 0x0400
 # By a constant's tag: how many bytes follow it. A string of bytes (1) has its length in front.
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
-_CLASS, _FIELD, _METHOD, _INTERFACE_METHOD = 7, 9, 10, 11
+_CLASS, _FIELD, _METHOD, _INTERFACE_METHOD, _HANDLE = 7, 9, 10, 11, 15
+# Instructions that use a member or a class, by their opcodes.
+_GET_STATIC, _PUT_STATIC, _GET_FIELD, _PUT_FIELD = 178, 179, 180, 181
+_INVOKE_VIRTUAL, _INVOKE_SPECIAL, _INVOKE_STATIC, _INVOKE_INTERFACE, _NEW = 182, 183, 184, 185, 187
+_ON_CLASSES = {_GET_STATIC, _PUT_STATIC, _INVOKE_STATIC}
+_ON_OBJECTS = {_GET_FIELD, _PUT_FIELD, _INVOKE_VIRTUAL, _INVOKE_SPECIAL, _INVOKE_INTERFACE}
+# What a method handle, which a lambda is made of, does: by its kind.
+_OF_HANDLES = {
+    1: _GET_FIELD, 2: _GET_STATIC, 3: _PUT_FIELD, 4: _PUT_STATIC, 5: _INVOKE_VIRTUAL, 6: _INVOKE_STATIC,
+    7: _INVOKE_SPECIAL, 8: _INVOKE_SPECIAL, 9: _INVOKE_INTERFACE,
+}  # fmt: skip
+# How long instructions are; one that is not here is its opcode alone. Three have a length of their own.
+_LENGTHS = {
+    **dict.fromkeys((16, 18, *range(21, 26), *range(54, 59), 169, 188), 2),
+    **dict.fromkeys((17, 19, 20, 132, *range(153, 169), *range(178, 185), 187, 189, 192, 193, 198, 199), 3),
+    **dict.fromkeys((197,), 4),
+    **dict.fromkeys((185, 186, 200, 201), 5),
+}
+_TABLE_SWITCH, _LOOKUP_SWITCH, _WIDE, _INCREMENT = 170, 171, 196, 132
 # What every Java runtime has is not looked for.
 _RUNTIME = ("java/", "javax/", "jdk/", "sun/", "org/xml/", "org/w3c/")
 
+# Arrays have it by the class of their elements.
+_OF_ARRAYS = {("clone", "()Ljava/lang/Object;")}
 _OF_EVERY_OBJECT = {"clone", "equals", "finalize", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait"}
 
 Member = tuple[str, str]
@@ -34,11 +57,15 @@ Member = tuple[str, str]
 
 @dataclass(frozen=True)
 class Reference:
-    """What a class names of another one; ``member`` is None where it is the class itself."""
+    """What a class names of another one; ``member`` is None where it is the class itself.
+
+    Attributes:
+        kind: The tag of its constant: whether it is a class, a field, or the method of a class or of an interface.
+    """
 
     owner: str
     member: Member | None = None
-    is_field: bool = False
+    kind: int = _CLASS
 
     def __str__(self) -> str:
         return self.owner if self.member is None else f"{self.owner}.{self.member[0]} {self.member[1]}"
@@ -46,7 +73,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class ClassFile:
-    """A class: its supertypes, its members with their access flags, and what it refers to."""
+    """A class: its supertypes, its members with their access flags, and what it refers to.
+
+    Attributes:
+        uses: What its instructions do with what they refer to, by opcodes.
+    """
 
     name: str
     flags: int
@@ -54,6 +85,7 @@ class ClassFile:
     fields: dict[Member, int] = field(repr=False)
     methods: dict[Member, int] = field(repr=False)
     references: frozenset[Reference] = field(repr=False)
+    uses: frozenset[tuple[int, Reference]] = field(repr=False)
 
 
 def read(content: bytes) -> ClassFile:
@@ -73,11 +105,18 @@ def read(content: bytes) -> ClassFile:
     interfaces = struct.unpack_from(f">{count}H", content, at + 8)
     at += 8 + 2 * count
     members: list[dict[Member, int]] = []
+    codes: list[bytes] = []
     for _ in range(2):
-        found, at = _members(content, at, pool)
+        found, more, at = _members(content, at, pool)
         members.append(found)
+        codes += more
     supertypes = tuple(name(index) for index in ((parent,) if parent else ()) + interfaces)
-    return ClassFile(name(this), flags, supertypes, members[0], members[1], frozenset(_references(pool)))
+    references = dict(_references(pool))
+    used = {(opcode, references[index]) for code in codes for opcode, index in _used(code)}
+    used |= {(_OF_HANDLES[kind], references[index]) for kind, index in _handles(pool)}
+    return ClassFile(
+        name(this), flags, supertypes, members[0], members[1], frozenset(references.values()), frozenset(used)
+    )
 
 
 Pool = dict[int, tuple[int, bytes]]
@@ -107,30 +146,64 @@ def _pair(pool: Pool, index: int) -> tuple[int, ...]:
     return struct.unpack(f">{len(content) // 2}H", content)
 
 
-def _members(content: bytes, at: int, pool: Pool) -> tuple[dict[Member, int], int]:
+def _members(content: bytes, at: int, pool: Pool) -> tuple[dict[Member, int], list[bytes], int]:
+    """Return the members with their flags, the instructions of those that have any, and where they end."""
     (count,) = struct.unpack_from(">H", content, at)
     at += 2
     found: dict[Member, int] = {}
+    codes: list[bytes] = []
     for _ in range(count):
         flags, name, descriptor, attributes = struct.unpack_from(">HHHH", content, at)
         found[_text(pool, name), _text(pool, descriptor)] = flags
         at += 8
         for _ in range(attributes):
-            (length,) = struct.unpack_from(">I", content, at + 2)
+            attribute, length = struct.unpack_from(">HI", content, at)
+            if _text(pool, attribute) == "Code":
+                (size,) = struct.unpack_from(">I", content, at + 10)
+                codes.append(content[at + 14 : at + 14 + size])
             at += 6 + length
-    return found, at
+    return found, codes, at
 
 
-def _references(pool: Pool) -> Iterator[Reference]:
+def _used(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the opcodes of instructions that use a member or make an object, and the index of what they use."""
+    at = 0
+    while at < len(code):
+        opcode = code[at]
+        if opcode in _ON_CLASSES or opcode in _ON_OBJECTS or opcode == _NEW:
+            yield opcode, struct.unpack_from(">H", code, at + 1)[0]
+        at += _length(code, at)
+
+
+def _length(code: bytes, at: int) -> int:
+    opcode = code[at]
+    if opcode == _WIDE:
+        return 6 if code[at + 1] == _INCREMENT else 4
+    if opcode not in (_TABLE_SWITCH, _LOOKUP_SWITCH):
+        return _LENGTHS.get(opcode, 1)
+    # Its numbers begin at the next multiple of four.
+    start = at + 4 - at % 4
+    if opcode == _LOOKUP_SWITCH:
+        (pairs,) = struct.unpack_from(">i", code, start + 4)
+        return int(start + 8 + 8 * pairs - at)
+    low, high = struct.unpack_from(">ii", code, start + 4)
+    return int(start + 12 + 4 * (high - low + 1) - at)
+
+
+def _handles(pool: Pool) -> Iterator[tuple[int, int]]:
+    """Yield the kind and the member of each method handle."""
+    return (struct.unpack(">BH", content) for tag, content in pool.values() if tag == _HANDLE)
+
+
+def _references(pool: Pool) -> Iterator[tuple[int, Reference]]:
     for index, (tag, _) in pool.items():
         if tag == _CLASS:
-            yield Reference(_element(_text(pool, _pair(pool, index)[0])))
+            yield index, Reference(_element(_text(pool, _pair(pool, index)[0])))
         elif tag in (_FIELD, _METHOD, _INTERFACE_METHOD):
             owner, member = _pair(pool, index)
             at, descriptor = _pair(pool, member)
-            yield Reference(
-                _element(_text(pool, _pair(pool, owner)[0])), (_text(pool, at), _text(pool, descriptor)), tag == _FIELD
-            )
+            of = _element(_text(pool, _pair(pool, owner)[0]))
+            yield index, Reference(of, (_text(pool, at), _text(pool, descriptor)), tag)
 
 
 def _element(name: str) -> str:
@@ -139,6 +212,14 @@ def _element(name: str) -> str:
         return name
     kind = name.lstrip("[")
     return kind[1:-1] if kind.startswith("L") else ""
+
+
+def _package(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _outermost(name: str) -> str:
+    return name.partition("$")[0]
 
 
 class ClassPath:
@@ -173,20 +254,55 @@ class Linkage:
     def problems(self, of: ClassFile) -> Iterator[str]:
         """Yield what keeps a class from being linked, or would fail at the call: one line each."""
         for reference in sorted(of.references, key=str):
-            if not self._is_there(reference):
-                yield f"{of.name}: {reference} is not there"
+            yield from (f"{of.name}: {reference} is {what}" for what in self._reachable(of, reference))
+        for opcode, reference in of.uses:
+            yield from (f"{of.name}: {reference} is {what}" for what in self._usable(of, opcode, reference))
         if any(self._is_unknown(name) for name in self._ancestors(of.name)):
             return
         yield from self._overridden(of)
         if not of.flags & (_ABSTRACT | _INTERFACE) and not self._extends_runtime(of):
             yield from self._abstract(of)
 
-    def _is_there(self, reference: Reference) -> bool:
+    def _reachable(self, of: ClassFile, reference: Reference) -> Iterator[str]:
+        """Yield why a class cannot be linked with what it refers to, if so."""
         if not reference.owner or reference.owner.startswith(_RUNTIME):
-            return True
-        if self._path.find(reference.owner) is None:
-            return False
-        if reference.member is None:
+            return
+        owner = self._path.find(reference.owner)
+        if owner is None:
+            yield "not there"
+        elif reference.member is None:
+            if not owner.flags & _PUBLIC and _package(owner.name) != _package(of.name):
+                yield "not public"
+        elif (found := self._member(reference)) is None:
+            yield "not there"
+        elif isinstance(found, tuple) and not self._is_visible(of, *found):
+            yield "not visible from there"
+        if owner is not None and reference.kind in (_METHOD, _INTERFACE_METHOD):
+            is_interface = bool(owner.flags & _INTERFACE)
+            if is_interface != (reference.kind == _INTERFACE_METHOD) and reference.member not in _OF_ARRAYS:
+                yield "of an interface" if is_interface else "of a class"
+
+    def _usable(self, of: ClassFile, opcode: int, reference: Reference) -> Iterator[str]:
+        """Yield why an instruction cannot use what it refers to, if so."""
+        if opcode == _NEW:
+            made = self._path.find(reference.owner)
+            if made is not None and made.flags & _ABSTRACT:
+                yield "abstract"
+            return
+        found = self._member(reference)
+        if not isinstance(found, tuple):
+            return
+        declaring, flags = found
+        if opcode in _ON_CLASSES and not flags & _STATIC:
+            yield "not static"
+        if opcode in _ON_OBJECTS and flags & _STATIC:
+            yield "static"
+        if opcode in (_PUT_FIELD, _PUT_STATIC) and flags & _FINAL and declaring.name != of.name:
+            yield "final"
+
+    def _member(self, reference: Reference) -> tuple[ClassFile, int] | bool | None:
+        """Return the class that declares a member, and its flags; True where nothing is known, None without it."""
+        if not reference.owner or reference.owner.startswith(_RUNTIME) or reference.member is None:
             return True
         for name in self._ancestors(reference.owner):
             found = self._path.find(name)
@@ -194,9 +310,25 @@ class Linkage:
                 if reference.member[0] in _OF_EVERY_OBJECT:
                     return True
             # Of other classes of the runtime, and of one that is missing and reported by itself, nothing is known.
-            elif found is None or reference.member in (found.fields if reference.is_field else found.methods):
+            elif found is None:
                 return True
-        return False
+            else:
+                members = found.fields if reference.kind == _FIELD else found.methods
+                flags = members.get(reference.member)
+                # An interface's own methods are nobody else's.
+                own = found.flags & _INTERFACE and name != reference.owner and reference.kind != _FIELD
+                if flags is not None and not (own and flags & (_STATIC | _PRIVATE)):
+                    return found, flags
+        return None
+
+    def _is_visible(self, of: ClassFile, declaring: ClassFile, flags: int) -> bool:
+        if flags & _PUBLIC:
+            return True
+        if flags & _PRIVATE:
+            return _outermost(of.name) == _outermost(declaring.name)
+        if _package(of.name) == _package(declaring.name):
+            return True
+        return bool(flags & _PROTECTED) and declaring.name in self._ancestors(of.name)
 
     def _ancestors(self, name: str) -> Iterator[str]:
         seen, waiting = set(), [name]

@@ -2,11 +2,12 @@
 
 ``pyspark.lock`` names the versions and their checksums. A PySpark has all that a session of it has, and the Scala
 compiler that Spark was made with. It is published as 400 MB of sources, which are fetched and packed once, and kept in
-the user's cache, whole or not at all.
+the user's cache, whole or not at all. What packs them is pinned too, in ``pyspark-build.lock``.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -19,6 +20,8 @@ from catalog_ext.metastore.runtime.cache import cache_folder, kept
 LOCK = Path(__file__).with_name("pyspark.lock")
 OLDEST = Path(__file__).with_name("pyspark-oldest.lock")
 """The same of the oldest patches, which the jars are tried with."""
+BUILD = Path(__file__).with_name("pyspark-build.lock")
+"""What runs while a PySpark is packed."""
 _FETCH_TIMEOUT_SECONDS = 3600
 
 
@@ -65,19 +68,29 @@ def _pin(minor: str, lock: Path) -> str:
 
 
 def _packed(pin: str, work: Path) -> Path:
-    requirements, wheels = work / "requirements.txt", work / "wheels"
+    requirements, wheels, tools = work / "requirements.txt", work / "wheels", work / "tools"
     requirements.write_text(pin, encoding="utf-8")
-    command = [
-        sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes",
-        "--wheel-dir", str(wheels), "--requirement", str(requirements),
-    ]  # fmt: skip
+    # An environment that pip made for the build would have the newest setuptools, whatever that is.
+    packing = {**os.environ, "PYTHONPATH": str(tools)}
     try:
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_SECONDS)
+        _pip("install", "--target", str(tools), "--requirement", str(BUILD))
+        _pip(
+            "wheel", "--no-build-isolation", "--use-pep517", "--wheel-dir", str(wheels),
+            "--requirement", str(requirements), environ=packing,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentSetupError(
             f"{pin.split()[0]} could not be fetched: {error}. Check the network, then try again.", {"pin": pin}
         ) from error
     return wheels
+
+
+def _pip(command: str, *options: str, environ: dict[str, str] | None = None) -> None:
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
+    subprocess.run(
+        [sys.executable, "-m", "pip", command, *quiet, *options],
+        check=True, stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_SECONDS, env=environ,
+    )  # fmt: skip
 
 
 def _unpacked(wheel: Path, work: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED, embedded_folder
-from catalog_ext.connector.build import connector_jar, spark_version
+from catalog_ext.connector.build import connector_jar, fitting_java, spark_version
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
@@ -320,8 +320,8 @@ def _mark(settings: Settings) -> Finding:
 
 
 def _spark(*, quick: bool) -> Iterator[Finding]:
-    java = _looked("spark", "Java", lambda: str(find_java()))
     spark = _looked("spark", "Spark", lambda: f"{spark_version()} (Hadoop {hadoop_version()})")
+    java = _looked("spark", "Java", lambda: str(find_java() if spark.state is State.WRONG else fitting_java()))
     yield java
     yield spark
     yield _python_of_spark()

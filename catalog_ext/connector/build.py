@@ -22,7 +22,7 @@ from filelock import Timeout
 from catalog_ext.connector.packed import packed_jar
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder, kept, lock_of
-from catalog_ext.metastore.runtime.java import find_java, jar_folder
+from catalog_ext.metastore.runtime.java import check_age, find_java, jar_folder, java_program, told_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parent / "src"
 SUPPORTED_SPARK = ("4.0", "4.1", "4.2", "4.3")
 """Minor versions, oldest first."""
+NEWEST_JAVA = {"4.0": 23, "4.1": 23}
+"""Of minor versions that do not start on every Java: the newest that they do. From Java 24 on `Subject.getSubject`
+fails, by which the Hadoop that they ship tells who the user is."""
 SCALA = "2.13"
 COMPILE_VARIABLE = "CATALOG_EXT_COMPILE"
 """The environment variable that asks for a jar from the sources though the release carries one."""
@@ -133,6 +136,47 @@ def spark_version() -> str:
             {"spark": version, "scala": scala, "supported": supported},
         )
     return version
+
+
+def check_java() -> None:
+    """Do nothing where the installed Spark starts on the Java that a session would take, as far as that is known.
+
+    No JVM is started for it: the Java's own files tell its version.
+
+    Raises:
+        EnvironmentSetupError: There is no Java, or it is too old or too new for the installed Spark.
+    """
+    # spark-env.sh, which Spark's scripts read first, may name another Java.
+    if (Path(os.environ.get("SPARK_CONF_DIR") or jar_folder().parent / "conf") / "spark-env.sh").is_file():
+        return
+    java = java_program()
+    _check_version(java, told_version(java))
+
+
+def fitting_java() -> Path:
+    """Return the ``java`` program that a session would take; the installed Spark starts on it.
+
+    Raises:
+        EnvironmentSetupError: There is none, it does not run, or it is too old or too new for the installed Spark.
+    """
+    java = find_java()
+    _check_version(java, told_version(java))
+    return java
+
+
+def _check_version(java: Path, version: int | None) -> None:
+    if version is None:
+        return
+    check_age(java, version)
+    spark = spark_version()
+    newest = NEWEST_JAVA.get(minor_version(spark))
+    if newest is not None and version > newest:
+        raise EnvironmentSetupError(
+            f"Java {version} at {java} is too new: Spark {spark} is installed, and {minor_version(spark)} starts on "
+            "Java 17 or 21. Point JAVA_HOME at one of those (Debian/Ubuntu: apt-get install openjdk-17-jre-headless), "
+            f"or install a newer Spark: pip install 'pyspark~={SUPPORTED_SPARK[-1]}.0'.",
+            {"java": str(java), "version": str(version), "spark": spark},
+        )
 
 
 def check_fits(jar: Path) -> None:

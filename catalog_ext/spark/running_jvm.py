@@ -11,6 +11,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Where a script of spark-submit finds the JVM that has started it."""
+
+
+def jvm_runs() -> bool:
+    """Return whether the driver's JVM has been started already."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None or _GATEWAY in os.environ
+
+
 def add_to_running_jvm(jar: Path) -> None:
     """Let the driver's JVM load the connector, if it has been started already.
 
@@ -24,7 +35,7 @@ def add_to_running_jvm(jar: Path) -> None:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
-    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if not jvm_runs():
         return
     SparkContext._ensure_initialized()
     jvm = SparkContext._jvm

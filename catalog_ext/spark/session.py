@@ -17,9 +17,8 @@ from catalog_ext.catalog import Catalog
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
-from catalog_ext.metastore.runtime.java import java_program
 from catalog_ext.service.server import Service
-from catalog_ext.spark.running_jvm import add_to_running_jvm
+from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
 
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ class _Running:
         self.catalog.close()
 
 
-_GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Where a script of spark-submit finds the JVM that has started it."""
 _EXIT_DRAIN_S = 60
 """How long a commit has that is under way when Python ends: one cut off is finished by whoever recovers it, later."""
 _running: dict[str, _Running] = {}
@@ -122,15 +119,15 @@ def serve_catalog(
     ``configure`` gives them to a builder; arguments and errors are the same.
     """
     _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
-    if _GATEWAY not in os.environ:
-        java_program()
+    # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
+    from catalog_ext.connector.build import check_fits, check_java, connector_jar
+
+    if not jvm_runs():
+        check_java()
     settings = Settings.resolve(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
         site=hive_site(metastore), spark=options,
     )  # fmt: skip
-    # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
-    from catalog_ext.connector.build import check_fits, connector_jar
-
     jar = connector_jar()
     for given in _local_jars(options.get("spark.jars")):
         check_fits(given)

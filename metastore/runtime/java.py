@@ -34,13 +34,21 @@ def find_java() -> Path:
         EnvironmentSetupError: there is none, it does not run, or it is too old.
     """
     java = java_program()
-    version = _java_version(java)
+    check_age(java, _java_version(java))
+    return java
+
+
+def check_age(java: Path, version: int) -> None:
+    """Do nothing for a version of Java that Spark 4 takes, or a newer one.
+
+    Raises:
+        EnvironmentSetupError: It is too old.
+    """
     if version < MINIMUM_JAVA:
         raise EnvironmentSetupError(
             f"Java {version} at {java} is too old: Spark 4 needs Java {MINIMUM_JAVA} or newer. {INSTALL_JAVA}",
             {"java": str(java), "version": str(version)},
         )
-    return java
 
 
 def jar_folder() -> Path:
@@ -102,6 +110,19 @@ def java_program() -> Path:
     if found is None:
         raise EnvironmentSetupError(f"No Java was found: JAVA_HOME is not set and PATH has no java. {INSTALL_JAVA}")
     return Path(found)
+
+
+def told_version(java: Path) -> int | None:
+    """Return the version that the runtime of a ``java`` program tells in its file ``release``, which starts no JVM.
+
+    None where it has no such file, as a program has that only starts another one.
+    """
+    try:
+        told = (java.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', told, re.MULTILINE)
+    return int(match.group(1)) if match else None
 
 
 def _java_version(java: Path) -> int:

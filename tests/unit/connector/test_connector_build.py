@@ -83,6 +83,7 @@ class Machine:
             FAKE_JAVA.format(python=sys.executable, version=version, log=self.log, fails=fails), encoding="utf-8"
         )
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        (self.folder / "jdk" / "release").write_text(f'IMPLEMENTOR="Nobody"\nJAVA_VERSION="{version}"\n', "utf-8")
         java.find_java.cache_clear()
 
     def write(self, name: str, content: str) -> None:
@@ -255,3 +256,72 @@ def test_every_source_declares_the_package_of_its_folder() -> None:
         folder = file.relative_to(build.SOURCES).parent.parts[2:]
         assert folder[:5] == ("org", "apache", "spark", "sql", "catalogext"), file
         assert file.read_text(encoding="utf-8").startswith(f"package {'.'.join(folder)}\n"), file
+
+
+@pytest.mark.parametrize(
+    ("spark", "version"),
+    [
+        ("4.0.5", "17.0.1"),
+        ("4.0.5", "21.0.4"),
+        ("4.1.4", "23"),
+        ("4.2.1", "25"),
+        ("4.3.0", "25.0.3"),
+        ("4.3.0", "26-ea"),
+    ],
+)
+def test_a_java_that_this_spark_starts_on(machine: Machine, spark: str, version: str) -> None:
+    machine.install_spark(spark)
+    machine.install_java(version)
+    build.check_java()
+    assert build.fitting_java() == machine.folder / "jdk" / "bin" / "java"
+
+
+@pytest.mark.parametrize(
+    ("spark", "version", "why"),
+    [
+        (
+            "4.0.5",
+            "24",
+            r"Java 24 at .* is too new: Spark 4\.0\.5 is installed.* 17 or 21.*openjdk-17.*pyspark~=4\.3\.0",
+        ),
+        ("4.1.4", "25.0.3", r"Java 25 at .* is too new.* Point JAVA_HOME"),
+        ("4.3.0", "11.0.22", "Java 11 at .* is too old"),
+        ("4.3.0", "1.8.0_402", "Java 8 at .* is too old"),
+    ],
+)
+def test_a_java_that_this_spark_does_not_start_on_is_told_by_its_files_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, spark: str, version: str, why: str
+) -> None:
+    machine.install_spark(spark)
+    machine.install_java(version)
+    with pytest.raises(EnvironmentSetupError, match=why):
+        build.fitting_java()
+    program = machine.folder / "jdk" / "bin" / "java"
+    program.write_text("#!/bin/sh\ntouch started\n")
+    with pytest.raises(EnvironmentSetupError, match=why):
+        build.check_java()
+    # As /usr/bin/java of most systems is.
+    (machine.folder / "bin").mkdir()
+    (machine.folder / "bin" / "java").symlink_to(program)
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(machine.folder / "bin"))
+    with pytest.raises(EnvironmentSetupError, match=why):
+        build.check_java()
+    assert not Path("started").exists()
+
+
+def test_a_java_of_which_nothing_is_told_is_left_to_spark(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.install_spark("4.0.5")
+    machine.install_java("25")
+    conf = machine.folder / "conf"
+    conf.mkdir()
+    (conf / "spark-env.sh").write_text("export JAVA_HOME=/opt/java-17\n")
+    build.check_java()
+    (conf / "spark-env.sh").rename(machine.folder / "spark-env.sh")
+    with pytest.raises(EnvironmentSetupError, match="too new"):
+        build.check_java()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(machine.folder))
+    build.check_java()
+    monkeypatch.delenv("SPARK_CONF_DIR")
+    (machine.folder / "jdk" / "release").unlink()
+    build.check_java()

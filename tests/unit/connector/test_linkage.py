@@ -13,10 +13,19 @@ from release import linkage
 if TYPE_CHECKING:
     from pathlib import Path
 
-PUBLIC, ABSTRACT, FINAL = 0x0001, 0x0400, 0x0010
+PUBLIC, PRIVATE, PROTECTED, STATIC, ABSTRACT, FINAL = 0x0001, 0x0002, 0x0004, 0x0008, 0x0400, 0x0010
 INTERFACE = 0x0200 | ABSTRACT
 OBJECT = "java/lang/Object"
 RUN = ("run", "()V")
+CONF = ("conf", "I")
+GET_STATIC, PUT_STATIC, GET_FIELD, PUT_FIELD = 178, 179, 180, 181
+VIRTUAL, SPECIAL, STATICALLY, INTERFACED, NEW = 182, 183, 184, 185, 187
+# Instructions that are longer than others, at the start of a method: wide iinc, wide iload, a switch by a table and one
+# by two keys, each filled up to a multiple of four.
+LONG = (
+    bytes((196, 132, 0, 1, 0, 1)) + bytes((196, 21, 0, 1)) + bytes((170, 0)) + struct.pack(">iiiii", 0, 3, 4, 0, 0)
+    + bytes((171, 0, 0, 0)) + struct.pack(">iiiiii", 0, 2, 184, 0, 185, 0)
+)  # fmt: skip
 
 
 class Written:
@@ -30,6 +39,9 @@ class Written:
         methods: dict[tuple[str, str], int] | None = None,
         calls: tuple[tuple[str, tuple[str, str]], ...] = (),
         flags: int = PUBLIC,
+        fields: dict[tuple[str, str], int] | None = None,
+        code: tuple[tuple[int, str, tuple[str, str] | None], ...] = (),
+        handles: tuple[tuple[int, str, tuple[str, str]], ...] = (),
     ) -> None:
         self.name = name
         self._pool: list[bytes] = []
@@ -39,9 +51,16 @@ class Written:
             struct.pack(">HHHH", access, self._text(method), self._text(descriptor), 0)
             for (method, descriptor), access in (methods or {}).items()
         ]
-        for owner, (method, descriptor) in calls:
-            member = self._add(struct.pack(">BHH", 12, self._text(method), self._text(descriptor)))
-            self._add(struct.pack(">BHH", 10, self._class(owner), member))
+        kept = [
+            struct.pack(">HHHH", access, self._text(field), self._text(descriptor), 0)
+            for (field, descriptor), access in (fields or {}).items()
+        ]
+        for owner, called in calls:
+            self._member(10, owner, called)
+        for kind, owner, called in handles:
+            self._add(struct.pack(">BBH", 15, kind, self._member(11 if kind == 9 else 10, owner, called)))
+        if code:
+            members.append(self._method(code))
         # A long takes two places of the pool.
         self._pool += [struct.pack(">Bq", 5, 7), b""]
         self._text("after a long")
@@ -52,12 +71,31 @@ class Written:
                 *self._pool,
                 struct.pack(">HHHH", flags, this, above, len(mixed)),
                 struct.pack(f">{len(mixed)}H", *mixed),
-                struct.pack(">H", 0),
+                struct.pack(">H", len(kept)),
+                *kept,
                 struct.pack(">H", len(members)),
                 *members,
                 struct.pack(">H", 0),
             ]
         )
+
+    def _method(self, code: tuple[tuple[int, str, tuple[str, str] | None], ...]) -> bytes:
+        content = LONG
+        for opcode, owner, used in code:
+            if used is None:
+                content += struct.pack(">BH", opcode, self._class(owner))
+            else:
+                tag = 9 if opcode < VIRTUAL else 11 if opcode == INTERFACED else 10
+                content += struct.pack(">BH", opcode, self._member(tag, owner, used))
+                content += b"\x01\x00" if opcode == INTERFACED else b""
+        # Limits of the stack and of variables, the instructions, no handlers, no attributes.
+        attribute = struct.pack(">HHI", 9, 9, len(content)) + content + struct.pack(">HH", 0, 0)
+        head = struct.pack(">HHHH", PUBLIC, self._text("coded"), self._text("()V"), 1)
+        return head + struct.pack(">HI", self._text("Code"), len(attribute)) + attribute
+
+    def _member(self, tag: int, owner: str, member: tuple[str, str]) -> int:
+        named = self._add(struct.pack(">BHH", 12, self._text(member[0]), self._text(member[1])))
+        return self._add(struct.pack(">BHH", tag, self._class(owner), named))
 
     def _add(self, constant: bytes) -> int:
         self._pool.append(constant)
@@ -123,6 +161,102 @@ class TestSupertypes:
         above = Written("spark/Base", methods={RUN: PUBLIC | FINAL})
         own = Written("own/Scan", parent="spark/Base", methods={RUN: PUBLIC})
         assert found(tmp_path, own, above) == ["own/Scan: spark/Base.run ()V is final"]
+
+
+class TestUses:
+    """A member that is there, and cannot be used as it is."""
+
+    @pytest.mark.parametrize(
+        ("opcode", "flags", "found_as"),
+        [
+            (VIRTUAL, PUBLIC, None),
+            (VIRTUAL, PUBLIC | STATIC, "static"),
+            (SPECIAL, PUBLIC | STATIC, "static"),
+            (STATICALLY, PUBLIC | STATIC, None),
+            (STATICALLY, PUBLIC, "not static"),
+        ],
+    )
+    def test_methods_of_objects_and_of_classes(
+        self, tmp_path: Path, opcode: int, flags: int, found_as: str | None
+    ) -> None:
+        spark = Written("spark/Child", parent="spark/Plan")
+        above = Written("spark/Plan", methods={RUN: flags})
+        own = Written("own/Caller", code=((opcode, "spark/Child", RUN),))
+        expected = [f"own/Caller: spark/Child.run ()V is {found_as}"] if found_as else []
+        assert found(tmp_path, own, spark, above) == expected
+
+    @pytest.mark.parametrize(
+        ("opcode", "flags", "found_as"),
+        [
+            (GET_FIELD, PUBLIC | FINAL, None),
+            (GET_FIELD, PUBLIC | STATIC, "static"),
+            (GET_STATIC, PUBLIC, "not static"),
+            (PUT_FIELD, PUBLIC, None),
+            (PUT_FIELD, PUBLIC | FINAL, "final"),
+            (PUT_STATIC, PUBLIC | STATIC | FINAL, "final"),
+        ],
+    )
+    def test_fields(self, tmp_path: Path, opcode: int, flags: int, found_as: str | None) -> None:
+        spark = Written("spark/Plan", fields={CONF: flags})
+        own = Written("own/Caller", code=((opcode, "spark/Plan", CONF),))
+        expected = [f"own/Caller: spark/Plan.conf I is {found_as}"] if found_as else []
+        assert found(tmp_path, own, spark) == expected
+
+    @pytest.mark.parametrize(("kind", "found_as"), [(5, "static"), (6, None), (7, "static")])
+    def test_what_a_lambda_calls(self, tmp_path: Path, kind: int, found_as: str | None) -> None:
+        spark = Written("spark/Plan", methods={RUN: PUBLIC | STATIC})
+        own = Written("own/Caller", handles=((kind, "spark/Plan", RUN),))
+        expected = [f"own/Caller: spark/Plan.run ()V is {found_as}"] if found_as else []
+        assert found(tmp_path, own, spark) == expected
+
+    @pytest.mark.parametrize(
+        ("flags", "caller", "parent", "is_seen"),
+        [
+            (PRIVATE, "spark/Other", OBJECT, False),
+            (PRIVATE, "spark/Plan$Inner", OBJECT, True),
+            (0, "own/Caller", OBJECT, False),
+            (0, "spark/Other", OBJECT, True),
+            (PROTECTED, "own/Caller", OBJECT, False),
+            (PROTECTED, "own/Caller", "spark/Plan", True),
+        ],
+    )
+    def test_members_that_are_not_public(
+        self, tmp_path: Path, flags: int, caller: str, parent: str, *, is_seen: bool
+    ) -> None:
+        spark = Written("spark/Plan", methods={RUN: flags})
+        own = Written(caller, parent=parent, calls=(("spark/Plan", RUN),))
+        expected = [] if is_seen else [f"{caller}: spark/Plan.run ()V is not visible from there"]
+        assert found(tmp_path, own, spark) == expected
+
+    def test_a_class_that_is_not_public(self, tmp_path: Path) -> None:
+        own = Written("own/Caller", code=((NEW, "spark/Plan", None),))
+        assert found(tmp_path, own, Written("spark/Plan", flags=0)) == ["own/Caller: spark/Plan is not public"]
+        assert (
+            found(tmp_path, Written("spark/Caller", code=((NEW, "spark/Plan", None),)), Written("spark/Plan", flags=0))
+            == []
+        )
+
+    def test_an_object_of_a_class_that_became_abstract(self, tmp_path: Path) -> None:
+        own = Written("own/Caller", code=((NEW, "spark/Plan", None),))
+        assert found(tmp_path, own, Written("spark/Plan")) == []
+        changed = Written("spark/Plan", flags=PUBLIC | ABSTRACT)
+        assert found(tmp_path, own, changed) == ["own/Caller: spark/Plan is abstract"]
+
+    def test_a_class_that_became_an_interface(self, tmp_path: Path) -> None:
+        as_class = Written("spark/Api", methods={RUN: PUBLIC})
+        as_interface = Written("spark/Api", methods={RUN: PUBLIC | ABSTRACT}, flags=PUBLIC | INTERFACE)
+        of_class = Written("own/Caller", code=((VIRTUAL, "spark/Api", RUN),))
+        of_interface = Written("own/Caller", code=((INTERFACED, "spark/Api", RUN),))
+        assert found(tmp_path, of_class, as_class) == []
+        assert found(tmp_path, of_interface, as_interface) == []
+        assert found(tmp_path, of_class, as_interface) == ["own/Caller: spark/Api.run ()V is of an interface"]
+        assert found(tmp_path, of_interface, as_class) == ["own/Caller: spark/Api.run ()V is of a class"]
+
+    def test_static_methods_of_an_interface_are_nobody_elses(self, tmp_path: Path) -> None:
+        api = Written("spark/Api", methods={RUN: PUBLIC | STATIC}, flags=PUBLIC | INTERFACE)
+        child = Written("spark/Child", interfaces=("spark/Api",))
+        own = Written("own/Caller", code=((STATICALLY, "spark/Child", RUN),))
+        assert found(tmp_path, own, api, child) == ["own/Caller: spark/Child.run ()V is not there"]
 
 
 def test_what_is_no_class_file_is_refused() -> None:

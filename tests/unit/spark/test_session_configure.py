@@ -99,3 +99,21 @@ def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypa
     with pytest.raises(EnvironmentSetupError, match="No Java was found"):
         catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_java_that_the_spark_does_not_start_on_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: Callable[[_Jvm], None]
+) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(0o755)
+    (tmp_path / "jdk" / "release").write_text('JAVA_VERSION="11.0.22"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    with pytest.raises(EnvironmentSetupError, match=r"Java 11 at .* is too old"):
+        catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
+    assert not (tmp_path / "w").exists()
+    # A JVM that runs has its Java.
+    running(_Jvm(refuses=True))
+    monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
+    with pytest.raises(EnvironmentSetupError, match="does not take the connector"):
+        catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
