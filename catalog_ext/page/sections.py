@@ -5,6 +5,7 @@ A version never changes, but for rows that are counted later: what is dear is ke
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -13,6 +14,8 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import Position
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
@@ -40,6 +43,7 @@ _STRIDES = (3, 7, 11, 31, 101, 307, 1009)
 _INTERVALS = 60
 _DAY_MS = 86_400_000
 _EVENTS = 50
+_POSITION = re.compile(r"(\d{1,18})?\.(?:(\d{1,18})\.(\d{1,18})|\.)", re.ASCII)
 _WORST = 15
 _KEPT_S, _MOST_KEPT = 60.0, 200
 
@@ -246,13 +250,31 @@ class EventRow:
 
 
 def read_events(
-    overviews: Overviews, table: Table, before_ms: int | None, now_ms: int
-) -> tuple[list[EventRow], int | None]:  # fmt: skip
-    """Return commits and repairs, the newest first, and before which time the next are; None where there are none."""
-    found = overviews.recent_events(table, before_ms=before_ms, limit=_EVENTS + 1)
-    shown = found[:_EVENTS]
-    more = shown[-1].at_ms if len(found) > _EVENTS else None
-    return [_event(each, now_ms) for each in shown], more
+    overviews: Overviews, table: Table, before: Position | None, now_ms: int
+) -> tuple[list[EventRow], str | None]:  # fmt: skip
+    """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
+    shown, rest = overviews.recent_events(table, before=before, limit=_EVENTS)
+    return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
+
+
+def _position_text(at: Position) -> str:
+    return ".".join("" if number is None else str(number) for number in (at.version, *(at.repair or (None, None))))
+
+
+def position_of(text: str) -> Position | None:
+    """Return the place in the history that an address names; None where it names none.
+
+    Raises:
+        InvalidInputError: It is no such place.
+    """
+    if not text:
+        return None
+    found = _POSITION.fullmatch(text)
+    if found is None:
+        raise InvalidInputError(f"before is {text[:40]!r} in the page's address; take the link to what is earlier.")
+    version, ended_at_ms, repair_id = (int(part) if part else None for part in found.groups())
+    repair = None if ended_at_ms is None or repair_id is None else (ended_at_ms, repair_id)
+    return Position(version, repair)
 
 
 def _event(event: HistoryEvent, now_ms: int) -> EventRow:

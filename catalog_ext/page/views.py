@@ -18,6 +18,7 @@ from catalog_ext.page.sections import (
     Growth,
     Kept,
     is_view,
+    position_of,
     read_events,
     read_file_sizes,
     read_growth,
@@ -92,7 +93,7 @@ class Views:
         summary = self._overviews.load_table((found.table if isinstance(found, View) else found).table_id)
         if summary is None:
             raise TableNotFoundError(f"The table {path['namespace']}.{path['name']} does not exist any more.")
-        below, before = query.number("small", SMALL), query.number("before", 0) or None
+        below, before = query.number("small", SMALL), position_of(query.text("before"))
         if below not in SMALL_CHOICES:
             raise InvalidInputError(f"small is {below} in the page's address; it is one of {SMALL_CHOICES}.")
         keys, measure = chosen_keys(summary.table, query), query.choice("m", Measure, Measure.BYTES)
