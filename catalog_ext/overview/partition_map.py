@@ -6,6 +6,7 @@ The page, a card in a notebook and a plot show the same map: what differs is how
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _MOST_DAYS = 40_000
+_CONTROLS = re.compile("[\x00-\x1f\x7f]")
 _LIST_ROW = 30
 LEVELS = 7
 """How many strengths of colour there are; 0 is where nothing of what is measured is."""
@@ -467,7 +469,12 @@ def _value(key: Key, encoded: str) -> tuple[str, str | None]:
     shown = text if text else "''"
     if is_truncated(f"{encoded}____"):
         return f"{shown}…", None
-    return shown, f"{name} = {quote_text(text)}"
+    return shown, f"{name} = {_CONTROLS.sub(_escaped, quote_text(text))}"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    # A field of a form has one line, and an address no NUL.
+    return f"\\u{ord(found.group()):04x}"
 
 
 def _text_at(key: Key, axis: Axis, part: str) -> str:

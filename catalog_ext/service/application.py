@@ -248,6 +248,8 @@ def build_application(
         routes=[Route(f"{PREFIX}{{operation:path}}", handle, methods=["POST"]), *monitoring.routes],
         exception_handlers={HTTPException: _no_route},
     )
+    # It would send to whatever host a request has named.
+    app.router.redirect_slashes = False
     opens = {METRICS_PATH: (token, metrics_token)} if metrics_token else {}
     return Observation(_Authentication(app, token, opens, OPEN_PATHS), operations, metrics)
 
