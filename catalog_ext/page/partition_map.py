@@ -52,6 +52,11 @@ class LinkedMap:
     undated: tuple[LinkedHead, ...]
 
 
+def weight(of: LinkedMap | None) -> int:
+    """Return how many places a map has: they are what takes memory."""
+    return 1 if of is None else 1 + sum(len(places) for _, places in of.rows)
+
+
 def chosen_keys(table: Table, query: Query) -> tuple[Key, ...]:
     """Return the one or two keys of the map: those that the address names, else the first two.
 

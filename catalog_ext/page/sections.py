@@ -45,30 +45,54 @@ _DAY_MS = 86_400_000
 _EVENTS = 50
 _POSITION = re.compile(r"(\d{1,18})?\.(?:(\d{1,18})\.(\d{1,18})|\.)", re.ASCII)
 _WORST = 15
-_KEPT_S, _MOST_KEPT = 60.0, 200
+_KEPT_S, _MOST_KEPT, _CHART = 60.0, 40_000, 50
 
 
 class Kept:
-    """Answers that were dear, by what they are of, for a minute."""
+    """Answers that were dear, by what they are of, for a minute; the oldest go when they are too many together.
 
-    def __init__(self) -> None:
-        self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+    Args:
+        most: How much they may weigh together.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, most: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
+        self._answers: OrderedDict[Hashable, tuple[float, int, Any]] = OrderedDict()
+        self._most = most
+        self._clock = clock
+        self._weight = 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], _Answer]) -> _Answer:
-        """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it."""
-        now = time.monotonic()
+    def get(
+        self, key: Hashable, make: Callable[[], _Answer], weigh: Callable[[_Answer], int] = lambda _: 50
+    ) -> _Answer:
+        """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it.
+
+        Args:
+            key: What it is of.
+            make: Makes it.
+            weigh: How heavy it is, about: a place of a map is 1.
+        """
+        now = self._clock()
         with self._lock:
             kept = self._answers.get(key)
         if kept is not None and kept[0] > now:
-            return kept[1]  # type: ignore[no-any-return]
+            return kept[2]  # type: ignore[no-any-return]
         made = make()
+        weight = weigh(made)
         with self._lock:
-            self._answers[key] = (time.monotonic() + _KEPT_S, made)
-            self._answers.move_to_end(key)
-            while len(self._answers) > _MOST_KEPT:
-                self._answers.popitem(last=False)
+            self._forget(key)
+            self._answers[key] = (self._clock() + _KEPT_S, weight, made)
+            self._weight += weight
+            # In the order in which they were made, so that what nobody asks for again goes first.
+            while self._answers and (self._weight > self._most or next(iter(self._answers.values()))[0] <= now):
+                self._forget(next(iter(self._answers)))
         return made
+
+    def _forget(self, key: Hashable) -> None:
+        kept = self._answers.pop(key, None)
+        if kept is not None:
+            self._weight -= kept[1]
 
 
 @dataclass(frozen=True, slots=True)
