@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-_WIDE, _NARROW = (640, 260), (380, 220)
+_WIDE, _NARROW = (480, 220), (380, 220)
 _ACROSS = 1000
-_LABELS = 8
+_LABELS = 5
 _STEPS = 5
 
 

@@ -46,4 +46,4 @@ def test_columns_stand_beside_each_other(values: list[float]) -> None:
     assert len(columns) == len(values)
     xs = [float(column[0]) for column in columns]
     assert xs == sorted(set(xs))
-    assert all(0 <= float(x) <= 640 and 0 <= float(height) <= 260 for x, _, _, height in columns)
+    assert all(0 <= float(x) <= 480 and 0 <= float(height) <= 220 for x, _, _, height in columns)
