@@ -67,7 +67,7 @@ class Visitor:
         self.cookies: dict[str, str] = {}
 
     def get(self, path: str, **chosen: str | int) -> Answer:
-        return self._ask("GET", f"{path}?{urlencode(chosen)}" if chosen else path)
+        return self.ask("GET", f"{path}?{urlencode(chosen)}" if chosen else path)
 
     def page(self, path: str, **chosen: str | int) -> str:
         answer = self.get(path, **chosen)
@@ -84,11 +84,9 @@ class Visitor:
 
     def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self._ask(
-            "POST", path, urlencode(fields), {"Content-Type": "application/x-www-form-urlencoded", **named}
-        )
+        return self.ask("POST", path, urlencode(fields), {"Content-Type": "application/x-www-form-urlencoded", **named})
 
-    def _ask(
+    def ask(
         self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:  # fmt: skip
         kept = "; ".join(f"{name}={value}" for name, value in self.cookies.items())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.runtime.log_fields import FIELDS
 from catalog_ext.metastore.runtime.tracing import current_traceparent
+from catalog_ext.overview.formats import visible
 
 if TYPE_CHECKING:
     from catalog_ext.conf.log_keys import LogFormat
@@ -37,6 +38,14 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class TextLines(logging.Formatter):
+    """Writes a record as a line for people: no name in it begins another one, or tells a terminal something."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line without its traceback, which has lines of its own."""
+        return visible(super().formatMessage(record))
+
+
 def write_log(level: str, log_format: LogFormat) -> None:
     """Log on standard error from now on, with the time, as what runs for months has to.
 
@@ -48,7 +57,7 @@ def write_log(level: str, log_format: LogFormat) -> None:
     ours.setLevel(level.upper())
     if log_format == "text":
         for handler in ours.handlers:
-            handler.setFormatter(logging.Formatter(TEXT))
+            handler.setFormatter(TextLines(TEXT))
         return
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())

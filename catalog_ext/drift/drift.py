@@ -57,7 +57,7 @@ class Drift:
             table: One table or view, a database, or tables of one with ``*`` and ``?``; None for all that the index
                 has. Of a database and of all those are among them that the metastore alone has, in its namespaces.
             exclude: Databases, or tables of one with ``*`` and ``?``, that are left out.
-            progress: Is called while a store is listed.
+            progress: Is called while a store is listed; None shows a bar in a notebook's cell.
 
         Raises:
             TableNotFoundError: The index has no such table, or neither side one that matches.

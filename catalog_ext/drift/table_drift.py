@@ -23,6 +23,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.compare import statistics_contradict
+from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class TableDrift:
         """Yield the differences, as they are found."""
         unseen: Difference | None = None
         try:
-            scratch = self._repair.preview(self._table, self._progress)
+            with cell_progress(self._progress, f"Comparing {self._name} with the store") as report_progress:
+                scratch = self._repair.preview(self._table, report_progress)
         except LocationNotFoundError as error:
             scratch = Scratch()
             place = f"at {self._table.definition.location}"

@@ -53,6 +53,31 @@ def cell_progress(given: Progress | None, title: str) -> Iterator[Progress]:
         bar.close()
 
 
+@contextlib.contextmanager
+def cell_steps(words: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Yield what is told the name of each thing that is done, of so many, and shows a bar in a notebook's cell.
+
+    Args:
+        words: What is done with them.
+        total: How many there are.
+    """
+    show = _shower()
+    if show is None:
+        yield lambda _: None
+        return
+    bar, done = CellBar(show, f"{words}: 0 of {total:,}"), 0
+
+    def ended(name: str) -> None:
+        nonlocal done
+        done += 1
+        bar.say(f"{words}: {done:,} of {total:,}, the last {name}", done, total)
+
+    try:
+        yield ended
+    finally:
+        bar.close()
+
+
 def _shower() -> Show | None:
     """Return what shows something in the running cell, and changes it; None where no cell runs, or not in this thread.
 
@@ -95,7 +120,11 @@ class CellBar:
     def update(self, report: RepairProgress) -> None:
         """Show how far it is, unless it has shown something a moment ago."""
         words, counts = in_words(report)
-        self._state = (f"{words}: {counts}" if counts else words, report.partitions, report.total)
+        self.say(f"{words}: {counts}" if counts else words, report.partitions, report.total)
+
+    def say(self, words: str, done: int, total: int | None) -> None:
+        """Show how far it is, in words and as a part of all, unless it has shown something a moment ago."""
+        self._state = (words, done, total)
         if time.monotonic() >= self._next:
             self._draw()
 

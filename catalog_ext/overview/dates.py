@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import Unit
+from catalog_ext.metastore.index import FOR_EVER, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.values import Key
 
 _MOST_HOLES = 40
+_LAST = "9999-12-31"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ def checked_period(asked: str, unit: Unit) -> str:
         ) from error
 
 
-def next_period(period: str, unit: Unit) -> str:
-    """Return the period after one."""
-    return _moved(period, unit, 1)
+def next_period(period: str, unit: Unit) -> str | None:
+    """Return the period after one; None after the last of the calendar."""
+    return None if period == _LAST[: unit.length] else _moved(period, unit, 1)
 
 
 def previous_period(period: str, unit: Unit) -> str:
@@ -91,8 +92,8 @@ def _moved(period: str, unit: Unit, by: int) -> str:
 
 
 def count_periods(bounds: Bounds, unit: Unit) -> int:
-    """Return how many days, months or years there are from the first to the last day of a key."""
-    first, last = str(bounds.least), str(bounds.greatest)
+    """Return how many days, months or years there are from the first to the last day of a key that is one."""
+    first, last = str(bounds.least), str(bounds.newest)
     years = int(last[:4]) - int(first[:4])
     if unit is Unit.YEAR:
         return years + 1
@@ -109,8 +110,11 @@ def is_date_within(at: str, bounds: Bounds, unit: Unit) -> bool:
 
 
 def find_holes(key: Key, days: Sequence[str]) -> Holes | None:
-    """Return what is missing among days; None where fewer than two are there."""
-    there = sorted({day for text in days if (day := _day(text)) is not None})
+    """Return what is missing among days; None where fewer than two are there.
+
+    Nothing is missing between the last day and one that stands for what has no end.
+    """
+    there = sorted({day for text in days if text < FOR_EVER and (day := _day(text)) is not None})
     if len(there) < 2:
         return None
     gaps = list(_gaps(there))

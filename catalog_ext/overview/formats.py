@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+"""Controls, marks of direction, what takes no room or looks like a blank though it is a letter, and halves of pairs."""
+
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -34,7 +39,7 @@ def short(number: float) -> str:
     """Return a number in at most four characters and its power: ``12.3k``."""
     left = float(number)
     for suffix in ("", "k", "M", "G", "T"):
-        if abs(left) < 1000:
+        if abs(left) < 999.5:
             return f"{left:.3g}{suffix}"
         left /= 1000
     return f"{left:.3g}P"
@@ -55,7 +60,7 @@ def cut(text: str, most: int) -> str:
 
 
 def visible(text: object) -> str:
-    r"""Return a text whose controls, and what turns the direction of others, are seen and do nothing.
+    r"""Return a text whose controls, and what turns the direction of others or is not seen, are seen and do nothing.
 
     >>> visible("a\nb\u202e")
     'a⟨U+000A⟩b⟨U+202E⟩'

@@ -6,11 +6,12 @@ The page, a card in a notebook and a plot show the same map: what differs is how
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.backports import StrEnum
-from catalog_ext.metastore.index import Axis, Bounds, Cell, Unit, has_column
+from catalog_ext.metastore.index import FOR_EVER, ISO, Axis, Bounds, Cell, Unit, has_column
 from catalog_ext.metastore.model.key_encoding import decoded_text, is_truncated
 from catalog_ext.metastore.model.types import quote_name, quote_text
 from catalog_ext.metastore.runtime.wording import counted
@@ -29,12 +30,13 @@ from catalog_ext.overview.dates import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.metastore.index import Overviews
+    from catalog_ext.metastore.index import DateForm, Overviews
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _MOST_DAYS = 40_000
+_CONTROLS = re.compile("[\x00-\x1f\x7f]")
 _LIST_ROW = 30
 LEVELS = 7
 """How many strengths of colour there are; 0 is where nothing of what is measured is."""
@@ -163,6 +165,7 @@ class PartitionMap:
         shown: How many partitions are on it.
         steps: What is before and after it.
         missing: The kind of places without a partition.
+        undated: What has NULL in the place of a date, which a range of dates leaves out.
         youngest_first: Whether the least is the strongest, as of ages.
     """
 
@@ -176,6 +179,7 @@ class PartitionMap:
     steps: tuple[Step, ...]
     missing: str
     holes: Holes | None
+    undated: tuple[Head, ...]
     youngest_first: bool
 
 
@@ -229,11 +233,17 @@ def read_map(
         layout = plan.listed(keys[0], bounds[0])
     most = (max(map(len, (row.places for row in layout.rows)), default=0) + 1) * (len(layout.rows) + 1)
     cells = overviews.partition_map(table, predicate, layout.axes, most) if layout.rows else {}
-    dated = next((i for i, each in enumerate(bounds) if each.are_days), None)
-    holes = (
-        None if dated is None else find_holes(keys[dated], overviews.days_of(table, predicate, keys[dated], _MOST_DAYS))
-    )
-    return _drawn(layout, cells, choice.measure, keys, now_ms, holes)
+    dated = [(key, each.form) for key, each in zip(keys, bounds, strict=True) if each.form is not None]
+    holes = None
+    for key, form in dated[:1]:
+        holes = find_holes(key, overviews.days_of(table, predicate, key, form, _MOST_DAYS))
+    keys_of_dates = [key for key, _ in dated]
+    nulls = zip(keys_of_dates, overviews.count_nulls(table, predicate, keys_of_dates), strict=True)
+    undated = tuple(
+        Head(f"{counted(n, 'partition')} without a {key.name}", f"{quote_name(key.name)} IS NULL")
+        for key, n in nulls if n
+    )  # fmt: skip
+    return _drawn(layout, cells, choice.measure, keys, now_ms, holes, undated)
 
 
 class _Plan:
@@ -277,15 +287,15 @@ class _Plan:
         """Return the places of a date: a row a month, or a row a year."""
         longer = Unit.MONTH if unit is Unit.DAY else Unit.YEAR
         periods, steps = self._dates(bounds, longer, "x", self._extent.calendar_rows(unit))
-        numbers = range(1, 32) if unit is Unit.DAY else range(1, 13)
+        numbers, form = range(1, 32) if unit is Unit.DAY else range(1, 13), bounds.form or ISO
         rows = tuple(
             _Row(
-                period, _condition_of_date(key, period, longer),
+                period, _condition_of_date(key, period, longer, form),
                 tuple((at,) if is_date_within(at := f"{period}-{n:02}", bounds, unit) else None for n in numbers),
             )
             for period in periods
         )  # fmt: skip
-        axis = Axis(key, unit, periods[0], next_period(periods[-1], longer)) if periods else Axis(key, unit, "", None)
+        axis = Axis(key, unit, periods[0], next_period(periods[-1], longer), form)
         return _Layout((axis,), tuple((str(n), None) for n in numbers), rows, steps)
 
     def listed(self, key: Key, bounds: Bounds) -> _Layout:
@@ -303,12 +313,11 @@ class _Plan:
         return _Layout((axis.axis,), tuple((str(n + 1), None) for n in range(_LIST_ROW)), rows, axis.steps)
 
     def _axis(self, key: Key, bounds: Bounds, name: str, most: int | None) -> _Shown:
-        if bounds.are_days:
+        if bounds.form is not None:
             unit = self._unit(bounds)
             dates, steps = self._dates(bounds, unit, name, self._extent.units(unit) if most is None else most)
-            values: list[_Value] = [(each, each, _condition_of_date(key, each, unit)) for each in dates]
-            beyond = next_period(dates[-1], unit) if dates else None
-            return _Shown(Axis(key, unit, dates[0] if dates else "", beyond), values, steps)
+            values: list[_Value] = [(each, each, _condition_of_date(key, each, unit, bounds.form)) for each in dates]
+            return _Shown(Axis(key, unit, dates[0], next_period(dates[-1], unit), bounds.form), values, steps)
         most = self._extent.across if most is None else most
         after = self._choice.positions.get(f"{name}a")
         found = self._overviews.key_values(self._table, self._predicate, key, after=after, limit=most + 1)
@@ -324,20 +333,28 @@ class _Plan:
 
     def _dates(self, bounds: Bounds, unit: Unit, name: str, most: int) -> tuple[list[str], tuple[Step, ...]]:
         """Return the newest dates, or those up to the one that is asked for, and what leads to others."""
-        least, greatest = (str(each)[: unit.length] for each in (bounds.least, bounds.greatest))
+        least, newest, greatest = (str(each)[: unit.length] for each in (bounds.least, bounds.newest, bounds.greatest))
         asked = self._choice.positions.get(f"{name}to")
-        last = min(max(checked_period(asked, unit), least), greatest) if asked else greatest
+        last = min(max(checked_period(asked, unit), least), greatest) if asked else newest
+        endless = newest < FOR_EVER <= last
+        if endless:
+            least, newest = f"{FOR_EVER}-01-01"[: unit.length], greatest
+        last = min(last, newest)
         dates = [last]
         while len(dates) < most and dates[-1] > least:
             dates.append(previous_period(dates[-1], unit))
         steps: tuple[Step, ...] = ()
         if dates[-1] > least:
             steps += (Step("earlier", f"{name}to", previous_period(dates[-1], unit)),)
-        if last < greatest:
+        elif endless:
+            steps += (Step("earlier", f"{name}to", None),)
+        if last < newest:
             later = last
             for _ in range(most):
-                later = min(next_period(later, unit), greatest)
-            steps += (Step("later", f"{name}to", None if later == greatest else later),)
+                later = min(next_period(later, unit) or newest, newest)
+            steps += (Step("later", f"{name}to", None if later == newest and not endless else later),)
+        elif last < greatest:
+            steps += (Step(f"the year {FOR_EVER}", f"{name}to", greatest),)
         return dates[::-1], steps
 
 
@@ -350,7 +367,7 @@ class _Shown:
 
 def _drawn(
     layout: _Layout, cells: Mapping[tuple[str, ...], Cell], measure: Measure, keys: Sequence[Key], now_ms: int,
-    holes: Holes | None,
+    holes: Holes | None, undated: tuple[Head, ...],
 ) -> PartitionMap:  # fmt: skip
     on_it = {place for row in layout.rows for place in row.places if place is not None}
     found = {place: cell for place, cell in cells.items() if place in on_it}
@@ -363,7 +380,7 @@ def _drawn(
         if at is None:
             return None
         where = " · ".join(
-            f"{formats.cut(key.name, _IN_PLACE)}={part if axis.unit else formats.cut(_value(key, part)[0], _IN_PLACE)}"
+            f"{formats.cut(key.name, _IN_PLACE)}={formats.cut(_text_at(key, axis, part), _IN_PLACE)}"
             for key, axis, part in zip(keys, layout.axes, at, strict=True)
         )
         cell = found.get(at)
@@ -384,6 +401,7 @@ def _drawn(
         steps=layout.steps,
         missing=missing,
         holes=holes,
+        undated=undated,
         youngest_first=measure is Measure.AGE,
     )
 
@@ -451,9 +469,23 @@ def _value(key: Key, encoded: str) -> tuple[str, str | None]:
     shown = text if text else "''"
     if is_truncated(f"{encoded}____"):
         return f"{shown}…", None
-    return shown, f"{name} = {quote_text(text)}"
+    return shown, f"{name} = {_CONTROLS.sub(_escaped, quote_text(text))}"
 
 
-def _condition_of_date(key: Key, period: str, unit: Unit) -> str:
-    name, first, beyond = quote_name(key.name), first_day(period), first_day(next_period(period, unit))
-    return f"{name} >= {quote_text(first)} AND {name} < {quote_text(beyond)}"
+def _escaped(found: re.Match[str]) -> str:
+    # A field of a form has one line, and an address no NUL.
+    return f"\\u{ord(found.group()):04x}"
+
+
+def _text_at(key: Key, axis: Axis, part: str) -> str:
+    return _value(key, part)[0] if axis.unit is None else axis.form.text(part)
+
+
+def _condition_of_date(key: Key, period: str, unit: Unit, form: DateForm) -> str:
+    name, beyond = quote_name(key.name), next_period(period, unit)
+    ends = [(">=", period)] + ([] if beyond is None else [("<", beyond)])
+    return " AND ".join(f"{name} {operator} {_date_literal(first_day(end), form)}" for operator, end in ends)
+
+
+def _date_literal(day: str, form: DateForm) -> str:
+    return form.text(day) if form.is_number else quote_text(form.text(day))

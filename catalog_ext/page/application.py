@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from anyio import CapacityLimiter, to_thread
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -95,7 +95,7 @@ class _Page:
 
     def application(self) -> ASGIApp:
         files = StaticFiles(packages=[("catalog_ext.page", "static")])
-        return Starlette(
+        application = Starlette(
             routes=[
                 Route("/", self._home),
                 Route(ROOT, self._home),
@@ -109,16 +109,22 @@ class _Page:
             ],
             exception_handlers={HTTPException: self._no_page},
         )
+        # It would send to whatever host a request has named.
+        application.router.redirect_slashes = False
+        return application
 
     async def _home(self, _: Request) -> Response:
         return RedirectResponse(f"{ROOT}/", 303)
 
     async def _no_page(self, http: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
+        path = _path(http)
+        if status == 404 and path.endswith("/") and http.method in ("GET", "HEAD"):
+            return RedirectResponse(Query(quote(path.rstrip("/")), dict(http.query_params)).but(), 303)
         if not self._sessions.is_open(http.cookies.get(self._cookie)):
             return _to_sign_in(http)
         return self._failed(
-            http, "There is no such page", f"{http.method} {http.url.path[:200]} is none of them.", status
+            http, "There is no such page", f"{http.method} {_path(http)[:200]} is none of them.", status
         )
 
     def _signed_in(
@@ -131,7 +137,7 @@ class _Page:
             if not self._sessions.is_open(cookie):
                 return _to_sign_in(http)
             try:
-                query = Query.of(http.url.path, http.query_params)
+                query = Query.of(_path(http), http.query_params)
                 parts = view(query, http.path_params)
                 first = await self._in_thread(self._next_part, http, query, parts)
             except NotFoundError as error:
@@ -139,11 +145,13 @@ class _Page:
             except InvalidInputError as error:
                 return self._failed(http, "The address cannot be understood", error.message, 400)
             except CatalogExtError as error:
-                logger.warning("The page %s cannot be shown: %s", http.url.path, error.message)
+                logger.warning("The page %s cannot be shown: %s", _path(http), error.message)
                 return self._failed(http, "This page cannot be shown now", error.message, 503)
             except Exception as error:
-                logger.exception("The page %s failed unexpectedly", http.url.path)
+                logger.exception("The page %s failed unexpectedly", _path(http))
                 return self._failed(http, "This page failed", f"{type(error).__name__}: see the service's log.", 500)
+            if http.method == "HEAD":
+                return HTMLResponse()
             return StreamingResponse(self._rest(http, query, first, parts), media_type="text/html")
 
         return answer
@@ -158,7 +166,7 @@ class _Page:
                 part = await self._in_thread(self._next_part, http, query, parts)
             except Exception as error:
                 # The head is sent: what is left to say is that a part of it is missing.
-                logger.exception("A part of the page %s failed unexpectedly", http.url.path)
+                logger.exception("A part of the page %s failed unexpectedly", _path(http))
                 message = f"{type(error).__name__}: see the service's log"
                 part = self._render(http, "failed_part.html", query=query, part="A part", message=message)
 
@@ -236,8 +244,14 @@ class _Page:
         )
 
 
+def _path(http: Request) -> str:
+    # Not that of http.url: it is made of the host's name, which is the client's.
+    path: str = http.scope["path"]
+    return path
+
+
 def _to_sign_in(http: Request) -> Response:
-    asked = Query(http.url.path, dict(http.query_params)).but() if http.method == "GET" else ""
+    asked = Query(_path(http), dict(http.query_params)).but() if http.method == "GET" else ""
     known = is_local(asked) and not asked.startswith((f"{ROOT}/sign-", f"{ROOT}/static")) and asked != f"{ROOT}/"
     return RedirectResponse(Query(f"{ROOT}/sign-in", {"to": asked} if known else {}).but(), 303)
 

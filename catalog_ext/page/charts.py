@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-_WIDE, _NARROW = (640, 260), (380, 220)
-_LABELS = 8
+_WIDE, _NARROW = (480, 220), (380, 220)
+_ACROSS = 1000
+_LABELS = 5
 _STEPS = 5
 
 
@@ -74,17 +75,21 @@ def columns(title: str, of: Sequence[Column]) -> Markup:
 def line(title: str, points: Sequence[tuple[datetime, float]], *, of_bytes: bool = False) -> Markup:
     """Return a chart of a value over time: two points or more, of different times."""
     chart = leather.Chart()
-    chart.add_line(list(points))
+    first, last = points[0][0], points[-1][0]
+
+    def across(at: datetime) -> float:
+        # leather's own scale of times is broken for a few seconds, and rounds the ends of all others.
+        return _ACROSS * ((at - first) / (last - first))
+
+    chart.add_line([(across(at), value) for at, value in points])
     greatest = max(value for _, value in points)
     unit = 1024 ** int(math.log(max(greatest, 1), 1024)) if of_bytes else 1
-    _add_y(chart, greatest, formats.size if of_bytes else formats.short, _round_steps(unit, whole=not of_bytes))
-    first, last = points[0][0], points[-1][0]
+    _add_y(chart, greatest, formats.size if of_bytes else formats.short, _round_steps(unit, whole=unit == 1))
     days = (last - first).days
     form = "%H:%M:%S" if days < 1 else "%m-%d" if days < 365 else "%Y-%m"
-    chart.add_x_scale(first, last)
-    chart.add_x_axis(
-        ticks=[first + (last - first) * i / 3 for i in range(4)], tick_formatter=lambda value, *_: value.strftime(form)
-    )
+    times = [first + (last - first) * i / 3 for i in range(4)]
+    chart.add_x_scale(0, _ACROSS)
+    chart.add_x_axis(ticks=list(map(across, times)), tick_formatter=lambda _, i, __: times[i].strftime(form))
     return _drawn(title, chart, "line", _NARROW)
 
 

@@ -49,6 +49,12 @@ class LinkedMap:
     steps: tuple[tuple[str, str], ...]
     missing: str
     holes: Holes | None
+    undated: tuple[LinkedHead, ...]
+
+
+def weight(of: LinkedMap | None) -> int:
+    """Return how many places a map has: they are what takes memory."""
+    return 1 if of is None else 1 + sum(len(places) for _, places in of.rows)
 
 
 def chosen_keys(table: Table, query: Query) -> tuple[Key, ...]:
@@ -91,6 +97,7 @@ def _linked(of: PartitionMap, query: Query) -> LinkedMap:
         of.caption, of.corner, tuple(_head(head, query) for head in of.columns),
         tuple((_head(head, query), places) for head, places in of.rows), of.least, of.greatest, of.shown,
         tuple((step.words, query.but(**{step.position: step.value})) for step in of.steps), of.missing, of.holes,
+        tuple(_head(head, query) for head in of.undated),
     )  # fmt: skip
 
 

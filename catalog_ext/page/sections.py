@@ -5,6 +5,7 @@ A version never changes, but for rows that are counted later: what is dear is ke
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -13,6 +14,8 @@ from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import Position
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
@@ -40,31 +43,56 @@ _STRIDES = (3, 7, 11, 31, 101, 307, 1009)
 _INTERVALS = 60
 _DAY_MS = 86_400_000
 _EVENTS = 50
+_POSITION = re.compile(r"(\d{1,18})?\.(?:(\d{1,18})\.(\d{1,18})|\.)", re.ASCII)
 _WORST = 15
-_KEPT_S, _MOST_KEPT = 60.0, 200
+_KEPT_S, _MOST_KEPT, _CHART = 60.0, 40_000, 50
 
 
 class Kept:
-    """Answers that were dear, by what they are of, for a minute."""
+    """Answers that were dear, by what they are of, for a minute; the oldest go when they are too many together.
 
-    def __init__(self) -> None:
-        self._answers: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
+    Args:
+        most: How much they may weigh together.
+        clock: Seconds that only rise.
+    """
+
+    def __init__(self, most: int = _MOST_KEPT, clock: Callable[[], float] = time.monotonic) -> None:
+        self._answers: OrderedDict[Hashable, tuple[float, int, Any]] = OrderedDict()
+        self._most = most
+        self._clock = clock
+        self._weight = 0
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], _Answer]) -> _Answer:
-        """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it."""
-        now = time.monotonic()
+    def get(
+        self, key: Hashable, make: Callable[[], _Answer], weigh: Callable[[_Answer], int] = lambda _: 50
+    ) -> _Answer:
+        """Return the answer of a key, made unless it is kept; of two that ask at the same time each may make it.
+
+        Args:
+            key: What it is of.
+            make: Makes it.
+            weigh: How heavy it is, about: a place of a map is 1.
+        """
+        now = self._clock()
         with self._lock:
             kept = self._answers.get(key)
         if kept is not None and kept[0] > now:
-            return kept[1]  # type: ignore[no-any-return]
+            return kept[2]  # type: ignore[no-any-return]
         made = make()
+        weight = weigh(made)
         with self._lock:
-            self._answers[key] = (time.monotonic() + _KEPT_S, made)
-            self._answers.move_to_end(key)
-            while len(self._answers) > _MOST_KEPT:
-                self._answers.popitem(last=False)
+            self._forget(key)
+            self._answers[key] = (self._clock() + _KEPT_S, weight, made)
+            self._weight += weight
+            # In the order in which they were made, so that what nobody asks for again goes first.
+            while self._answers and (self._weight > self._most or next(iter(self._answers.values()))[0] <= now):
+                self._forget(next(iter(self._answers)))
         return made
+
+    def _forget(self, key: Hashable) -> None:
+        kept = self._answers.pop(key, None)
+        if kept is not None:
+            self._weight -= kept[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +274,31 @@ class EventRow:
 
 
 def read_events(
-    overviews: Overviews, table: Table, before_ms: int | None, now_ms: int
-) -> tuple[list[EventRow], int | None]:  # fmt: skip
-    """Return commits and repairs, the newest first, and before which time the next are; None where there are none."""
-    found = overviews.recent_events(table, before_ms=before_ms, limit=_EVENTS + 1)
-    shown = found[:_EVENTS]
-    more = shown[-1].at_ms if len(found) > _EVENTS else None
-    return [_event(each, now_ms) for each in shown], more
+    overviews: Overviews, table: Table, before: Position | None, now_ms: int
+) -> tuple[list[EventRow], str | None]:  # fmt: skip
+    """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
+    shown, rest = overviews.recent_events(table, before=before, limit=_EVENTS)
+    return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
+
+
+def _position_text(at: Position) -> str:
+    return ".".join("" if number is None else str(number) for number in (at.version, *(at.repair or (None, None))))
+
+
+def position_of(text: str) -> Position | None:
+    """Return the place in the history that an address names; None where it names none.
+
+    Raises:
+        InvalidInputError: It is no such place.
+    """
+    if not text:
+        return None
+    found = _POSITION.fullmatch(text)
+    if found is None:
+        raise InvalidInputError(f"before is {text[:40]!r} in the page's address; take the link to what is earlier.")
+    version, ended_at_ms, repair_id = (int(part) if part else None for part in found.groups())
+    repair = None if ended_at_ms is None or repair_id is None else (ended_at_ms, repair_id)
+    return Position(version, repair)
 
 
 def _event(event: HistoryEvent, now_ms: int) -> EventRow:

@@ -11,13 +11,14 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.overview.metastore_state import metastore_state
 from catalog_ext.overview.partition_map import MEASURES, Measure
-from catalog_ext.page.partition_map import chosen_keys, read_map
+from catalog_ext.page.partition_map import chosen_keys, read_map, weight
 from catalog_ext.page.sections import (
     SMALL,
     SMALL_CHOICES,
     Growth,
     Kept,
     is_view,
+    position_of,
     read_events,
     read_file_sizes,
     read_growth,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import TableSummary
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
+    from catalog_ext.page.partition_map import LinkedMap
     from catalog_ext.page.query import Query
 
 logger = logging.getLogger(__name__)
@@ -92,7 +94,7 @@ class Views:
         summary = self._overviews.load_table((found.table if isinstance(found, View) else found).table_id)
         if summary is None:
             raise TableNotFoundError(f"The table {path['namespace']}.{path['name']} does not exist any more.")
-        below, before = query.number("small", SMALL), query.number("before", 0) or None
+        below, before = query.number("small", SMALL), position_of(query.text("before"))
         if below not in SMALL_CHOICES:
             raise InvalidInputError(f"small is {below} in the page's address; it is one of {SMALL_CHOICES}.")
         keys, measure = chosen_keys(summary.table, query), query.choice("m", Measure, Measure.BYTES)
@@ -132,13 +134,13 @@ class Views:
         """Return the map, or what is wrong with the condition: the form in which it can be mended is shown with it."""
         chosen = tuple(sorted((k, v) for k, v in query.chosen.items() if k not in ("small", "before")))
 
-        def read() -> object:
+        def read() -> LinkedMap | None:
             where = query.text("where") or None
             predicate = self._catalog.predicate(table, where)
             return read_map(self._overviews, table, predicate, keys, query, now_ms)
 
         try:
-            return {"map": self._kept.get(("map", table.table_id, table.version, chosen), read), "problem": ""}
+            return {"map": self._kept.get(("map", table.table_id, table.version, chosen), read, weight), "problem": ""}
         except InvalidInputError as error:
             return {"map": None, "problem": error.message}
 

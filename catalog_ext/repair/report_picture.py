@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.index import Bounds, Unit
+from catalog_ext.metastore.index import Bounds, Unit, form_of
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, unescape_path_name
 from catalog_ext.notebook.plots import Changes
 from catalog_ext.overview.dates import count_periods
@@ -30,8 +30,9 @@ def changes_by_value(scratch: Scratch, keys: Sequence[str], title: str) -> Chang
     """Return what was changed by the first key: dates by day, month or year, of other values those with most."""
     if not keys:
         return _counted(scratch, "''", [("", "the table")], "", title)
-    bounds = Bounds(*next(scratch.rows(f"SELECT min({_VALUE}), max({_VALUE}) FROM entries WHERE {_OURS} AND {_NAMED}")))
-    length = _unit(bounds).length if bounds.are_days else None
+    least, greatest = next(scratch.rows(f"SELECT min({_VALUE}), max({_VALUE}) FROM entries WHERE {_OURS} AND {_NAMED}"))
+    form = form_of("string", least, greatest)
+    length = None if form is None else form.length(_unit(Bounds(form.decoded(least), form.decoded(greatest), form)))
     value = _VALUE if length is None else f"CASE WHEN {_NAMED} THEN substr({_VALUE}, 1, {length}) ELSE {_VALUE} END"
     most = _MOST if length is None else 10_000
     found = [

@@ -50,7 +50,7 @@ from catalog_ext.service.handlers.views import ViewOperations
 from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
-from catalog_ext.service.observation import PREFIX, Observation, operation_of
+from catalog_ext.service.observation import OTHER, PREFIX, Observation, operation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -214,6 +214,7 @@ def build_application(
     """
     operations = operations_of(catalog)
     metrics = monitoring.metrics
+    metrics.expect((*operations, OTHER), ())
 
     async def handle(http: HttpRequest) -> Response:
         try:
@@ -248,6 +249,8 @@ def build_application(
         routes=[Route(f"{PREFIX}{{operation:path}}", handle, methods=["POST"]), *monitoring.routes],
         exception_handlers={HTTPException: _no_route},
     )
+    # It would send to whatever host a request has named.
+    app.router.redirect_slashes = False
     opens = {METRICS_PATH: (token, metrics_token)} if metrics_token else {}
     return Observation(_Authentication(app, token, opens, OPEN_PATHS), operations, metrics)
 

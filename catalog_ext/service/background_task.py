@@ -22,14 +22,14 @@ class BackgroundTask:
     """A thread that does some work again and again; nobody waits for it.
 
     Args:
-        name: Names the thread.
+        name: Names the thread, and its runs for those who count them.
         work: Does it; whoever is next can go on where it has ended.
         interval_s: Seconds between two runs; 0 for none at all.
         failure: Says that the work could not be done, for the log.
     """
 
     def __init__(self, name: str, work: Callable[[], object], interval_s: float, failure: str) -> None:
-        self._name = name
+        self.name = name
         self._work = work
         self._interval_s = interval_s
         self._failure = failure
@@ -37,9 +37,14 @@ class BackgroundTask:
         self._thread = threading.Thread(target=self._run, name=f"catalog-ext-{name}", daemon=True)
         self._kinds = ErrorKinds()
 
+    @property
+    def runs(self) -> bool:
+        """Whether it is run at all, once it is started."""
+        return self._interval_s > 0
+
     def start(self) -> None:
         """Begin, after the first interval."""
-        if self._interval_s > 0:
+        if self.runs:
             self._thread.start()
 
     def stop(self) -> None:
@@ -53,10 +58,10 @@ class BackgroundTask:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
-                tell(TaskRan(self._name, failed=True))
+                tell(TaskRan(self.name, failed=True))
                 self._log(error)
             else:
-                tell(TaskRan(self._name, failed=False))
+                tell(TaskRan(self.name, failed=False))
 
     def _log(self, error: Exception) -> None:
         if isinstance(error, CatalogExtError):

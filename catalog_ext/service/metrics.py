@@ -33,7 +33,7 @@ from catalog_ext.metastore.runtime.measures import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from prometheus_client import Metric
 
@@ -130,6 +130,18 @@ class ServiceMetrics:
         for subject, root in _ROOTS.items():
             for code in _codes(root):
                 self._errors[subject].labels(code)
+
+    def expect(self, operations: Iterable[str], tasks: Iterable[str]) -> None:
+        """Begin at zero with what these may come to: errors that nobody foresaw, and runs.
+
+        Args:
+            operations: Names of operations.
+            tasks: Names of background tasks.
+        """
+        for operation in operations:
+            self._request_errors.labels(operation, CatalogExtError.code)
+        for task, outcome in product(tasks, ("done", "failed")):
+            self._runs.labels(task, outcome)
 
     def start(self) -> None:
         """Count from now on."""

@@ -193,6 +193,7 @@ class Service:
             logger.warning("Calls that were under way are cut off: what they have begun, a recovery brings to an end")
 
     def _start_tasks(self) -> None:
+        self._monitoring.metrics.expect((), [task.name for task in self._tasks if task.runs])
         self._monitoring.start()
         for task in self._tasks:
             task.start()

@@ -17,6 +17,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
 from catalog_ext.metastore.storage.locations import locations_equal
+from catalog_ext.notebook.cell_progress import cell_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,7 +110,10 @@ class ImportTables:
     ) -> Iterator[ImportEntry]:
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="catalog-ext-import")
         try:
-            yield from pool.map(lambda identifier: self._one(identifier, properties), found)
+            with cell_steps("Importing tables", len(found)) as ended:
+                for entry in pool.map(lambda identifier: self._one(identifier, properties), found):
+                    ended(entry.table)
+                    yield entry
         finally:
             # Of a metastore that is gone, or a caller who has seen enough, nothing more is begun.
             pool.shutdown(cancel_futures=True)

@@ -57,7 +57,7 @@ def status_entries(index: Index, table: Table | None, most: int | None = None) -
         table: The table.
         most: So many of each kind, and no more; None for all.
     """
-    yield from islice(_transactions(index, table), most)
+    yield from _transactions(index, table, most)
     yield from islice(_waiting(index, table), most)
     yield from islice(_deliveries(index, table), most)
     if table is None:
@@ -65,9 +65,9 @@ def status_entries(index: Index, table: Table | None, most: int | None = None) -
     yield from islice(_doubts(index, table), most)
 
 
-def _transactions(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    now = index.now_ms()
-    for transaction in index.list_transactions(None if table is None else table.table_id, states=IN_FLIGHT):
+def _transactions(index: Index, table: Table | None, most: int | None) -> Iterator[StatusEntry]:
+    now, table_id = index.now_ms(), None if table is None else table.table_id
+    for transaction in index.list_transactions(table_id, states=IN_FLIGHT, limit=most):
         yield _of_transaction(transaction, now)
 
 

@@ -9,13 +9,14 @@ from catalog_ext.metastore.runtime.lazy_names import lazily
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.index import Index
     from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
+    from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, DateForm, Unit, form_of
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.read.file_sizes import SizeClass, SmallFiles
-    from catalog_ext.metastore.index.read.growth import CommitCount, HistoryEvent, Size
+    from catalog_ext.metastore.index.read.growth import CommitCount, HistoryEvent, Position, Size
     from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
     from catalog_ext.metastore.index.read.overviews import Overviews
     from catalog_ext.metastore.index.read.partition_groups import Wanted
-    from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, Unit, has_column
+    from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, has_column
     from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
     from catalog_ext.metastore.index.read.table_list import Pending, TableListing, TableOrder, TableSummary
     from catalog_ext.metastore.index.tables.tables import TableVersion
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANGES_SCHEMA",
+    "FOR_EVER",
     "HISTORY_SCHEMA",
+    "ISO",
     "PARTITION_SCHEMA",
     "PLAN_SCHEMA",
     "TRANSACTIONS_SCHEMA",
@@ -34,11 +37,13 @@ __all__ = [
     "Bounds",
     "Cell",
     "CommitCount",
+    "DateForm",
     "EndedFile",
     "HistoryEvent",
     "Index",
     "Overviews",
     "Pending",
+    "Position",
     "Size",
     "SizeClass",
     "SmallFiles",
@@ -51,13 +56,16 @@ __all__ = [
     "Verified",
     "WaitingFiles",
     "Wanted",
+    "form_of",
     "has_column",
 ]
 
 # Names are resolved at their first use: who wants one module of this package does not load all, and pyarrow with them.
 _HOMES = {
     "CHANGES_SCHEMA": "read.changes",
+    "FOR_EVER": "read.dates",
     "HISTORY_SCHEMA": "read.history",
+    "ISO": "read.dates",
     "PARTITION_SCHEMA": "read.reader",
     "PLAN_SCHEMA": "read.reader",
     "TRANSACTIONS_SCHEMA": "read.history",
@@ -66,11 +74,13 @@ _HOMES = {
     "Bounds": "read.partition_map",
     "Cell": "read.partition_map",
     "CommitCount": "read.growth",
+    "DateForm": "read.dates",
     "EndedFile": "read.ended_files",
     "HistoryEvent": "read.growth",
     "Index": "index",
     "Overviews": "read.overviews",
     "Pending": "read.table_list",
+    "Position": "read.growth",
     "Size": "read.growth",
     "SizeClass": "read.file_sizes",
     "SmallFiles": "read.file_sizes",
@@ -78,11 +88,12 @@ _HOMES = {
     "TableOrder": "read.table_list",
     "TableSummary": "read.table_list",
     "TableVersion": "tables.tables",
-    "Unit": "read.partition_map",
+    "Unit": "read.dates",
     "Verifications": "write.verifications",
     "Verified": "write.verifications",
     "WaitingFiles": "write.waiting_files",
     "Wanted": "read.partition_groups",
+    "form_of": "read.dates",
     "has_column": "read.partition_map",
 }
 __getattr__ = lazily(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})

@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.runtime import measures
+from catalog_ext.service.application import operations_of
 from catalog_ext.service.index_probe import IndexProbe
 from catalog_ext.service.server import Service, new_token
 from tests.repair_cases import EU, US, catalog_of_files
@@ -180,12 +181,28 @@ def test_requests_are_counted_by_operation_and_their_errors_by_code(client: Clie
     }
     assert counts == {"tables/load": 3, "other": 5}
     refused = {
-        tuple(sorted(dict(labels).values())): n for (name, labels), n in found.items() if "request_errors" in name
+        tuple(sorted(dict(labels).values())): n for (name, labels), n in found.items() if "request_errors" in name and n
     }
     assert refused == {
         ("CATALOG_EXT_TABLE_NOT_FOUND", "tables/load"): 1, ("CATALOG_EXT_UNAUTHORIZED", "tables/load"): 1,
         ("CATALOG_EXT_NOT_FOUND", "other"): 5,
     }  # fmt: skip
+
+
+def test_what_an_alert_counts_begins_at_zero(client: Client, catalog: Catalog) -> None:
+    found = samples(client)
+    unforeseen = {
+        dict(labels)["operation"]: n
+        for (name, labels), n in found.items()
+        if name == "catalog_ext_request_errors_total"
+    }
+    # Of what comes from nothing no increase is seen: the first error that nobody foresaw would alert nobody.
+    assert unforeseen == dict.fromkeys((*operations_of(catalog), "other"), 0)
+    runs = {
+        (dict(labels)["task"], dict(labels)["outcome"]): n
+        for (name, labels), n in found.items() if name == "catalog_ext_background_runs_total"
+    }  # fmt: skip
+    assert runs == {(task, outcome): 0 for task in ("recovery", "expiry") for outcome in ("done", "failed")}
 
 
 def test_plans_commits_conflicts_and_repairs_are_counted(client: Client, catalog: Catalog, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -78,13 +79,28 @@ class HistoryEvent:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place among the commits and repairs of a table.
+
+    Attributes:
+        version: Of the commit that they come after, the newest first; None for the first of them.
+        repair: When the repair ended that they come after, and its number; None for the first of them.
+    """
+
+    version: int | None
+    repair: tuple[int, int] | None
+
+
 def history_span(database: Database, table: Table) -> tuple[int, int] | None:
-    """Return when the oldest and the newest version that is kept were committed; None for a table without any."""
-    v = table_versions.c
-    statement = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
+    """Return when the first and the last commit or repair that is kept were; None for a table without any."""
+    v, r = table_versions.c, repairs.c
+    commits = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
+    # A table that nobody writes is repaired every night: the last of these may be years after the last commit.
+    ran = sa.select(sa.func.min(r.ended_at_ms), sa.func.max(r.ended_at_ms)).where(r.table_id == table.table_id)
     with database.reading() as connection:
-        oldest, newest = connection.execute(statement).one()
-    return None if oldest is None else (oldest, newest)
+        times = [at for each in (commits, ran) for at in connection.execute(each).one() if at is not None]
+    return (min(times), max(times)) if times else None
 
 
 def growth(database: Database, table: Table, step_ms: int) -> list[Size]:
@@ -126,33 +142,52 @@ def commit_counts(database: Database, table: Table, step_ms: int) -> list[Commit
     return sorted(found, key=lambda each: (each.at_ms, each.operation))
 
 
-def recent_events(database: Database, table: Table, *, before_ms: int | None, limit: int) -> list[HistoryEvent]:
-    """Return commits and repairs, the newest first; a commit that is a repair's is told with it.
+def recent_events(
+    database: Database, table: Table, *, before: Position | None, limit: int
+) -> tuple[list[HistoryEvent], Position | None]:
+    """Return commits and repairs, the newest first, and the place of what follows; a repair's commit is told with it.
 
     Args:
         database: The index.
         table: The table.
-        before_ms: Only what ended before that time; None for the newest.
+        before: The place from which on they are wanted; None for the newest.
         limit: The most that are answered.
     """
     v, t, r = table_versions.c, transactions.c, repairs.c
+    of_repair = sa.exists().where(
+        r.table_id == table.table_id, r.version_before < v.version, r.version_after >= v.version
+    )
     commits = (
         sa.select(v.version, v.operation, v.committed_at_ms, v.summary, t.owner, t.began_at_ms)
         .select_from(table_versions.outerjoin(transactions, t.transaction_id == v.transaction_id))
-        .where(*_up_to(table)).order_by(v.version.desc()).limit(limit)
+        .where(*_up_to(table), sa.or_(v.operation != "repair", ~of_repair))
+        .order_by(v.version.desc()).limit(limit + 1)
     )  # fmt: skip
     repaired = (
         sa.select(repairs).where(r.table_id == table.table_id)
-        .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit)
+        .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit + 1)
     )  # fmt: skip
-    if before_ms is not None:
-        commits, repaired = commits.where(v.committed_at_ms < before_ms), repaired.where(r.ended_at_ms < before_ms)
+    place = before or Position(None, None)
+    if place.version is not None:
+        commits = commits.where(v.version < place.version)
+    if place.repair is not None:
+        ended_at_ms, repair_id = place.repair
+        at_once = sa.and_(r.ended_at_ms == ended_at_ms, r.repair_id < repair_id)
+        repaired = repaired.where(r.ended_at_ms <= ended_at_ms, sa.or_(r.ended_at_ms < ended_at_ms, at_once))
     with database.reading() as connection:
-        ran = [_repair(row) for row in connection.execute(repaired).mappings()]
-        made = [_commit(row) for row in connection.execute(commits).mappings()]
-    of_repairs = {event.version for event in ran}
-    events = ran + [event for event in made if event.operation != "repair" or event.version not in of_repairs]
-    return sorted(events, key=lambda event: (event.at_ms, event.version or 0), reverse=True)[:limit]
+        ran = deque((_repair(row), row["repair_id"]) for row in connection.execute(repaired).mappings())
+        made = deque(_commit(row) for row in connection.execute(commits).mappings())
+    events: list[HistoryEvent] = []
+    # Each kind in its own order, whatever the clock has shown: so nothing is told twice or left out.
+    while len(events) < limit and (ran or made):
+        if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
+            event, repair_id = ran.popleft()
+            place = replace(place, repair=(event.at_ms, repair_id))
+        else:
+            event = made.popleft()
+            place = replace(place, version=event.version)
+        events.append(event)
+    return events, place if ran or made else None
 
 
 def _commit(row: sa.RowMapping) -> HistoryEvent:

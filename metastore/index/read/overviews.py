@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.dates import DateForm
     from catalog_ext.metastore.index.read.file_sizes import SizeClass, SmallFiles
-    from catalog_ext.metastore.index.read.growth import CommitCount, HistoryEvent, Size
+    from catalog_ext.metastore.index.read.growth import CommitCount, HistoryEvent, Position, Size
     from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell
     from catalog_ext.metastore.index.read.table_list import TableListing, TableSummary
     from catalog_ext.metastore.model.tables import Table
@@ -55,9 +56,15 @@ class Overviews:
         """Return the next encoded values of a key (``partition_map.key_values``)."""
         return partition_map.key_values(self._database, table, predicate, key, after=after, limit=limit)
 
-    def days_of(self, table: Table, predicate: Predicate | None, key: Key, limit: int) -> list[str]:
+    def count_nulls(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
+        """Return how many partitions have NULL for each of some keys (``partition_map.count_nulls``)."""
+        return partition_map.count_nulls(self._database, table, predicate, keys)
+
+    def days_of(
+        self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int
+    ) -> list[str]:  # fmt: skip
         """Return the days of a key whose values are days (``partition_map.days_of``)."""
-        return partition_map.days_of(self._database, table, predicate, key, limit)
+        return partition_map.days_of(self._database, table, predicate, key, form, limit)
 
     def partition_map(
         self, table: Table, predicate: Predicate | None, axes: Sequence[Axis], limit: int
@@ -66,7 +73,7 @@ class Overviews:
         return partition_map.partition_map(self._database, table, predicate, axes, limit)
 
     def history_span(self, table: Table) -> tuple[int, int] | None:
-        """Return when the oldest and the newest version that is kept were committed."""
+        """Return when the first and the last commit or repair that is kept were."""
         return growth.history_span(self._database, table)
 
     def growth(self, table: Table, step_ms: int) -> list[Size]:
@@ -77,9 +84,11 @@ class Overviews:
         """Return how many commits of each kind each interval has."""
         return growth.commit_counts(self._database, table, step_ms)
 
-    def recent_events(self, table: Table, *, before_ms: int | None, limit: int) -> list[HistoryEvent]:
-        """Return commits and repairs, the newest first (``growth.recent_events``)."""
-        return growth.recent_events(self._database, table, before_ms=before_ms, limit=limit)
+    def recent_events(
+        self, table: Table, *, before: Position | None, limit: int
+    ) -> tuple[list[HistoryEvent], Position | None]:
+        """Return commits and repairs, the newest first, and where the next are (``growth.recent_events``)."""
+        return growth.recent_events(self._database, table, before=before, limit=limit)
 
     def file_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
         """Return how many files of each class of sizes the table has (``file_sizes.file_sizes``)."""

@@ -6,58 +6,61 @@ from one on. So a map has a bounded number of places, and its query reads those 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPredicateError
 from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions
 from catalog_ext.metastore.index.database.sums import total
+from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, form_of
 from catalog_ext.metastore.index.read.history import version_times
 from catalog_ext.metastore.index.read.partition_sums import SUMS
 from catalog_ext.metastore.index.read.reader import at_version, condition_of, source_of
+from catalog_ext.metastore.model.key_encoding import NULL_KEY
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeAlias
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.dates import DateForm, Unit
     from catalog_ext.metastore.index.read.predicate_sql import Condition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
 
-_DAY = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", re.ASCII)
-
-
-class Unit(StrEnum):
-    """What a date is cut to."""
-
-    DAY = "day"
-    MONTH = "month"
-    YEAR = "year"
-
-    @property
-    def length(self) -> int:
-        """Characters of a date that tell the unit: ``2025-01`` of a month."""
-        return {"day": 10, "month": 7, "year": 4}[self.value]
+    _Order: TypeAlias = Callable[[sa.ColumnElement[Any]], sa.ColumnElement[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the greatest value of a key that is not NULL, encoded; both None where there is none."""
+    """The least and the greatest value of a key that is not NULL; both None where there is none.
+
+    Attributes:
+        least: As ISO 8601 has it where both are days, otherwise encoded; so are the others.
+        greatest: The greatest.
+        form: How the key has its days; None where it has others.
+        before_for_ever: Of days the greatest before the year 9999, where there is one.
+    """
 
     least: str | None
     greatest: str | None
+    form: DateForm | None = None
+    before_for_ever: str | None = None
 
     @property
     def are_days(self) -> bool:
-        """Whether both are days: of a DATE, or of a text that is written like one."""
-        return all(each is not None and _DAY.fullmatch(each) for each in (self.least, self.greatest))
+        """Whether both are days: of a DATE, or of a text or a whole number that is written like one."""
+        return self.form is not None
+
+    @property
+    def newest(self) -> str | None:
+        """Of days the greatest that is one, and does not stand for what has no end, if there is one."""
+        return self.before_for_ever or self.greatest
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,16 @@ class Axis:
     Attributes:
         key: One of the first eight partition columns.
         unit: What its dates are cut to; None where values are taken as they are.
-        first: The least encoded value, or beginning of a date.
+        first: The least encoded value, or beginning of a date (as ISO 8601 has it).
         beyond: The least that is not shown any more; None: all from ``first`` on.
+        form: How the key has its dates.
     """
 
     key: Key
     unit: Unit | None
     first: str
     beyond: str | None
+    form: DateForm = ISO
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +106,41 @@ def has_column(key: Key) -> bool:
 
 
 def key_bounds(database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
-    """Return the bounds of some keys, by one query that looks at the ends of their indexes.
+    """Return the bounds of some keys, by a query that looks at the ends of their indexes, another for what has no end.
 
     Raises:
         InvalidPredicateError: The index cannot decide the condition by itself.
     """
     condition = _exact(database.dialect, table, predicate)
-    ends: list[sa.ColumnElement[Any]] = []
-    for key in keys:
+
+    def end(key: Key, order: _Order, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
         column = _column(key)
-        values = _among(sa.select(column), table, condition).where(column > "")
-        ends += [values.order_by(order).limit(1).scalar_subquery() for order in (column, column.desc())]
-    if not ends:
-        return []
-    named = [end.label(f"end_{i}") for i, end in enumerate(ends)]
+        values = _among(sa.select(column), table, condition).where(column > "", *where)
+        return values.order_by(order(column)).limit(1).scalar_subquery()
+
+    found = _one(database, [end(key, order) for key in keys for order in (sa.asc, sa.desc)])
+    bounds = [_bounds(key, *found[2 * i : 2 * i + 2]) for i, key in enumerate(keys)]
+    endless = [
+        (i, each.form) for i, each in enumerate(bounds) if each.form is not None and str(each.greatest) >= FOR_EVER
+    ]
+    before = [end(keys[i], sa.desc, _column(keys[i]) < form.encoded(FOR_EVER)) for i, form in endless]
+    for (i, form), newest in zip(endless, _one(database, before), strict=True):
+        bounds[i] = replace(bounds[i], before_for_ever=None if newest is None else form.decoded(newest))
+    return bounds
+
+
+def _bounds(key: Key, least: str | None, greatest: str | None) -> Bounds:
+    form = form_of(key.type.name, least, greatest)
+    if form is None or least is None or greatest is None:
+        return Bounds(least, greatest)
+    return Bounds(form.decoded(least), form.decoded(greatest), form)
+
+
+def _one(database: Database, values: Sequence[sa.ScalarSelect[Any]]) -> Sequence[Any]:
+    if not values:
+        return ()
     with database.reading() as connection:
-        found = connection.execute(sa.select(*named)).one()
-    return [Bounds(*found[i : i + 2]) for i in range(0, len(found), 2)]
+        return connection.execute(sa.select(*(each.label(f"value_{i}") for i, each in enumerate(values)))).one()
 
 
 def key_values(
@@ -136,8 +159,21 @@ def key_values(
         return list(connection.execute(chosen.distinct().order_by(column).limit(limit)).scalars())
 
 
-def days_of(database: Database, table: Table, predicate: Predicate | None, key: Key, limit: int) -> list[str]:
-    """Return the days of a key whose values are days, in their order; no more than so many.
+def count_nulls(database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
+    """Return how many partitions have NULL for each of some keys, by one query that looks at them alone.
+
+    Raises:
+        InvalidPredicateError: The index cannot decide the condition by itself.
+    """
+    condition = _exact(database.dialect, table, predicate)
+    counts = [_among(sa.select(sa.func.count()), table, condition).where(_column(key) == NULL_KEY) for key in keys]
+    return list(_one(database, [count.scalar_subquery() for count in counts]))
+
+
+def days_of(
+    database: Database, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int
+) -> list[str]:
+    """Return the days of a key whose values are days, as ISO 8601 has them, in their order; no more than so many.
 
     Raises:
         InvalidPredicateError: The index cannot decide the condition by itself.
@@ -147,15 +183,19 @@ def days_of(database: Database, table: Table, predicate: Predicate | None, key: 
         statement = _sums_of(table).with_only_columns(s.k1).where(s.k1 > "").group_by(s.k1)
         statement = statement.having(sa.func.sum(s.n_partitions) > 0).order_by(s.k1).limit(limit)
         with database.reading() as connection:
-            return list(connection.execute(statement).scalars())
-    values = key_values(database, table, predicate, key, after="", limit=limit)
-    return list(dict.fromkeys(value[: Unit.DAY.length] for value in values))
+            values = list(connection.execute(statement).scalars())
+    else:
+        values = key_values(database, table, predicate, key, after="", limit=limit)
+    # Texts that begin alike are of one day: 2025-01-31 and 2025-01-31T05.
+    return list(dict.fromkeys(map(form.decoded, values)))
 
 
 def partition_map(
     database: Database, table: Table, predicate: Predicate | None, axes: Sequence[Axis], limit: int
 ) -> Mapping[tuple[str, ...], Cell]:
     """Return what lies at each place of the map that has partitions, by the encoded values or cut dates of the axes.
+
+    Dates are as ISO 8601 has them, however the key has them.
 
     Args:
         database: The index.
@@ -176,7 +216,7 @@ def partition_map(
         rows = connection.execute(statement.limit(limit)).all()
     times = version_times(database, table.table_id, {row.changed for row in rows})
     return {
-        tuple(row[: len(axes)]): Cell(
+        tuple(_shown(value, axis) for value, axis in zip(row, axes, strict=False)): Cell(
             row.n_partitions, row.n_files, row.n_bytes, row.n_rows, row.n_uncounted, times.get(row.changed)
         )
         for row in rows
@@ -227,12 +267,19 @@ def _place(column: sa.ColumnElement[Any], axis: Axis) -> sa.ColumnElement[Any]:
         return column
     # Literals, not parameters: PostgreSQL takes an expression with parameters for another one in GROUP BY.
     first: sa.ColumnElement[Any] = sa.literal_column("1")
-    length: sa.ColumnElement[Any] = sa.literal_column(str(axis.unit.length))
+    length: sa.ColumnElement[Any] = sa.literal_column(str(axis.form.length(axis.unit)))
     return sa.func.substr(column, first, length, type_=ExactText())
 
 
 def _within(column: sa.ColumnElement[Any], axis: Axis) -> list[sa.ColumnElement[bool]]:
-    return [column >= axis.first, *([] if axis.beyond is None else [column < axis.beyond])]
+    first, beyond = (
+        axis.form.encoded(end) if end and axis.unit is not None else end for end in (axis.first, axis.beyond)
+    )
+    return [column >= first, *([] if beyond is None else [column < beyond])]
+
+
+def _shown(value: str, axis: Axis) -> str:
+    return value if axis.unit is None else axis.form.decoded(value)
 
 
 def _among(select: sa.Select[Any], table: Table, condition: Condition) -> sa.Select[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry import trace
 
-from catalog_ext.cli.log_lines import JsonLines
+from catalog_ext.cli.log_lines import TEXT, JsonLines, TextLines, write_log
 from catalog_ext.conf.log_keys import LOG_FORMAT
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from tests.repair_cases import EU, US, catalog_of_files
@@ -42,6 +42,19 @@ def test_a_line_is_one_object_whatever_is_in_it() -> None:
     }  # fmt: skip
 
 
+def test_a_line_of_text_is_one_line_whatever_names_are_in_it() -> None:
+    forged = "t\n2025-01-01 00:00:00,000 CRITICAL root: forged \x1b[2J"
+    line = TextLines(TEXT).format(record("table %s", forged))
+    assert line.endswith("table t⟨U+000A⟩2025-01-01 00:00:00,000 CRITICAL root: forged ⟨U+001B⟩[2J")
+    assert "\n" not in line
+    try:
+        raise ValueError("why")
+    except ValueError:
+        traced = TextLines(TEXT).format(record("it failed", exc_info=sys.exc_info()))
+    assert traced.splitlines()[0].endswith("it failed")
+    assert traced.splitlines()[-1] == "ValueError: why"
+
+
 def test_an_exception_is_in_its_line() -> None:
     try:
         raise ValueError("why")
@@ -68,6 +81,17 @@ def test_a_repair_that_changes_something_is_one_line_with_its_numbers(
     assert (line["table"], line["operation"], line["partitions_changed"]) == ("s.t", "REPAIR", 1)
     assert isinstance(line["version"], int)
     assert isinstance(line["duration_ms"], int)
+
+
+def test_who_wants_text_gets_lines_that_nothing_breaks() -> None:
+    ours = logging.getLogger("catalog_ext")
+    kept, level, handler = ours.handlers, ours.level, logging.StreamHandler()
+    try:
+        ours.handlers = [handler]
+        write_log("info", "text")
+        assert isinstance(handler.formatter, TextLines)
+    finally:
+        ours.handlers, ours.level = kept, level
 
 
 def test_another_format_is_refused() -> None:

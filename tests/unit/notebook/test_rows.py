@@ -150,6 +150,39 @@ def test_a_bar_comes_in_a_cell_and_goes(
         assert shown[-1][0] == {"text/html": "", "text/plain": ""}
 
 
+def test_a_comparison_shows_a_bar(
+    catalog: Catalog, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _repaired(catalog, tmp_path)
+    published = cell(shell)
+    monkeypatch.setattr(cell_progress, "AFTER_S", 0.0)
+    monkeypatch.setattr(cell_progress, "EVERY_S", 0.0)
+    assert list(catalog.drift("s.t")) == []
+    words = [data["text/plain"] for data, *_ in published]
+    assert any(text.startswith("Listing the store: ") for text in words)
+    assert words[-1] == ""
+    published.clear()
+    taken: list[RepairProgress] = []
+    assert list(catalog.drift("s.t", progress=taken.append)) == []
+    assert (published, taken[0].phase) == ([], "listing")
+
+
+def test_many_steps_show_how_many_are_done(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = cell(shell)
+    monkeypatch.setattr(cell_progress, "AFTER_S", 0.0)
+    monkeypatch.setattr(cell_progress, "EVERY_S", 0.0)
+    with cell_progress.cell_steps("Importing tables", 2) as ended:
+        ended("s.<b>a")
+        ended("s.b")
+    words = [data["text/plain"] for data, *_ in published]
+    assert words[-3:] == [
+        "Importing tables: 1 of 2, the last s.<b>a", "Importing tables: 2 of 2, the last s.b", "",
+    ]  # fmt: skip
+    assert 'max="2" value="1"' in published[-3][0]["text/html"]
+    assert "<b>" not in published[-3][0]["text/html"].partition("<bdi>")[2]
+    assert len({bar for _, bar, _ in published}) == 1
+
+
 def test_a_bar_that_cannot_be_shown_ends_no_repair(
     catalog: Catalog, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,27 @@ def test_an_address_that_makes_no_sense_is_told_so(visitor: Visitor, path: str, 
     assert words in page.text
 
 
+def test_an_address_with_a_slash_too_many_leads_to_the_page_of_this_host(visitor: Visitor) -> None:
+    for path, there in (
+        ("/ui/activity/", "/ui/activity"),
+        ("/ui/table/sales/trips//?m=age", "/ui/table/sales/trips?m=age"),
+    ):
+        answer = visitor.ask("GET", path, headers={"Host": "elsewhere.example"})
+        assert (answer.status, answer.headers["location"]) == (303, there)
+    assert visitor.get("/ui/nowhere/").headers["location"] == "/ui/nowhere"
+    assert visitor.get("/ui/static/").status == 303
+
+
+def test_who_asks_for_the_head_alone_has_no_page_made(everything: Catalog, visitor: Visitor) -> None:
+    before = everything.index.query_count
+    whole = visitor.get("/ui/table/sales/trips?m=partitions")
+    of_all, before = everything.index.query_count - before, everything.index.query_count
+    answer = visitor.ask("HEAD", "/ui/table/sales/trips?m=partitions&y=-")
+    assert (answer.status, answer.headers["content-type"]) == (200, whole.headers["content-type"])
+    assert everything.index.query_count - before < 5 < of_all
+    assert visitor.ask("HEAD", "/ui/table/sales/nothing").status == 404
+
+
 def test_a_tables_page_has_every_part(visitor: Visitor) -> None:
     page = Read(visitor.page("/ui/table/sales/trips"))
     text = page.text
@@ -203,6 +224,20 @@ def test_the_activity_of_all_tables_is_on_one_page(visitor: Visitor) -> None:
     assert "sales.trips ds=2025-10-30/region=h22 waiting" in text
 
 
+def test_keys_with_hostile_names_are_text(catalog: Catalog) -> None:
+    keys = ("<b>k</b>\u202e", "'\"><img src=x>\u200b")
+    names = ["/".join(f"{escape_path_name(key)}=1" for key in keys)]
+    fill(catalog.index, create(catalog.index, "t", dict.fromkeys(keys, "int")), names)
+    with looking_at(catalog) as visitor:
+        for chosen in ({}, {"y": "-"}, {"x": keys[1]}):
+            page = Read(visitor.page("/ui/table/s/t", **chosen))
+            assert {tag for tag, _ in page.elements} <= OURS
+            assert not page.of("img")
+            said = " ".join([*page.words, *(str(f["title"]) for _, f in page.elements if f.get("title"))])
+            assert not re.search("[\u200b\u202a-\u202e]", said)
+            assert "1 partition of 1 on the map." in page.text
+
+
 def test_hostile_names_are_text(visitor: Visitor) -> None:
     for y in ("", "-"):
         page = Read(visitor.page("/ui/table/sales/hostile", y=y))
@@ -222,6 +257,20 @@ def test_a_value_leads_to_the_partitions_that_have_it(visitor: Visitor) -> None:
         text = Read(visitor.page(link.partition("#")[0])).text
         assert "1 partition of 10 on the map." in text
         assert "cannot" not in text
+
+
+def test_a_value_with_controls_leads_there_through_a_field_of_one_line(catalog: Catalog) -> None:
+    values = ("a\nb", "a\r\nb", "a\tb", "\x00a", "a\x7f", "a'\\\nb")
+    fill(catalog.index, create(catalog.index, "t", {"v": "string"}), [f"v={escape_path_name(v)}" for v in values])
+    with looking_at(catalog) as visitor:
+        page = Read(visitor.page("/ui/table/s/t"))
+        links = [str(found["href"]) for found in page.of("a") if "where=v+" in str(found.get("href"))]
+        assert len(links) == len(values)
+        for link in links:
+            found = Read(visitor.page(link.partition("#")[0]))
+            assert "1 partition of 6 on the map." in found.text
+            ((where,)) = [str(field["value"]) for field in found.of("input", id="where")]
+            assert where.isprintable()
 
 
 def test_all_that_is_chosen_is_in_the_address_of_what_comes_next(visitor: Visitor) -> None:

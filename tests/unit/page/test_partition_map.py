@@ -165,3 +165,81 @@ def test_a_table_without_keys_has_no_map(catalog: Catalog) -> None:
     table = made(catalog, {}, [""])
     query = Query.of("/ui/table/s/t", {})
     assert read_map(catalog.index.overviews, table, None, chosen_keys(table, query), query, 0) is None
+
+
+@pytest.mark.parametrize("unit", ["day", "month", "year"])
+@pytest.mark.parametrize("keys", [{"ds": "date"}, {"ds": "date", "r": "string"}])
+def test_what_has_no_end_is_no_date_of_the_map(catalog: Catalog, keys: dict[str, str], unit: str) -> None:
+    rest = "/r=a" if "r" in keys else ""
+    there = ("2024-02-27", "2024-03-01", "9999-12-31", "__HIVE_DEFAULT_PARTITION__")
+    table = made(catalog, keys, [f"ds={day}{rest}" for day in there])
+    found = mapped(catalog, table, unit=unit)
+    assert found.shown == 2
+    assert found.holes is not None
+    assert (found.holes.first, found.holes.last, found.holes.missing) == ("2024-02-27", "2024-03-01", 2)
+    links = dict(found.steps)
+    assert links.keys() == {"the year 9999"}
+    endless = mapped(catalog, table, **_chosen(links["the year 9999"]))
+    assert endless.shown == 1
+    assert "2024" not in str(endless.columns)
+    # From every head one comes to what is below it, also where no day follows.
+    link = next(head.href for head in (*(head for head, _ in endless.rows), *endless.columns)[::-1] if head.href)
+    assert mapped(catalog, table, **_chosen(link)).shown == 1
+    back = endless
+    for _ in range(99):
+        back = mapped(catalog, table, **_chosen(dict(back.steps)["earlier"]))
+        if back.shown == 2:
+            break
+    assert (back.shown, back.steps) == (2, found.steps)
+    # The partitions without a date are in no range of dates: the map says so, and leads to them.
+    ((label, href),) = [(each.label, each.href) for each in found.undated]
+    assert label == "1 partition without a ds"
+    assert href is not None
+    assert mapped(catalog, table, **_chosen(href)).shown == 1
+
+
+def test_a_table_that_has_no_end_alone_is_shown(catalog: Catalog) -> None:
+    table = made(catalog, {"ds": "date"}, ["ds=9999-12-30", "ds=9999-12-31"])
+    for unit in ("day", "month", "year"):
+        assert mapped(catalog, table, unit=unit).shown == 2
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint", "string"])
+def test_dates_of_eight_digits_are_a_calendar(catalog: Catalog, kind: str) -> None:
+    names = [f"ds={day.replace('-', '')}/r=a" for day in (*days(3), *days(2, date(2025, 2, 27)))]
+    table = made(catalog, {"ds": kind, "r": "string"}, names)
+    found = mapped(catalog, table, y="-")
+    assert [head.label for head, _ in found.rows] == ["2025-01", "2025-02"]
+    january, february = kinds(found)
+    assert january == ["beside"] * 29 + ["l7", "l7"]
+    assert february == ["l7"] + ["hole"] * 25 + ["l7", "l7"] + ["beside"] * 3
+    assert found.holes is not None
+    assert found.holes.gaps == (Gap("2025-02-02", "2025-02-26", 25),)
+    assert next(place.where for _, places in found.rows for place in places if place) == "ds=20250130"
+    link = found.rows[1][0].href
+    assert link is not None
+    assert mapped(catalog, table, **_chosen(link)).shown == 3
+    for unit, places in (("day", 30), ("month", 2), ("year", 1)):
+        by_two = mapped(catalog, table, unit=unit)
+        assert (len(by_two.columns), by_two.shown) == (places, 5)
+        link = by_two.columns[-1].href
+        assert link is not None
+        assert mapped(catalog, table, **_chosen(link)).shown == {"day": 1, "month": 3, "year": 5}[unit]
+
+
+def test_numbers_and_texts_that_are_no_dates_are_values(catalog: Catalog) -> None:
+    table = made(catalog, {"n": "int", "s": "string"}, ["n=20250101/s=p0820250101", "n=20251301/s=p0820250103"])
+    found = mapped(catalog, table)
+    assert ([head.label for head in found.columns], found.holes) == (["20250101", "20251301"], None)
+    assert [head.label for head, _ in found.rows] == ["p0820250101", "p0820250103"]
+
+
+@pytest.mark.parametrize("where", [None, "r >= 'a'"])
+def test_hours_that_are_written_behind_a_day_fill_it(catalog: Catalog, where: str | None) -> None:
+    table = made(catalog, {"ds": "string", "r": "string"}, [
+        "ds=2025-02-27/r=a", "ds=2025-02-28T05/r=a", "ds=2025-02-28T06/r=a", "ds=2025-03-02/r=a",
+    ])  # fmt: skip
+    found = mapped(catalog, table, where)
+    assert found.shown == 4
+    assert found.holes is not None
+    assert found.holes.gaps == (Gap("2025-03-01", "2025-03-01", 1),)

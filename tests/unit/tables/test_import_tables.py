@@ -21,6 +21,7 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_datab
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
+from catalog_ext.notebook import cell_progress
 from tests.repair_cases import indexed, write
 
 if TYPE_CHECKING:
@@ -104,6 +105,21 @@ def test_a_database(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) 
     assert set(catalog.list_tables("s")) == {"bucketed", "good", "skewed", "there"}
     assert not {call for call in metastore.calls - before if call.startswith(("create", "alter", "drop", "add"))}
     assert list(catalog.drift()) == [d for d in catalog.drift() if d.index == "missing"], "what was taken is in step"
+
+
+def test_a_cell_shows_how_many_of_them_are_there(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(cell_progress, "_shower", lambda: lambda data, _: shown.append(data["text/plain"]))
+    monkeypatch.setattr(cell_progress, "AFTER_S", 0.0)
+    monkeypatch.setattr(cell_progress, "EVERY_S", 0.0)
+    for name in ("a", "b"):
+        make(metastore, tmp_path, name)
+    assert len(list(catalog.import_tables("s"))) == 2
+    ours = [words for words in shown if words.startswith("Importing tables")]
+    assert ours[-2:] == ["Importing tables: 1 of 2, the last s.a", "Importing tables: 2 of 2, the last s.b"]
+    assert shown[-1] == ""
 
 
 def test_patterns(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
