@@ -21,7 +21,6 @@ _REASONS = {
     MOVE: "the metastore has it elsewhere",
     DESCRIBE: "the metastore has another descriptor of it",
     DROP: "the metastore does not have it",
-    LOOK: "the metastore knows of other files",
 }
 
 
@@ -93,6 +92,6 @@ class Planned:
         return (name for (name,) in rows)
 
     def preview(self, table: str) -> Iterator[Mended]:
-        """Yield what would be done with partitions."""
+        """Yield what would be done with partitions, but for those whose files are compared."""
         for action, reason in _REASONS.items():
             yield from (Mended(table, action, name, reason) for name in self.names(action))
