@@ -11,7 +11,7 @@ from catalog_ext.drift.adopted_partitions import AdoptedPartitions
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import DriftKind
 from catalog_ext.drift.mended import Mended, left_alone
-from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, Planned
+from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Planned
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -113,7 +113,7 @@ class MendFromMetastore:
         self._table = self._base = replace(self._base, definition=self._now().definition)
         size = self._batch()
         for names in batched(plan.names(DROP), size):
-            yield from self._commit([DropPartition(name) for name in names], "the metastore does not have it")
+            yield from self._commit([DropPartition(name) for name in names], WHY_DROPPED)
         for action in (ADD, MOVE, DESCRIBE):
             for names in batched(plan.names(action), size):
                 yield from self._adopt(action, names)

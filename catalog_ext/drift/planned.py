@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 ADD, MOVE, DESCRIBE, DROP, LOOK = "add", "move", "describe", "drop", "look at"
 _SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"
 _DEFINITION = frozenset({DriftKind.COLUMN, DriftKind.PARAMETER})
+WHY_DROPPED = "the metastore does not have it; its files stay, and a repair adds it again, but for the mode drop"
 _REASONS = {
     ADD: "the metastore has it",
     MOVE: "the metastore has it elsewhere",
     DESCRIBE: "the metastore has another descriptor of it",
-    DROP: "the metastore does not have it",
+    DROP: WHY_DROPPED,
 }
 
 

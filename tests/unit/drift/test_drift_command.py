@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.cli.main import main
+from catalog_ext.drift.planned import WHY_DROPPED
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.procedures.registry import find_procedure
 from tests.repair_cases import indexed, write
@@ -138,7 +139,7 @@ def test_procedures(catalog: Catalog, metastore: FakeMetastore) -> None:
     assert rows("mend_drift", {**arguments, "dry_run": True})[0]["action"] == "drop"
     assert set(indexed(catalog)) == {"ds=1", "ds=2"}
     assert rows("mend_drift", arguments) == [
-        {"table": "s.t", "action": "drop", "subject": "ds=1", "done": True, "why": "the metastore does not have it"}
+        {"table": "s.t", "action": "drop", "subject": "ds=1", "done": True, "why": WHY_DROPPED}
     ]
     assert rows("drift", {"table": "s.t"})[0]["subject"] == "ds=1", "it is on the store"
 
@@ -159,3 +160,18 @@ def test_a_publication_names_what_goes_from_the_metastore(
     assert "ds=19 and 5 more" in told
     assert ("Nothing was changed" in told) is dry_run
     assert len(list(metastore.partition_names("s", "t"))) == (17 if dry_run else 2)
+
+
+def test_who_drops_is_told_that_a_repair_adds_it_again(
+    catalog: Catalog, metastore: FakeMetastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metastore.drop_partitions("s", "t", ["ds=1"])
+    for preview in (["--dry-run"], []):
+        assert run("s.t", "--mend", "--from", "metastore", "--drop", *preview) == 0
+        assert "s.t drop ds=1: the metastore does not have it; its files stay, and a repair adds it again" in (
+            capsys.readouterr().out
+        )
+    catalog.repair_partitions("s.t", mode="drop")
+    assert set(indexed(catalog)) == {"ds=2"}
+    catalog.repair_partitions("s.t")
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}
