@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog_table import ShownCatalog, TablesByName
+from catalog_ext.conf.near_index import nearest_index, tell_of_new_index
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
@@ -13,6 +14,7 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
@@ -114,7 +116,12 @@ class Catalog(ShownCatalog):
         distributed_listing: Callable[[int], TreeLister] | None = None,
         embedded: Embedded = Embedded.AHEAD,
     ) -> None:
+        missing = missing_file(settings.index)
+        # Before its folders are made, of which one may be mistyped.
+        near = None if missing is None else nearest_index(missing)
         index = Index.open(settings.index)
+        if missing is not None:
+            tell_of_new_index(missing, near)
         try:
             settings = at_home(index, settings)
             metastore = MetastoreConnection(settings, KnownMetastore(index), embedded)

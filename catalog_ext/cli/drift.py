@@ -46,7 +46,12 @@ _MENDED = ("table", "action", "subject", "why", "done")
 @click.option("--mend", is_flag=True, help="Bring the sides together: see --from.")
 @click.option("--from", "source", type=click.Choice([str(s) for s in Side]), help="The side that is right, for --mend.")
 @click.option("--dry-run", is_flag=True, help="With --mend: say what would be done and change nothing.")
-@click.option("--drop", is_flag=True, help="With --from metastore: drop what the metastore does not have, too.")
+@click.option(
+    "--drop",
+    is_flag=True,
+    help="With --from metastore: drop what the metastore does not have, too. Files stay, and `repair` adds them again, "
+    "but for its mode drop.",
+)
 @click.option("--force", is_flag=True, help="With --mend: drop however much has gone.")
 @click.option("--check", is_flag=True, help="Exit with 3 unless all sides agree, and with 4 where one does not answer.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="A database or tables to leave out. Repeatable.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.exit_codes import EXIT_UNAVAILABLE
+from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note, one_line
@@ -42,8 +42,12 @@ def follow(invocation: Invocation, databases: str | None, once: bool, as_json: b
     """Bring the index in step with what Hive engines change in the metastore, until interrupted.
 
     Reads the metastore's log of events; where it keeps none, partitions are compared from time to time. Partitions that
-    somebody has changed are listed, and repaired. Of several processes one follows and the others wait. What could not
-    be done is in `status`; with --once the command exits with 1 then, and with 4 where another one follows.
+    somebody has changed are listed, and repaired. Of several processes one follows and the others wait. A database of
+    --databases that is not there is warned of, since it may be made later; with --once it is an error.
+
+    What could not be done is in `status`. With --once the command exits with 1 as long as a table of the index is not
+    in step, whichever run has found it, and with 4 where another one follows. What `import` refuses for good (views,
+    ACID, Avro, …) was never in the index: it is told of when it is first met, and is no failure.
 
     \b
     catalog-ext follow
@@ -66,12 +70,20 @@ def follow(invocation: Invocation, databases: str | None, once: bool, as_json: b
 def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> int:
     from catalog_ext.following.follower import WAITING
 
+    if databases is not None:
+        catalog.follower.check_databases(databases)
     outcome = catalog.follower.look(databases, lambda part: _print(part, as_json), at_once=True)
     if outcome.is_idle:
         _print(outcome, as_json)
     if outcome.source == WAITING:
         return EXIT_UNAVAILABLE
-    return 1 if any(each.action in ("left", "refused") for each in outcome.tables) else 0
+    kept = catalog.follower.kept()
+    told = {each.table for each in outcome.tables if each.says_something}
+    for each in kept:
+        if each.table not in told:
+            state = "refused" if each.doubt is None else "left"
+            note(message_console(), f"{one_line(each.table)} is still {state}: {one_line(each.error)}")
+    return EXIT_ERROR if kept else 0
 
 
 def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
+from catalog_ext.conf.resolved import EMBEDDED, UNSET, MetastoreArgument, Settings, hive_site
+from catalog_ext.metastore.errors import EnvironmentSetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +64,7 @@ class Invocation:
 
         Raises:
             InvalidConfigurationError: There is no index, and the command makes none.
+            EnvironmentSetupError: The embedded metastore is needed, and cannot be started. Nothing was made.
         """
         # Not at the top: to complete a command line, or to show its help, needs none of it.
         from catalog_ext.metastore.runtime.garbage import collecting_rarely
@@ -75,9 +77,31 @@ class Invocation:
         embedded = Embedded.NEVER_MADE if looks else Embedded.AHEAD if at_once else Embedded.WHEN_NEEDED
         settings = self.settings(with_metastore=with_metastore)
         self.require_index(or_none=makes_index)
+        if makes_index:
+            self.require_java()
         # Who looks at a table, or mistypes its metastore, does not say what a whole index belongs to.
         at_home = open_at_home if makes_index else look_home
-        return Catalog(settings, settings.open_storage, at_home=at_home, embedded=embedded)
+        catalog = Catalog(settings, settings.open_storage, at_home=at_home, embedded=embedded)
+        if at_once:
+            try:
+                _check_embedded(catalog.settings)
+            except EnvironmentSetupError:
+                catalog.close()
+                raise
+        return catalog
+
+    def require_java(self) -> None:
+        """Refuse to make an index whose metastore is the embedded one where that cannot be started.
+
+        Raises:
+            EnvironmentSetupError: Java or PySpark is missing, or does not fit.
+        """
+        from catalog_ext.metastore.index.database.urls import missing_file
+
+        settings = self.settings()
+        # One that is there may have another metastore than the default.
+        if missing_file(settings.index) is not None:
+            _check_embedded(settings)
 
     def require_index(self, *, or_none: bool = False) -> None:
         """Refuse a SQLite index that is not there, and a file that is another program's: a wrong name makes nothing.
@@ -88,7 +112,7 @@ class Invocation:
         Raises:
             InvalidConfigurationError: There is no index.
         """
-        from catalog_ext.cli.near_index import no_index
+        from catalog_ext.conf.near_index import no_index
         from catalog_ext.metastore.index.database.sqlite_file import Contents, contents
         from catalog_ext.metastore.index.database.urls import index_file
 
@@ -107,6 +131,21 @@ class Invocation:
             storage=self.storage,
             site=hive_site(metastore),
         )
+
+
+def _check_embedded(settings: Settings) -> None:
+    if settings.metastore != EMBEDDED:
+        return
+    from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
+
+    try:
+        EmbeddedMetastore(settings.embedded_folder).check_can_start()
+    except EnvironmentSetupError as error:
+        raise EnvironmentSetupError(
+            f"The embedded metastore cannot be started. {error.message} Nothing was made or changed. To work on the "
+            "index alone, without a metastore: catalog-ext --metastore none ….",
+            error.parameters,
+        ) from error
 
 
 def settle(catalog: Catalog) -> DeliveryReport | None:

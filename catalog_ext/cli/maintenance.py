@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 import click
 
 from catalog_ext.cli.completion import complete_table
+from catalog_ext.cli.invocation import output_console
 from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.output import note
 from catalog_ext.cli.writes import DURATION
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import format_bytes
 from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from catalog_ext.catalog import Catalog
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
     from catalog_ext.repair.report import ReportEntry
@@ -26,6 +30,10 @@ _DROPPED = (
     Column("files", right=True),
     Column("bytes", "size", right=True, cell=format_bytes),
     Column("reason", wraps=True, rank=1),
+)
+_AGAIN = (
+    "The table is an external one: its files stay, and a repair adds the partitions again, unless its mode is drop. "
+    "Delete the files to be rid of them."
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would be dropped and change nothing.")
 
@@ -48,12 +56,15 @@ def drop_partitions(
 ) -> None:
     """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
 
+    Files of an external table stay, and `repair` adds its partitions again, but for its mode drop.
+
     \b
     catalog-ext drop-partitions sales.trips --where "ds < '2024-01-01'" --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.drop(table, where_of(where, spec), purge=purge, dry_run=dry_run)
-    _show(table, entries, shape, dry_run=dry_run)
+        keeps = _keeps_files(catalog, table)
+    _show(table, entries, shape, dry_run=dry_run, keeps_files=keeps)
 
 
 @click.command("expire-partitions")
@@ -67,15 +78,26 @@ def drop_partitions(
 def expire_partitions(invocation: Invocation, table: str, retention: str | None, dry_run: bool, shape: Shape) -> None:
     """Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
 
+    Files of an external table stay, and `repair` adds its partitions again, but for its mode drop.
+
     \b
     catalog-ext expire-partitions sales.trips --retention 90d --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.expire(table, retention=retention, dry_run=dry_run)
-    _show(table, entries, shape, dry_run=dry_run)
+        keeps = _keeps_files(catalog, table)
+    _show(table, entries, shape, dry_run=dry_run, keeps_files=keeps)
 
 
-def _show(table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool) -> None:
+def _keeps_files(catalog: Catalog, table: str) -> bool:
+    return catalog.load_table(table).definition.table_type is TableType.EXTERNAL
+
+
+def _show(
+    table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool, keeps_files: bool
+) -> None:  # fmt: skip
     listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run})
     rows = (entry._asdict() for entry in entries)
     listing.show(shape, rows, len(entries), end=UNCHANGED if dry_run and entries else "")
+    if shape.is_text and entries and keeps_files and not dry_run:
+        note(output_console(), _AGAIN, "yellow")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from catalog_ext.cli.completion import complete_table
-from catalog_ext.cli.invocation import message_console, settle
+from catalog_ext.cli.invocation import message_console, output_console, settle
 from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options
+from catalog_ext.cli.output import note, one_line
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore_sync.outbox import ACTIONS, LIST, RETRY, SKIP, OutboxEntry
 from catalog_ext.overview.layout import Column
@@ -36,7 +37,10 @@ _PUBLISHED = (
     Column("dropped", right=True, rank=1),
     Column("pending", right=True, rank=2),
     Column("error", wraps=True),
+    Column("drops", hidden=True, rank=3, cell=", ".join),
 )
+_NAMED = 10
+"""Partitions that are named below the table."""
 
 _SKIPPED = "The metastore does not get it. catalog-ext publish brings a table there to the index's state."
 
@@ -98,6 +102,19 @@ def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run
     ):
         rows = [entry._asdict() for entry in catalog.publish(table, dry_run=dry_run)]
     changed = any(row["action"] not in ("in step", "left out") for row in rows)
-    end = UNCHANGED if dry_run and changed else ""
-    Listing(("table", "tables"), _PUBLISHED, {"dry_run": dry_run}).show(shape, rows, len(rows), end=end)
+    Listing(("table", "tables"), _PUBLISHED, {"dry_run": dry_run}).show(shape, rows, len(rows))
+    if shape.is_text:
+        _print_drops(rows, dry_run=dry_run)
+    if shape.is_text and dry_run and changed:
+        note(output_console(), UNCHANGED)
     return 1 if any(row["action"] == "refused" or (row["error"] and row["pending"]) for row in rows) else 0
+
+
+def _print_drops(rows: list[dict[str, Any]], *, dry_run: bool) -> None:
+    """Name the partitions that go from the metastore."""
+    for row in rows:
+        named = [one_line(name) for name in row["drops"][:_NAMED]]
+        if named:
+            more = f" and {row['dropped'] - len(named):,} more" if row["dropped"] > len(named) else ""
+            words = "would be dropped" if dry_run else "dropped"
+            note(output_console(), f"{row['table']}: {words} there: {', '.join(named)}{more}")

@@ -214,6 +214,7 @@ def init(invocation: Invocation, as_json: bool) -> None:
     from catalog_ext.metastore.index import Index
 
     invocation.require_index(or_none=True)
+    invocation.require_java()
     with Index.connect(invocation.settings().index) as index:
         there = index.current_revision()
         if there is None:

@@ -318,15 +318,22 @@ def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], c
         catalog: The catalog's name in SQL.
     """
     found: dict[str, str] = {}
+    given = of_catalog(spark, catalog)
     for setting in SETTINGS:
         if Scope.ENVIRONMENT in setting.scopes and environment.get(setting.variable):
             found[setting.key] = environment[setting.variable]
         if Scope.SESSION not in setting.scopes:
             continue
-        texts = (spark.get(f"spark.sql.catalog.{catalog}.{name}") for name in setting.names)
+        texts = (property_value(given, name) for name in setting.names)
         if text := next(filter(None, texts), None):
             found[setting.key] = text
     return found
+
+
+def of_catalog(spark: Mapping[str, str], catalog: str) -> dict[str, str]:
+    """Return what a session's conf gives to a catalog: ``spark.sql.catalog.<catalog>.<key>``, by key."""
+    prefix = f"spark.sql.catalog.{catalog}."
+    return {key.removeprefix(prefix): text for key, text in spark.items() if key.startswith(prefix)}
 
 
 def check_options(options: Collection[str], scope: Scope) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.conf import keys, read_keys, table_keys, write_keys
+from catalog_ext.conf.near_keys import check_catalog_keys
 from catalog_ext.conf.setting import Scope, Setting
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidConfigurationError
@@ -99,6 +100,7 @@ class Given:
         process: What holds for the service's process.
         others: The names of all other options: what they are to the format nobody asks, but a misspelt one of ours is
             refused.
+        others_of_catalog: The keys of all else that the session's conf gives to the catalog, for the same reason.
     """
 
     table: str = ""
@@ -109,6 +111,7 @@ class Given:
     properties: Mapping[str, str] = field(default_factory=dict)
     process: Mapping[str, str] = field(default_factory=dict)
     others: Collection[str] = ()
+    others_of_catalog: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +135,13 @@ def resolve(use: Use, given: Given) -> Resolved:
     ``partitionOverwriteMode``, whose default is another one in the session catalog.
 
     Raises:
-        InvalidConfigurationError: A text is none that its key may have, or an option is nearly called as a setting.
+        InvalidConfigurationError: A text is none that its key may have, or an option, or a key of the session's conf
+            for the catalog, is nearly called as a setting.
     """
     scope = _OPTIONS[use]
     if scope is not None:
         keys.check_options(given.others, scope)
+    check_catalog_keys(given.others_of_catalog, given.catalog)
     if use is Use.SESSION_CATALOG:
         return {keys.PARTITION_COLUMNS.key: _partition_mode(given)}
     found: dict[str, bool | int | str | None] = {

@@ -9,8 +9,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, process_settings
+from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, of_catalog, process_settings
 from catalog_ext.conf.metastore_keys import hive_texts
+from catalog_ext.conf.near_keys import check_catalog_keys, check_variables
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, site_settings, value_of
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
@@ -113,6 +114,8 @@ class Settings:
         state = (None if named_warehouse else folder_of(named_index)) or _state_folder(location)
         chosen = named_index or str(state / "index.db")
         chosen_metastore = _metastore(metastore, value_of(METASTORE_URIS, spark or {}, site or {}))
+        check_catalog_keys(of_catalog(spark or {}, name), name, warns=True)
+        check_variables(os.environ)
         conf = hive_texts(spark or {}, site or {}) | process_settings(os.environ, spark or {}, name)
         named = {
             "warehouse": named_warehouse,

@@ -11,7 +11,7 @@ from catalog_ext.drift.adopted_partitions import AdoptedPartitions
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import DriftKind
 from catalog_ext.drift.mended import Mended, left_alone
-from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, Planned
+from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Planned
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -86,6 +86,7 @@ class MendFromMetastore:
             if dry_run:
                 yield from self._alter(plan, dry_run=True)
                 yield from plan.preview(self._name)
+                yield from self._look_at_all(plan, dry_run=True)
             else:
                 yield from self._apply(plan)
         finally:
@@ -110,15 +111,21 @@ class MendFromMetastore:
         yield from self._alter(plan, dry_run=False)
         # A definition that was altered is no other version: what was compared holds.
         self._table = self._base = replace(self._base, definition=self._now().definition)
-        size = keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
+        size = self._batch()
         for names in batched(plan.names(DROP), size):
-            yield from self._commit([DropPartition(name) for name in names], "the metastore does not have it")
+            yield from self._commit([DropPartition(name) for name in names], WHY_DROPPED)
         for action in (ADD, MOVE, DESCRIBE):
             for names in batched(plan.names(action), size):
                 yield from self._adopt(action, names)
-        for names in batched(plan.names(LOOK), size):
-            yield from self._look(names)
+        yield from self._look_at_all(plan, dry_run=False)
         self._context.sync.publish(self._table.table_id)
+
+    def _batch(self) -> int:
+        return keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
+
+    def _look_at_all(self, plan: Planned, *, dry_run: bool) -> Iterator[Mended]:
+        for names in batched(plan.names(LOOK), self._batch()):
+            yield from self._look(names, dry_run=dry_run)
 
     def _now(self) -> Table:
         return self._context.index.load_table_by_id(self._table.table_id)
@@ -177,17 +184,17 @@ class MendFromMetastore:
         if changes:
             yield from self._commit(changes, reason, action)
 
-    def _look(self, names: Sequence[str]) -> Iterator[Mended]:
+    def _look(self, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
         base = replace(self._now(), version=self._base.version)
         try:
-            report = self._repair.look_at(base, names, why="the metastore knows of other files")
+            report = self._repair.look_at(base, names, why="the metastore knows of other files", dry_run=dry_run)
         except MassDropError as error:
             yield left_alone(self._name, "", error.message)
             return
         for entries in (report.added, report.dropped, report.changed):
             for entry in entries:
                 yield Mended(self._name, entry.action, entry.path, entry.reason)
-        for entry in report.skipped:
+        for entry in (*report.refused, *report.skipped):
             yield left_alone(self._name, entry.path, entry.reason)
 
     def _commit(self, changes: Sequence[Change], reason: str, action: str = DROP) -> Iterator[Mended]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.drift.difference import Side
 from catalog_ext.drift.from_metastore import MendFromMetastore
 from catalog_ext.drift.mended import Mended, left_alone
+from catalog_ext.drift.planned import DROP
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.wording import counted
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore_sync.publishing import Publishing
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.alter import TableAlterations
+
+_NOT_IN_INDEX = "in the metastore: the index does not have it; no file is touched"
 
 
 class DriftMending:
@@ -108,6 +111,7 @@ class DriftMending:
             words = f"{entry.action}: {counted(entry.published, 'partition')} sent, {entry.dropped:,} dropped there"
             # In a preview nothing was sent, and what is pending may have been so before.
             delivered = dry_run or not entry.pending
+            yield from (Mended(entry.table, DROP, name, _NOT_IN_INDEX, delivered) for name in entry.drops)
             yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)
 
     def _from_metastore(self, table: Table, *, drop: bool, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 ADD, MOVE, DESCRIBE, DROP, LOOK = "add", "move", "describe", "drop", "look at"
 _SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"
 _DEFINITION = frozenset({DriftKind.COLUMN, DriftKind.PARAMETER})
+WHY_DROPPED = "the metastore does not have it; its files stay, and a repair adds it again, but for the mode drop"
 _REASONS = {
     ADD: "the metastore has it",
     MOVE: "the metastore has it elsewhere",
     DESCRIBE: "the metastore has another descriptor of it",
-    DROP: "the metastore does not have it",
-    LOOK: "the metastore knows of other files",
+    DROP: WHY_DROPPED,
 }
 
 
@@ -93,6 +93,6 @@ class Planned:
         return (name for (name,) in rows)
 
     def preview(self, table: str) -> Iterator[Mended]:
-        """Yield what would be done with partitions."""
+        """Yield what would be done with partitions, but for those whose files are compared."""
         for action, reason in _REASONS.items():
             yield from (Mended(table, action, name, reason) for name in self.names(action))

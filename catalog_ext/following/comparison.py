@@ -6,6 +6,7 @@ earlier comparison has seen it there.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,6 +40,8 @@ _CLOCKS_S = 3600
 """By how much the metastore's clock may be behind the index's."""
 _WAITED_S = 3600
 """For how long a commit may have waited until the metastore was told of it."""
+_MOST_MISCOUNTED = 10_000
+"""Partitions whose statistics are set after one comparison; of more of them the next one."""
 _MOST_MISSING = 1000
 """Partitions that are remembered as missing; of more of them nothing is known the next time."""
 
@@ -76,6 +79,10 @@ class Comparison:
         looked_at: What earlier comparisons have led to.
         since_s: When the metastore was last known to be in step, by the index's clock; None for never. What we have
             told it of a partition since may have come on top of what somebody else had changed, and hides it.
+
+    Attributes:
+        miscounted: Partitions of which the metastore's statistics are others than the index's and stay so, by name,
+            with those that it has: whoever has changed their files has not counted them.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class Comparison:
         self._sizes_decide = sizes_decide
         self._drops = drops
         self._since_s = since_s
+        self.miscounted: dict[str, tuple[int, int]] = {}
 
     def partitions(
         self, theirs: HiveTable, ours: Table, outcome: TableOutcome, *, made_anew: bool = False
@@ -106,6 +114,7 @@ class Comparison:
             MassDropError: More is missing than a repair would drop.
             MetastoreError: The metastore does not answer.
         """
+        self.miscounted.clear()
         if not ours.definition.partition_columns:
             differs = self._table_differs(theirs, ours)
             return {"": PartitionDoubt()} if differs else {}, frozenset()
@@ -140,11 +149,11 @@ class Comparison:
         sizes = _sizes(theirs.parameters)
         if sizes is None:
             return False
+        held = self._context.index.partitions_of_values(ours, [""])
         if sizes != (ours.totals.files, ours.totals.bytes):
-            return True
+            return not held or any(self._is_to_look_at(ours, each, theirs.parameters, sizes) for each in held)
         followed = self._context.index.followed
         when = (followed.told_statistics(ours, [""]), followed.oldest_version_s(ours))
-        held = self._context.index.partitions_of_values(ours, [""])
         return any(self._is_changed(ours, each, theirs.parameters, sizes, when) for each in held)
 
     def _is_same(self, table: Table, mine: Partition, there: HivePartition, when: _When) -> bool:
@@ -155,7 +164,22 @@ class Comparison:
             return self._sizes_decide
         if sizes == (mine.files, mine.bytes):
             return not self._is_changed(table, mine, there.parameters, sizes, when)
-        return not self._looked_at.is_new(table, mine, sizes, "")
+        return not self._is_to_look_at(table, mine, there.parameters, sizes)
+
+    def _is_to_look_at(
+        self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int]
+    ) -> bool:
+        """Return whether a partition with other statistics is to be looked at; note it where they will not change.
+
+        They will not if they have outlasted a look, or are old: a Hive engine moves the files first and counts them
+        then.
+        """
+        is_new = self._looked_at.is_new(table, mine, sizes, "")
+        changed = parameters.get(DDL_TIME, "")
+        is_old = changed.isdecimal() and int(changed) < time.time() - _CLOCKS_S
+        if (is_old or not is_new) and len(self.miscounted) < _MOST_MISCOUNTED:
+            self.miscounted[mine.name] = sizes
+        return is_new
 
     def _is_changed(
         self, table: Table, mine: Partition, parameters: Mapping[str, str], sizes: tuple[int, int], when: _When

@@ -19,17 +19,19 @@ from catalog_ext.following.lease import FollowerLease
 from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
 from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
 from catalog_ext.following.pending import pending_for
-from catalog_ext.following.tables import TableFollowing
+from catalog_ext.following.tables import ALL, TableFollowing
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
     InvalidConfigurationError,
+    InvalidInputError,
     MetastoreError,
     MetastoreRefusedError,
     MetastoreReplacedError,
 )
 from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
 from catalog_ext.metastore.runtime.processes import this_process
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -71,6 +73,7 @@ class Follower:
         self._looking = threading.Lock()
         self._looked_at = LookedAt()
         self._held = False
+        self._asked_for: frozenset[str] = frozenset()
 
     def look(
         self, databases: Iterable[str] | None = None, done: Callable[[FollowOutcome], None] | None = None, *,
@@ -88,11 +91,7 @@ class Follower:
             MetastoreUnavailableError: It does not answer, or is not the index's own; nothing is lost.
             IndexDatabaseError: The index does not answer.
         """
-        if not self._context.metastore.enabled:
-            raise InvalidConfigurationError(
-                "This catalog has no metastore to follow. Name it: --metastore thrift://host:9083 (and unset "
-                "CATALOG_EXT_METASTORE where that says none)."
-            )
+        self._require_metastore()
         chosen = self._databases if databases is None else frozenset(name.lower() for name in databases)
         with self._looking, FollowerLease(self._context.index.followed, self._holder) as lease:
             if not lease.held:
@@ -101,12 +100,73 @@ class Follower:
             compare_s = 0.0 if at_once else self._compare_s
             look = _Look(self._context, self._parts, chosen, compare_s, self._holder, self._looked_at)
             try:
+                self._warn_of_unknown(chosen)
                 return look.run(done)
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
                 self._context.index.followed.note_failure(self._holder, error.message, look.unread)
                 raise
+
+    def check_databases(self, databases: Iterable[str]) -> None:
+        """Return if the metastore has the databases, or the index, from which it gets them.
+
+        A look that ends does not wait for one that is yet to be made. Who follows on and on is warned of it instead.
+
+        Raises:
+            InvalidConfigurationError: There is no metastore.
+            InvalidInputError: It has one of them not.
+            MetastoreUnavailableError: It does not answer.
+        """
+        self._require_metastore()
+        unknown = self._unknown(frozenset(name.lower() for name in databases))
+        if unknown:
+            name, question = next(iter(unknown.items()))
+            raise InvalidInputError(
+                f"The metastore {self._context.metastore.uri()} has no database {name[:200]}, of which new tables were "
+                f"to be imported. {question}Name one that it has, * for all, or leave it out: tables that the index "
+                "has are followed anyway. Without --once it may be made later.",
+                {"database": name[:200]},
+            )
+
+    def kept(self) -> list[KeptDoubt]:
+        """Return the tables of the index that are not in step: refused, or to be looked at again.
+
+        What was never taken, as a view of Hive's is not, is none of them.
+        """
+        return [
+            each
+            for each in self._context.index.followed.doubts()
+            if each.doubt is not None or self._is_ours(each.table)
+        ]
+
+    def _is_ours(self, name: str) -> bool:
+        return self._context.find_table(self._context.identify(name)) is not None
+
+    def _require_metastore(self) -> None:
+        if not self._context.metastore.enabled:
+            raise InvalidConfigurationError(
+                "This catalog has no metastore to follow. Name it: --metastore thrift://host:9083 (and unset "
+                "CATALOG_EXT_METASTORE where that says none)."
+            )
+
+    def _warn_of_unknown(self, databases: frozenset[str]) -> None:
+        """Warn of databases that are not there, once: they may come later, and their tables are taken then."""
+        if databases == self._asked_for:
+            return
+        for name, question in self._unknown(databases).items():
+            logger.warning(
+                "The metastore has no database %s yet, of which new tables are to be imported. %sIts tables are taken "
+                "once it is there.", name[:200], question,
+            )  # fmt: skip
+        self._asked_for = databases
+
+    def _unknown(self, databases: frozenset[str]) -> dict[str, str]:
+        """Return the databases that are on neither side, each with the question which one is meant."""
+        if not databases - {ALL}:
+            return {}
+        there = {*self._context.metastore.client().list_databases(), *self._context.index.list_namespaces()}
+        return {name: did_you_mean(name, there) for name in sorted(databases - there - {ALL})}
 
     def close(self) -> None:
         """Let another one follow at once."""

@@ -330,9 +330,31 @@ class TableFollowing:
                 # Though the events that are left tell of our deliveries alone.
                 known.written = None
         left = self._partitions.bring_in_step(client, theirs, ours, doubts, outcome)
+        if comparison is not None and doubt.whole and not left:
+            self._count(ours, comparison.miscounted)
         if left:
             doubt.definition, doubt.whole, doubt.partitions = False, False, left
             outcome.action, outcome.left = "left", doubt
+
+    def _count(self, ours: Table, miscounted: Mapping[str, tuple[int, int]]) -> None:
+        """Tell the metastore the sizes of partitions of which it has others, though nobody changes them any more.
+
+        Who follows by comparisons alone would look at them again and again, and every ``drift`` would tell of them.
+        """
+        if not miscounted:
+            return
+        index = self._context.index
+        table = index.load_table_by_id(ours.table_id)
+        pending = pending_for(index, table.identifier, table)
+        if pending.definition:
+            return
+        names = [
+            each.name for each in index.partitions_of_values(table, list(miscounted))
+            if each.name in miscounted and (each.files, each.bytes) != miscounted[each.name]
+            and not pending.names(each.name)
+        ]  # fmt: skip
+        if names and index.enqueue_statistics_of(table, names):
+            self._context.sync.publish(table.table_id)
 
 
 def _may_retry(doubt: TableDoubt) -> bool:

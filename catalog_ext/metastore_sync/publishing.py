@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 1000
 _MOST_NAMES = 100_000
 """Differing partitions that are remembered; of a table with more of them all are published."""
+_MOST_NAMED = 1000
+"""Partitions that an entry names."""
 
 IN_STEP, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
     "in step", "create", "alter", "partitions", "refused", "left out",
@@ -65,6 +67,7 @@ class PublishEntry(NamedTuple):
         dropped: Partitions that the index does not have.
         pending: Messages of the table that the metastore has not taken yet.
         error: Why, or None.
+        drops: The names of those that are dropped, at most a thousand.
     """
 
     table: str
@@ -73,6 +76,7 @@ class PublishEntry(NamedTuple):
     dropped: int = 0
     pending: int = 0
     error: str | None = None
+    drops: tuple[str, ...] = ()
 
 
 class Publishing:
@@ -243,4 +247,6 @@ def _entry(name: str, table: Table, publication: Publication) -> PublishEntry:
     every = publication.create or publication.partitions is None
     published = table.totals.partitions if every else len(publication.partitions or ())
     action = CREATE if publication.create else ALTER if publication.alter or publication.retype else PARTITIONS
-    return PublishEntry(name, action, published if table.definition.partition_columns else 0, len(publication.dropped))
+    sent = published if table.definition.partition_columns else 0
+    drops = tuple(publication.dropped[:_MOST_NAMED])
+    return PublishEntry(name, action, sent, len(publication.dropped), drops=drops)

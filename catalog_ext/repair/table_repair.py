@@ -115,6 +115,7 @@ class TableRepair:
         predicate: Predicate | None = None,
         why: str,
         told: Told | None = None,
+        dry_run: bool = False,
     ) -> RepairReport:
         """Bring single partitions in step with what lies on the store, and the metastore after them if they were not.
 
@@ -128,6 +129,7 @@ class TableRepair:
             why: For the history.
             told: What the metastore says of the partitions, which then is told nothing of them. No limit keeps what was
                 dropped there.
+            dry_run: Preview only.
 
         Raises:
             StorageError: The table's location cannot be listed.
@@ -137,6 +139,7 @@ class TableRepair:
         options = RepairOptions(
             predicate=predicate,
             where=why,
+            dry_run=dry_run,
             mass_drop_percent=keys.MASS_DROP_PERCENT.read(*given),
             mass_drop_partitions=keys.MASS_DROP_PARTITIONS.read(*given),
             deliver=told is None and self._context.metastore.accepts(table.definition),

@@ -566,6 +566,10 @@ class Index:
         """Enqueue what is known of the partitions that a predicate leaves; return how many messages that makes."""
         return file_statistics.enqueue(self._database, table, predicate)
 
+    def enqueue_statistics_of(self, table: Table, names: Sequence[str]) -> int:
+        """Enqueue what is known of partitions of these names; return how many messages that makes."""
+        return file_statistics.enqueue_named(self._database, table, names)
+
     def retype_keys(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
         """Return the table with other types of partition columns, at a version that is the oldest then.
 

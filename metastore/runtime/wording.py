@@ -1,6 +1,12 @@
-"""Numbers and sizes as people read them."""
+"""Numbers, sizes and names as people read them, and as they write them by mistake."""
 
 from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
@@ -21,3 +27,19 @@ def format_bytes(size: int) -> str:
             break
         number /= 1024
     return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
+    """Return the question which of the names somebody has meant, with a blank at its end; nothing if none is near.
+
+    Args:
+        word: What somebody has written.
+        names: What there is.
+        most: How many are asked about.
+
+    >>> did_you_mean("SALSE", ["sales", "logs"])
+    'Did you mean sales? '
+    """
+    by_lower = {name.lower(): name for name in names}
+    near = [by_lower[name] for name in difflib.get_close_matches(word.lower(), by_lower, most)]
+    return f"Did you mean {' or '.join(near)}? " if near else ""

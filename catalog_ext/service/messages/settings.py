@@ -28,7 +28,7 @@ def given_of(request: Request, process: Mapping[str, str]) -> Given:
     return Given(
         request.text("table"), request.text("catalog"), request.text_map("options"), request.text_map("session"),
         request.text_map("catalog_conf"), request.text_map("properties"), process,
-        request.texts("other_options"),
+        request.texts("other_options"), request.texts("other_catalog_keys"),
     )  # fmt: skip
 
 

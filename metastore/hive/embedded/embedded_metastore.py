@@ -22,7 +22,7 @@ import filelock
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.folder_identity import give_folder_id
-from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, take_lease
+from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, read_state, take_lease
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from catalog_ext.metastore.runtime.processes import runs
 
@@ -109,6 +109,17 @@ class EmbeddedMetastore:
         self.start_in_background()
         return self.uri(timeout)
 
+    def check_can_start(self) -> None:
+        """Return if it runs, or what it is started with is there.
+
+        Raises:
+            EnvironmentSetupError: Java or PySpark is missing, or does not fit.
+        """
+        running = read_state(self.directory)
+        if running is None or not runs(running.pid):
+            find_java()
+            jar_folder()
+
     def start_in_background(self) -> None:
         """Begin to start the server; ``uri`` waits for it and reports a failure."""
         with self._guard:
@@ -166,6 +177,8 @@ class EmbeddedMetastore:
             started.set_result(self._lease.state.uri)
 
     def _join_or_launch(self) -> Lease:
+        # Before anything is made that nothing can run in.
+        self.check_can_start()
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             lock = filelock.FileLock(self.directory / "start.lock")

@@ -88,6 +88,32 @@ def enqueue(database: Database, table: Table, predicate: Predicate | None) -> in
     return database.write(work)
 
 
+def enqueue_named(database: Database, table: Table, names: Sequence[str]) -> int:
+    """Enqueue for the metastore what is known of partitions of these names; return the count of messages.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+
+    def work(connection: sa.Connection) -> int:
+        row = lock_table(connection, table.table_id, str(table.identifier))
+        locked = table_from_row(row)
+        found = [each for chunk in batched(names, _AT_ONCE) for each in _living(connection, locked, chunk)]
+        return _enqueue(connection, locked, found, row["now_ms"])
+
+    return database.write(work)
+
+
+def _living(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Row]:
+    p = partitions.c
+    statement = sa.select(partitions).where(
+        p.table_id == table.table_id,
+        p.name_hash.in_([name_hash(name) for name in names]),
+        p.end_version == ALIVE,
+    )
+    return [dict(row) for row in connection.execute(statement).mappings()]
+
+
 def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
     """Yield the rows of all living partitions, some at a time."""
     p = partitions.c
@@ -115,7 +141,7 @@ class _Putting:
         counted = rows = 0
         changed: list[Row] = []
         for chunk in batched(sorted(by_partition), _AT_ONCE):
-            living = {row["name"]: row for row in self._living(chunk)}
+            living = {row["name"]: row for row in _living(self._connection, self._table, chunk)}
             known = self._match({row["partition_id"]: by_partition[name] for name, row in living.items()})
             counted += len(known)
             rows += sum(file.rows for _, file in known)
@@ -124,15 +150,6 @@ class _Putting:
         now = self._row["now_ms"]
         deliveries = _enqueue(self._connection, self._table, changed, now) if deliver and changed else 0
         return Counted(self._table.version, counted, len(changed), rows, deliveries)
-
-    def _living(self, names: Sequence[str]) -> list[Row]:
-        p = partitions.c
-        statement = sa.select(partitions).where(
-            p.table_id == self._table.table_id,
-            p.name_hash.in_([name_hash(name) for name in names]),
-            p.end_version == ALIVE,
-        )
-        return [dict(row) for row in self._connection.execute(statement).mappings()]
 
     def _match(self, by_id: Mapping[int, Sequence[KnownFile]]) -> list[tuple[Row, KnownFile]]:
         """Return the rows of the files that are as they were when they were counted."""

@@ -400,8 +400,12 @@ def test_partitions_are_dropped_by_a_condition_and_by_age(run: Run, trips: Path)
     code, out, _ = run("drop-partitions", "sales.trips", "-p", "ds=2025-01-01")
     assert code == 0
     assert "2 partitions" in out
+    assert "its files stay, and a repair adds the partitions again, unless its mode is drop" in out
+    out = run("expire-partitions", "sales.trips", "--retention", "1d", "--dry-run")[1]
+    assert "adds the partitions again" not in out
     code, out, _ = run("expire-partitions", "sales.trips", "--retention", "1d")
     assert "4 partitions" in out
+    assert "adds the partitions again" in out
     assert json.loads(run("partitions", "sales.trips", "--json")[1])["partitions"] == []
     code, _, err = run("expire-partitions", "sales.trips")
     assert (code, "partition.retention.period" in err) == (exit_code(InvalidPredicateError("")), True)

@@ -13,6 +13,8 @@ import pytest
 from catalog_ext.cli.main import main
 from catalog_ext.following.background import BackgroundFollowing
 from catalog_ext.metastore.errors import MetastoreUnavailableError
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase
+from catalog_ext.metastore.model.tables import Column
 from catalog_ext.service.server import Service
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import add, hive_table, open_catalog
@@ -63,7 +65,7 @@ def test_what_is_refused_is_said_and_in_status(
         view.database, view.name, view.table_type, view.location, view.columns, view.partition_columns, view.storage,
         {"transactional": "true"},
     )  # fmt: skip
-    assert run(index, "follow", "--once", "--json", "--databases", "s") == 1
+    assert run(index, "follow", "--once", "--json", "--databases", "s") == 0, "the index never had it"
     (line,) = capsys.readouterr().out.splitlines()
     (table,) = json.loads(line)["tables"]
     assert (table["table"], table["action"]) == ("s.acid", "refused")
@@ -72,6 +74,61 @@ def test_what_is_refused_is_said_and_in_status(
     assert (entries["doubt"]["table"], entries["doubt"]["state"]) == ("s.acid", "refused")
     assert (entries["follower"]["state"], entries["follower"]["id"]) == ("nobody", str(server.newest))
     assert f"up to event {server.newest} of {server.newest}, 0 behind" in entries["follower"]["detail"]
+
+
+def test_it_ends_badly_as_long_as_a_table_of_the_index_is_not_in_step(
+    index: str, server: LoggingMetastore, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For cron: a run is not good because an earlier one has met the trouble first."""
+    server._tables["s", "t"] = replace(server.get_table("s", "t"), columns=(Column("x", "date"),))
+    server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
+    assert run(index, "follow", "--once") == 1
+    assert "s.t: refused: " in capsys.readouterr().out
+    assert run(index, "follow", "--once") == 1
+    told = capsys.readouterr()
+    assert "0 events" in told.out
+    assert told.err.startswith("s.t is still refused: ")
+
+
+def test_a_database_that_is_not_there_is_an_error_where_the_look_ends(
+    index: str, server: LoggingMetastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.create_database(HiveDatabase("sales"))
+    assert run(index, "follow", "--once", "--databases", "s,salse") == 2
+    told = capsys.readouterr()
+    assert "no database salse" in told.err
+    assert "Did you mean sales? " in told.err
+    assert told.out == "", "nothing was looked at"
+    assert run(index, "follow", "--once", "--databases", "*") == 0
+
+
+@pytest.mark.parametrize("by", ["option", "setting"])
+def test_a_database_that_is_not_there_may_come_later_where_following_goes_on(
+    index: str, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str], by: str,
+) -> None:  # fmt: skip
+    server.create_database(HiveDatabase("sales"))
+    pauses = 0
+
+    def sleep(_: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 2:
+            write(root.parent / "new", "ds=a/one")
+            server.create_database(HiveDatabase("sale"))
+            server.create_table(replace(hive_table(root.parent / "new", "new"), database="sale"))
+        if pauses == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("catalog_ext.cli.follow.time.sleep", sleep)
+    monkeypatch.setattr("catalog_ext.cli.follow.signal.signal", lambda *_: None)
+    if by == "setting":
+        monkeypatch.setenv("CATALOG_EXT_FOLLOW_DATABASES", "sale")
+    assert run(index, "follow", *(["--databases", "sale"] if by == "option" else [])) == 0
+    told = capsys.readouterr()
+    assert told.err.count("warning: The metastore has no database sale yet") == 1
+    assert "Did you mean sales? " in told.err
+    assert "sale.new: imported" in told.out
 
 
 def test_a_second_one_says_that_another_follows(
@@ -145,7 +202,7 @@ def test_a_view_that_is_not_taken_is_said_and_in_status(
     view = replace(table, table_type="VIRTUAL_VIEW", location="")
     server.create_table(table)
     server._tables["s", "v"] = view
-    assert run(index, "follow", "--once", "--databases", "s") == 1
+    assert run(index, "follow", "--once", "--databases", "s") == 0, "the index never had it"
     read = capsys.readouterr()
     assert "s.v: refused: " in read.out
     assert "it is a view" in read.out

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.catalog import connect
+from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.runtime.java import find_java
+from catalog_ext.metastore_sync.home import open_at_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,3 +204,71 @@ def test_a_storage_key_that_there_is_not(run: Run, tmp_path: Path, key: str, wor
     code, out, err = run("--storage", f"{key}=x", "tables")
     assert (code, out, words in err) == (2, "", True), err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A machine without Java."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("bin")))
+    find_java.cache_clear()
+
+
+_MAKING = [
+    ("init",),
+    ("register", "s.t", "data", "--create-namespace", "--format", "csv", "--schema", "x INT"),
+    ("import", "s.t"),
+    ("serve", "--port", "0"),
+]
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("command", _MAKING, ids=lambda command: command[0])
+def test_without_java_nothing_is_made_and_the_way_out_is_named(
+    run: Run, working_folder: Path, command: tuple[str, ...]
+) -> None:
+    (working_folder / "data" / "k=1").mkdir(parents=True)
+    before = _everything(working_folder)
+    code, out, err = run(*command)
+    assert (code, out) == (1, ""), err
+    assert "No Java was found" in err
+    assert "catalog-ext --metastore none" in err
+    assert _everything(working_folder) == before
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("command", [*_MAKING[1:], ("follow", "--once"), ("publish", "--all")], ids=lambda c: c[0])
+def test_without_java_an_index_with_the_embedded_metastore_stays_as_it_is(
+    run: Run, working_folder: Path, command: tuple[str, ...]
+) -> None:
+    (working_folder / "data" / "k=1").mkdir(parents=True)
+    index = str(working_folder / ".catalog-ext" / "index.db")
+    with Index.open(index) as opened:
+        open_at_home(opened, Settings.resolve(index=index))
+    code, _, err = run(*command)
+    assert (code, "No Java was found" in err) == (1, True), err
+    with Index.open(index) as opened:
+        assert opened.list_namespaces() == []
+        assert list(opened.pending_deliveries(limit=1)) == []
+    assert not (working_folder / ".catalog-ext" / "metastore").exists()
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_and_a_metastore_a_table_is_registered(run: Run, working_folder: Path) -> None:
+    (working_folder / "data" / "k=1").mkdir(parents=True)
+    code, _, err = run("--metastore", "none", *_MAKING[1], "--key", "k")
+    assert code == 0, err
+    code, out, err = run("repair", "s.t")
+    assert code == 0, err
+    assert "Java" not in out + err
+
+
+@pytest.mark.usefixtures("no_java")
+def test_without_java_a_repair_of_the_index_is_done_and_no_empty_metastore_is_left(run: Run, table: Path) -> None:
+    (table / "t" / "k=2").mkdir()
+    (table / "t" / "k=2" / "a.parquet").write_bytes(b"x")
+    code, out, _ = run("repair", "s.t")
+    assert code == 0
+    assert "The metastore has not taken everything yet" in out
+    assert "No Java was found" in out
+    assert not (table / ".catalog-ext" / "metastore").exists()

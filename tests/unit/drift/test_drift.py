@@ -403,7 +403,9 @@ def test_views(catalog: Catalog, metastore: FakeMetastore) -> None:
         (DriftKind.PARTITION, "ds=1", "has it", "missing"),
         (DriftKind.PARTITION, "ds=3", "missing", "has it"),
     ]
-    assert [m.action for m in catalog.mend_drift("s.v", source="index")] == ["publish"]
+    assert [(m.action, m.subject) for m in catalog.mend_drift("s.v", source="index")] == [
+        ("drop", "ds=3"), ("publish", ""),
+    ]  # fmt: skip
     assert found(catalog, "s.v") == []
     with pytest.raises(InvalidInputError, match="is a view"):
         catalog.mend_drift("s.v", source="store")

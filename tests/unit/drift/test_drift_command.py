@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.cli.main import main
+from catalog_ext.drift.planned import WHY_DROPPED
+from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.procedures.registry import find_procedure
 from tests.repair_cases import indexed, write
 
@@ -137,6 +139,38 @@ def test_procedures(catalog: Catalog, metastore: FakeMetastore) -> None:
     assert rows("mend_drift", {**arguments, "dry_run": True})[0]["action"] == "drop"
     assert set(indexed(catalog)) == {"ds=1", "ds=2"}
     assert rows("mend_drift", arguments) == [
-        {"table": "s.t", "action": "drop", "subject": "ds=1", "done": True, "why": "the metastore does not have it"}
+        {"table": "s.t", "action": "drop", "subject": "ds=1", "done": True, "why": WHY_DROPPED}
     ]
     assert rows("drift", {"table": "s.t"})[0]["subject"] == "ds=1", "it is on the store"
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_publication_names_what_goes_from_the_metastore(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, capsys: pytest.CaptureFixture[str], dry_run: bool
+) -> None:
+    metastore.add_partitions("s", "t", [HivePartition((str(n),), f"file://{tmp_path}/{n}") for n in range(10, 25)])
+    arguments = ["--index", "index.db", "--metastore", "thrift://fake:9083", "publish", "s.t"]
+    assert main([*arguments, "--dry-run", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["tables"]
+    assert row["drops"] == [f"ds={n}" for n in range(10, 25)]
+    assert main([*arguments, *["--dry-run"] * dry_run]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    words = "would be dropped there" if dry_run else "dropped there"
+    assert f"s.t: {words}: ds=10, ds=11" in told
+    assert "ds=19 and 5 more" in told
+    assert ("Nothing was changed" in told) is dry_run
+    assert len(list(metastore.partition_names("s", "t"))) == (17 if dry_run else 2)
+
+
+def test_who_drops_is_told_that_a_repair_adds_it_again(
+    catalog: Catalog, metastore: FakeMetastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metastore.drop_partitions("s", "t", ["ds=1"])
+    for preview in (["--dry-run"], []):
+        assert run("s.t", "--mend", "--from", "metastore", "--drop", *preview) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "s.t drop ds=1: the metastore does not have it; its files stay, and a repair adds it again" in told
+    catalog.repair_partitions("s.t", mode="drop")
+    assert set(indexed(catalog)) == {"ds=2"}
+    catalog.repair_partitions("s.t")
+    assert set(indexed(catalog)) == {"ds=1", "ds=2"}

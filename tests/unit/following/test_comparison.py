@@ -117,7 +117,8 @@ def test_what_the_metastore_has_counted_otherwise_is_looked_at_once(
 ) -> None:
     (a,) = server.partitions_by_names("s", "t", ["ds=a"])
     server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "9", "totalSize": "9"})])
-    assert [followed(catalog).looked_at for _ in range(3)] == [1, 0, 0]
+    looks = [followed(catalog).looked_at for _ in range(5)]
+    assert looks == [1, 0, 1, 0, 0], "once, and once when the statistics have been set, which is a change"
     write(root, "ds=a/two")
     server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "8", "totalSize": "9"})])
     assert counts(followed(catalog)) == (0, 0, 1)
@@ -244,3 +245,73 @@ def test_a_descriptor_of_a_partition_without_statistics_is_seen(
     server.alter_partitions("s", "t", [unknown])
     assert counts(followed(catalog)) == (0, 0, 1)
     assert catalog.index.descriptors(catalog.load_table("s.t")) == {}
+
+
+def differing(catalog: Catalog, table: str = "s.t") -> set[tuple[str, str]]:
+    return {(each.kind.value, each.subject) for each in catalog.drift(table)}
+
+
+def sizes(server: FakeMetastore, name: str) -> tuple[str, str]:
+    (there,) = server.partitions_by_names("s", "t", [name])
+    return there.parameters["numFiles"], there.parameters["totalSize"]
+
+
+def test_statistics_that_nobody_has_renewed_are_set_once_they_stay(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    """Spark's Hive catalog inserts into a partition and leaves its statistics as they were."""
+    write(root, "ds=a/two")
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    touched = {**a.parameters, "transient_lastDdlTime": str(int(time.time()) + 5)}
+    server.alter_partitions("s", "t", [replace(a, parameters=touched)])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert (differing(catalog), sizes(server, "ds=a")) == ({("statistics", "ds=a")}, ("1", "1"))
+    assert followed(catalog).looked_at == 1, "the sizes are others now"
+    assert sizes(server, "ds=a") == ("1", "1"), "Hive moves files first, and counts them then"
+    followed(catalog)
+    assert (differing(catalog), sizes(server, "ds=a")) == (set(), ("2", "2"))
+    followed(catalog)
+    calls = server.calls["alter_partitions"]
+    assert [followed(catalog).looked_at for _ in range(3)] == [0, 0, 0]
+    assert server.calls["alter_partitions"] == calls, "once"
+
+
+def test_statistics_that_are_old_are_set_by_the_first_look(
+    catalog: Catalog, server: FakeMetastore, root: Path, tmp_path: Path
+) -> None:
+    """As each run of `follow --once` is one of a process that remembers nothing."""
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    old = {"numFiles": "9", "totalSize": "9", "transient_lastDdlTime": str(int(time.time()) - 4000)}
+    server.alter_partitions("s", "t", [replace(a, parameters=old)])
+    catalog.close()
+    with open_catalog(tmp_path) as another:
+        assert followed(another).looked_at == 1
+        assert (differing(another), sizes(server, "ds=a")) == (set(), ("1", "1"))
+
+
+def test_statistics_of_a_table_without_partition_columns_are_set(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    place = root.parent / "plain"
+    write(place, "one")
+    server.create_table(hive_table(place, "plain", keys=()))
+    catalog.import_table("s.plain")
+    there = server.get_table("s", "plain")
+    server.alter_table(replace(there, parameters={**there.parameters, "numFiles": "7", "totalSize": "7"}))
+    assert [followed(catalog, "s.plain").looked_at for _ in range(5)] == [1, 0, 1, 0, 0]
+    assert server.get_table("s", "plain").parameters["numFiles"] == "1"
+    assert differing(catalog, "s.plain") == set()
+
+
+def test_statistics_are_not_told_where_a_change_of_ours_is_pending(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    (a,) = server.partitions_by_names("s", "t", ["ds=a"])
+    server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "9", "totalSize": "9"})])
+    followed(catalog)
+    table = catalog.load_table("s.t")
+    catalog.index.enqueue_statistics_of(table, ["ds=a"])
+    assert catalog.index.count_deliveries() == 1
+    server.calls.clear()
+    followed(catalog)
+    assert catalog.index.count_deliveries() == 1, "it is on its way already"

@@ -56,7 +56,8 @@ object ResolvedSettings {
       val request = obj(
         "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
         "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
-        "properties" -> map(given.properties), "other_options" -> arr(given.others.toSeq.sorted.map(text)))
+        "properties" -> map(given.properties), "other_options" -> arr(given.others.toSeq.sorted.map(text)),
+        "other_catalog_keys" -> arr(given.othersOfCatalog.toSeq.sorted.map(text)))
       ServiceException.translating(client.call("settings/resolve", request)).field("values")
     }
     // Beside no property of the table its name does not matter, but in the message of an error.
@@ -83,16 +84,17 @@ object ResolvedSettings {
       given: Given,
       own: JsonNode)
 
-  /** What people gave that concerns the use; of other options only their names, among which the service looks for slips. */
+  /** What people gave that concerns the use; of all else only the names, among which the service looks for slips. */
   private case class Given(
       options: Map[String, String],
       session: Map[String, String],
       catalogConf: Map[String, String],
       properties: Map[String, String],
-      others: Set[String]) {
+      others: Set[String],
+      othersOfCatalog: Set[String]) {
     /** Whether there is more than the table's own settings have in them. */
     def overrides: Boolean = 
-      options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty || others.nonEmpty
+      options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty || others.nonEmpty || othersOfCatalog.nonEmpty
   }
 
   /** The names of all settings, which came with the table. */
@@ -109,11 +111,13 @@ object ResolvedSettings {
         conf: SQLConf): Given = {
       def named(given: Map[String, String]): Map[String, String] =
         given.filter { case (key, _) => names.contains(key.toLowerCase(Locale.ROOT)) }
+      def unknown(names: Set[String]): Set[String] =
+        names.filterNot(key => known(table).contains(key.toLowerCase(Locale.ROOT)) || key.startsWith(Internal))
       val given = options.asCaseSensitiveMap().asScala.toMap
+      val ofCatalog = CatalogOptions.ofSession(catalog, conf)
       Given(
-        named(given), named(conf.getAllConfs),
-        named(CatalogOptions.ofSession(catalog, conf)), named(table.properties),
-        given.keySet.filterNot(key => known(table).contains(key.toLowerCase(Locale.ROOT)) || key.startsWith(Internal)))
+        named(given), named(conf.getAllConfs), named(ofCatalog), named(table.properties),
+        unknown(given.keySet), unknown(ofCatalog.keySet))
     }
   }
 

@@ -1,8 +1,9 @@
-"""What to say of an index that is not there: which one is near it."""
+"""What to say of an index that is not there, or was made where there was none: which one is near it."""
 
 from __future__ import annotations
 
 import difflib
+import logging
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from catalog_ext.metastore.index.database.sqlite_file import Contents, holds_ind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+logger = logging.getLogger(__name__)
 
 _NEARLY = 0.5
 _LOOKED_AT = 500
@@ -29,6 +32,17 @@ def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
         f"{what} {file}.{question} Name the right one by --index, or work in its folder; catalog-ext init makes one.",
         {"index": str(file)} | ({} if near is None else {"nearest": str(near)}),
     )
+
+
+def tell_of_new_index(file: Path, near: Path | None) -> None:
+    """Tell that an index was made where there was none; warn where one is near it, which may be the one meant."""
+    if near is None:
+        logger.info("There was no index at %s: a new one was made.", file)
+    else:
+        logger.warning(
+            "There was no index at %s: a new one was made, which has no tables. If that was a slip, name the one that "
+            "is near it: %s (index=… in Python, --index on the command line).", file, _short(near),
+        )  # fmt: skip
 
 
 def nearest_index(file: Path) -> Path | None:

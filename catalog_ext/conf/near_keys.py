@@ -1,0 +1,112 @@
+"""Keys that are nearly those of settings: what somebody has mistyped is refused, since it would change nothing."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.conf.keys import SETTINGS
+from catalog_ext.conf.setting import ENVIRONMENT_PREFIX, Scope, Setting
+from catalog_ext.metastore.errors import InvalidConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+logger = logging.getLogger(__name__)
+
+_NEARLY = 0.8
+"""How alike two names are, by difflib's measure: nobody but us has a key below our prefix, unlike among properties."""
+_NEARLY_OURS = 0.85
+"""The same of variables, which other programs have too."""
+_OF_SPARK = frozenset({"defaultdatabase"})
+"""What Spark itself reads below the prefix of a catalog, ``spark_catalog``."""
+
+
+def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = False) -> None:
+    """Return if a session's conf has no key for the catalog that is mistyped, or that belongs elsewhere.
+
+    What is near to nothing may be for another release, or for a catalog that had this name.
+
+    Args:
+        names: The keys behind ``spark.sql.catalog.<catalog>.``.
+        catalog: The catalog's name in SQL.
+        warns: Whether what is near to nothing is warned of.
+
+    Raises:
+        InvalidConfigurationError: One is: it would change nothing.
+    """
+    given_there = {name.lower(): s for s in SETTINGS if Scope.SESSION in s.scopes for name in s.names}
+    elsewhere = {name.lower(): s for s in SETTINGS for name in s.names}
+    for name in names:
+        lower = name.lower()
+        if lower in given_there or lower in _OF_SPARK or _is_of_family(lower, given_there):
+            continue
+        key = f"spark.sql.catalog.{catalog}.{name[:60]}"
+        setting = elsewhere.get(lower)
+        if setting is not None:
+            raise InvalidConfigurationError(
+                f"{key!r} would change nothing: {setting.key!r} is no setting of a session's catalog. Give it as "
+                f"{_places(setting)}.",
+                {"key": key},
+            )
+        near = _nearest(name, given_there, _NEARLY)
+        if near is not None:
+            raise InvalidConfigurationError(
+                f"{key!r} is no setting of a catalog, and would change nothing. Did you mean "
+                f"'spark.sql.catalog.{catalog}.{near}'?",
+                {"key": key},
+            )
+        if warns:
+            logger.warning("%r is no setting that this release of catalog-ext has, and changes nothing.", key)
+
+
+def check_variables(environment: Collection[str]) -> None:
+    """Return if no variable of the environment is nearly called as one of ours.
+
+    Raises:
+        InvalidConfigurationError: One is: it would change nothing.
+    """
+    known = {s.variable: s for s in SETTINGS if Scope.ENVIRONMENT in s.scopes}
+    others = {s.variable for s in SETTINGS}
+    ours = {variable.removeprefix(ENVIRONMENT_PREFIX): s for variable, s in known.items()}
+    for variable in environment:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in others:
+            continue
+        near = _nearest(variable.removeprefix(ENVIRONMENT_PREFIX), ours, _NEARLY_OURS)
+        if near is not None:
+            raise InvalidConfigurationError(
+                f"The environment variable {variable[:80]} is none that catalog-ext reads, and would change nothing. "
+                f"Did you mean {ENVIRONMENT_PREFIX}{near}? One for another program needs a name that differs more.",
+                {"key": variable[:80]},
+            )
+
+
+def bare(name: str) -> str:
+    """Return a name without what people write differently: case and what is between its words."""
+    return "".join(c for c in name.lower() if c not in "-_.")
+
+
+def _nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    by_bare = {bare(each): each for each in known}
+    close = difflib.get_close_matches(bare(name), by_bare, 1, cutoff)
+    return by_bare[close[0]] if close else None
+
+
+def _is_of_family(name: str, known: Iterable[str]) -> bool:
+    """Return whether the name is one of a family of keys, of which the rest is a table's or a person's."""
+    return any("<" in each and name.startswith(each.partition("<")[0]) for each in known)
+
+
+def _places(setting: Setting[Any]) -> str:
+    places = []
+    for scope in setting.scopes:
+        if scope is Scope.ENVIRONMENT:
+            argument = f"the argument {setting.key} of catalog_ext.configure or the "
+            places.append(f"{argument if setting.key in _ARGUMENTS else ''}environment variable {setting.variable}")
+        else:
+            places.append(str(scope))
+    return " or ".join(places)
+
+
+_ARGUMENTS = frozenset({"index", "metastore", "warehouse", "storage"})
