@@ -6,7 +6,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from catalog_ext.overview import formats
-from catalog_ext.overview.partition_map import LEVELS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,9 +24,11 @@ trusted."""
 
 @cache
 def _templates() -> Environment:
-    # Not at the top: a catalog is opened by many who look at no cell.
+    # Not at the top: a catalog is opened, and the command line run, by many who look at no cell.
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
+
+    from catalog_ext.overview.partition_map import LEVELS
 
     made = Environment(
         loader=PackageLoader("catalog_ext.notebook"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
