@@ -17,12 +17,14 @@ from catalog_ext.catalog import Catalog
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.index.database.urls import parse_url, public_url
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.service.server import Service
 from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -70,6 +72,13 @@ class _Running:
 
 _EXIT_DRAIN_S = 60
 """How long a commit has that is under way when Python ends: one cut off is finished by whoever recovers it, later."""
+_COMPARED: dict[str, Callable[[Settings], object]] = {
+    "index": lambda settings: public_url(parse_url(settings.index)),
+    "metastore": lambda settings: settings.metastore,
+    "warehouse": lambda settings: settings.warehouse,
+    "storage": lambda settings: dict(settings.storage),
+}
+"""What of a catalog that runs cannot be given anew, as it is shown and compared."""
 _running: dict[str, _Running] = {}
 _lock = threading.Lock()
 
@@ -95,13 +104,14 @@ def configure(
 
     Raises:
         EnvironmentSetupError: Java or PySpark is missing or does not fit, or a Spark session runs already.
-        InvalidConfigurationError: An argument is not of its form, or the session is that of a Spark Connect server
-            elsewhere.
+        InvalidConfigurationError: An argument is not of its form, or another than that of the same catalog in the
+            session that runs; or the session is that of a Spark Connect server elsewhere.
         IndexNotAtHeadError, IndexUnavailableError: The index cannot be used.
     """
-    if _active_session_has(catalog):
-        return builder
     options: dict[str, str] = dict(builder._options)
+    if _active_session_has(catalog):
+        _refuse_others(catalog, options, index=index, metastore=metastore, warehouse=warehouse, storage=storage)
+        return builder
     conf = serve_catalog(
         options, catalog=catalog, warehouse=warehouse, index=index, metastore=metastore, storage=storage
     )
@@ -179,7 +189,7 @@ def repair_partitions(
         session=_locks_of_session(catalog.settings.name),
     )
     if not dry_run:
-        _refresh(table)
+        _refresh(_quoted(catalog, table))
     return report
 
 
@@ -336,13 +346,37 @@ def _active_session_has(catalog: str) -> bool:
     )
 
 
-def _refresh(table: str) -> None:
-    """Make the active session forget what it has cached of the table."""
+def _refuse_others(catalog: str, options: Mapping[str, str], **arguments: object) -> None:
+    """Return if what is given is what the running catalog has; what is left out is not compared."""
+    running = _active(catalog).catalog.settings
+    asked = Settings.resolve(name=catalog, spark=options, **arguments)  # type: ignore[arg-type]
+    for name, of in _COMPARED.items():
+        given = arguments[name]
+        if given is UNSET or (given is None and name != "metastore") or of(asked) == of(running):
+            continue
+        shown = "" if name == "storage" else f" {of(running) or 'none'}, and configure is given {of(asked) or 'none'}"
+        raise InvalidConfigurationError(
+            f"The catalog {catalog!r} of the running session has another {name}{shown or ' than configure is given'}. "
+            "A session keeps its catalogs as they are: stop it first (spark.stop()), or give the catalog another name "
+            "in a session of its own.",
+            {"catalog": catalog, "argument": name},
+        )
+
+
+def _quoted(catalog: Catalog, table: str) -> str:
+    name = catalog.settings.name
+    identifier = TableIdentifier.parse(table, name)
+    return f"`{name}`.`{identifier.namespace}`.`{identifier.name}`"
+
+
+def _refresh(identifier: str) -> None:
+    """Make Spark forget what it has cached of the table, for all sessions."""
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession()
-    if session is not None and table.count(".") == 2:
-        session.catalog.refreshTable(table)
+    # Of another thread than the session's there is no active one.
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if session is not None:
+        session.catalog.refreshTable(identifier)
 
 
 def _locks_of_session(catalog: str) -> dict[str, str]:

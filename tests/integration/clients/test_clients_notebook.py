@@ -32,7 +32,8 @@ spark = catalog_ext.configure(builder, warehouse="warehouse", index="index.db", 
 class Notebook:
     """Runs cells, and collects what they show."""
 
-    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+    def __init__(self, manager: KernelManager, client: BlockingKernelClient, folder: Path) -> None:
+        self.folder = folder
         self._manager = manager
         self._client = client
 
@@ -74,7 +75,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
     folder = tmp_path_factory.mktemp("notebook")
     home = {"IPYTHONDIR": str(folder), "JUPYTER_RUNTIME_DIR": str(folder)}
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(folder), env=environment(None) | home)
-    notebook = Notebook(manager, client)
+    notebook = Notebook(manager, client, folder)
     try:
         shown = notebook.show(_CONFIGURE)
         assert set(shown) <= {"stderr"}, shown
@@ -103,6 +104,24 @@ def test_cells_show_rows_and_reports(notebook: Notebook, tmp_path: Path) -> None
     assert set(shown) - {"bar"} == {"text/plain", "text/html"}
     # A cell that is run again finds the session that is there.
     assert notebook.show(_CONFIGURE + "\nspark.table('lake.s.t').count()")["text/plain"] == "4"
+    for name, other in (("index", '"index.db"'), ("warehouse", '"warehouse"'), ("metastore", "None")):
+        changed = _CONFIGURE.replace(f"{name}={other}", f"{name}={'embedded' if name == 'metastore' else 'other'!r}")
+        assert f"of the running session has another {name}" in notebook.show(changed)["InvalidConfigurationError"]
+    assert not (notebook.folder / "other").exists()
+    notebook.show("builder = SparkSession.builder")
+    assert notebook.show("type(catalog_ext.configure(builder)) is type(builder)")["text/plain"] == "True"
+
+
+@pytest.mark.parametrize("name", ["s.cached", "lake.s.cached", "`s`.`cached`"])
+def test_what_is_cached_is_read_anew_after_a_repair(notebook: Notebook, name: str) -> None:
+    notebook.show("spark.sql('CREATE OR REPLACE TABLE lake.s.cached (id INT, k INT) PARTITIONED BY (k)')")
+    notebook.show("spark.sql('INSERT INTO lake.s.cached VALUES (1, 1)')")
+    assert notebook.show("spark.table('lake.s.cached').cache().count()")["text/plain"] == "1"
+    place = "next(pathlib.Path('warehouse/s.db').glob('cached*'))"
+    notebook.show(f"import pathlib, shutil; place = {place}; shutil.copytree(place / 'k=1', place / 'k=2')")
+    notebook.show(f"catalog_ext.repair_partitions({name!r})")
+    assert notebook.show("spark.table('lake.s.cached').count()")["text/plain"] == "2"
+    notebook.show("spark.sql('DROP TABLE lake.s.cached')")
 
 
 def test_cells_show_cards_lists_and_bars(notebook: Notebook) -> None:
