@@ -149,9 +149,7 @@ def test_an_error_is_json_where_the_answer_would_be(given: list[str], wanted: bo
 
 
 @pytest.mark.parametrize("command", [("doctor", "--quick"), ("partitions", "sales.trips")], ids=" ".join)
-def test_a_terminal_without_all_characters(
-    run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
-) -> None:
+def test_a_terminal_without_all_characters(run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True) for _ in range(2))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stdout", output)

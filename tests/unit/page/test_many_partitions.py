@@ -1,4 +1,4 @@
-"""Pages of a table of 20,000 partitions, with many values of each key: few queries, few bytes, and the head before all else."""
+"""Pages of a table of 20,000 partitions: few queries, few bytes, and the head before all else."""
 
 from __future__ import annotations
 
