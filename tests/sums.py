@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, settlements, tables
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ _VERSIONS = 30
 
 def check_sums(connection: sa.Connection) -> None:
     """Fail where the sums of a table are not those of its partitions, at one of its newest versions."""
-    for table_id, version, oldest, floor in connection.execute(_TABLES).all():
-        versions = {*connection.execute(_VERSIONS_OF, {"table_id": table_id}).scalars(), version}
+    for table_id, version, oldest, floor in (row.values() for row in _TABLES.rows(connection)):
+        versions = {*_VERSIONS_OF.scalars(connection, {"table_id": table_id}), version}
         for at in sorted(v for v in versions if oldest <= v <= version)[-_VERSIONS:]:
             where = {"table_id": table_id, "at": at, "since": floor if at >= floor else 0}
             found = _summed(connection, _PARTITIONS_AT, where)
-            by_key = connection.execute(_BY_KEY_AT, where).all()
+            by_key = _BY_KEY_AT.rows(connection, where)
             whole = [sum(values) for values in zip(*found.values(), strict=True)]
             assert _sums_at(connection, 0, where) == ({"": tuple(whole)} if whole else {}), (table_id, at)
             assert _sums_at(connection, 1, where) == (found if by_key else {}), (table_id, at)
@@ -34,10 +35,11 @@ def _partition_columns() -> list[sa.ColumnElement[object]]:
     p = partitions.c
     rows = sa.func.coalesce(sa.func.sum(p.n_rows), 0)
     unknown = sa.func.sum(sa.case((p.n_rows.is_(None), 1), else_=0))
+    totals = (sa.func.count(), sa.func.sum(p.n_files), sa.func.sum(p.n_bytes), rows, unknown)
     return [
-        sa.func.coalesce(p.k1, sa.literal("", p.k1.type)), sa.func.count(), sa.func.sum(p.n_files),
-        sa.func.sum(p.n_bytes), rows, unknown,
-    ]  # fmt: skip
+        sa.func.coalesce(p.k1, sa.literal("", p.k1.type)).label("k1"),
+        *(total.label(f"total_{i}") for i, total in enumerate(totals)),
+    ]
 
 
 def _versions_of() -> sa.CompoundSelect[tuple[int]]:
@@ -49,27 +51,28 @@ def _versions_of() -> sa.CompoundSelect[tuple[int]]:
 
 def _sums_of() -> sa.Select[tuple[object, ...]]:
     s = partition_sums.c
-    totals = [sa.func.sum(c) for c in (s.n_partitions, s.n_files, s.n_bytes, s.n_rows, s.n_uncounted)]
+    totals = [sa.func.sum(c).label(c.name) for c in (s.n_partitions, s.n_files, s.n_bytes, s.n_rows, s.n_uncounted)]
     several = s.table_id == sa.bindparam("table_id"), s.depth == sa.bindparam("depth"), s.version <= sa.bindparam("at")
     return sa.select(s.k1, *totals).where(*several).group_by(s.k1)
 
 
 # Made once: they are asked of every index that is closed.
-_TABLES = sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version, tables.c.floor_version)
-_VERSIONS_OF = _versions_of()
+_TABLES = Prepared(sa.select(tables.c.table_id, tables.c.version, tables.c.oldest_version, tables.c.floor_version))
+_VERSIONS_OF = Prepared(_versions_of())
 _THERE_AT = (
     partitions.c.table_id == sa.bindparam("table_id"),
     partitions.c.begin_version <= sa.bindparam("at"),
     partitions.c.begin_version >= sa.bindparam("since"),
     partitions.c.end_version > sa.bindparam("at"),
 )
-_PARTITIONS_AT = sa.select(*_partition_columns()).where(*_THERE_AT).group_by(partitions.c.k1)
-_BY_KEY_AT = sa.select(partitions.c.k1).where(*_THERE_AT, partitions.c.k2.is_not(None)).limit(1)
-_SUMS_AT = _sums_of()
+_PARTITIONS_AT = Prepared(sa.select(*_partition_columns()).where(*_THERE_AT).group_by(partitions.c.k1))
+_BY_KEY_AT = Prepared(sa.select(partitions.c.k1).where(*_THERE_AT, partitions.c.k2.is_not(None)).limit(1))
+_SUMS_AT = Prepared(_sums_of())
 
 
-def _summed(connection: sa.Connection, rows: sa.Select[tuple[object, ...]], where: dict[str, int]) -> _Sums:
-    return {key: tuple(map(int, values)) for key, *values in connection.execute(rows, where)}
+def _summed(connection: sa.Connection, rows: Prepared, where: dict[str, int]) -> _Sums:
+    found = (row.values() for row in rows.rows(connection, where))
+    return {key: tuple(map(int, values)) for key, *values in found}
 
 
 def _sums_at(connection: sa.Connection, depth: int, where: dict[str, int]) -> _Sums:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import IndexDatabaseError, TableNotFoundError
 from catalog_ext.metastore.index.database import migration
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import tables
@@ -624,7 +624,7 @@ class Index:
     def now_ms(self) -> int:
         """Return the time by which leases are judged, the database's: in milliseconds since the epoch, UTC."""
         with self._database.reading() as connection:
-            return int(connection.execute(database_now_ms(self._database.dialect)).scalar_one())
+            return now_ms(connection)
 
     def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
         """Return whether nobody else recovers the transaction or has renewed its lease since it was loaded.

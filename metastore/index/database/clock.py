@@ -6,6 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.prepared import Prepared
+
 _MYSQL = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 _DATABASES = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
@@ -24,6 +26,14 @@ def database_now_ms(dialect: str) -> sa.Select[Any]:
         dialect: ``Database.dialect``, or SQLAlchemy's name of it.
     """
     return sa.select(sa.literal_column(_DATABASES[dialect], sa.BigInteger()))
+
+
+_NOW = Prepared(database_now_ms)
+
+
+def now_ms(connection: sa.Connection) -> int:
+    """Return the database's time."""
+    return int(_NOW.scalar(connection))
 
 
 def now_column(connection: sa.Connection) -> sa.Label[Any]:

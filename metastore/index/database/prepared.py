@@ -47,6 +47,22 @@ class Prepared:
         assert len(found) <= 1, "what is asked for is one row"
         return found[0] if found else None
 
+    def scalars(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> list[Any]:
+        """Return the first column of the rows of a query.
+
+        Raises:
+            DBAPIError: As ``rows``.
+        """
+        return [next(iter(row.values())) for row in self.rows(connection, parameters)]
+
+    def scalar(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Any:  # noqa: ANN401 -- its type
+        """Return the first column of the first row of a query; None where it finds none.
+
+        Raises:
+            DBAPIError: As ``rows``.
+        """
+        return next(iter(self.scalars(connection, parameters)), None)
+
     def asked(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> Callable[[], list[Row]]:
         """Send a query; what is returned gives its rows, after the block of ``together`` that this is in, if in one.
 
@@ -70,6 +86,16 @@ class Prepared:
         """
         shape = self._shape(connection, parameters)
         send(connection, shape.text, shape.bound(parameters))
+
+    def changed(self, connection: sa.Connection, parameters: Parameters = _NOTHING) -> int:
+        """Send a statement that changes rows, and return how many it has found; never in a block of ``together``.
+
+        Raises:
+            DBAPIError: The database refused it, or is gone.
+        """
+        shape = self._shape(connection, parameters)
+        with closing(_sent(connection, shape.text, shape.bound(parameters))) as cursor:
+            return int(cursor.rowcount)
 
     def _shape(self, connection: sa.Connection, parameters: Parameters) -> _Shape:
         lengths = tuple(len(value) for value in parameters.values() if isinstance(value, list))

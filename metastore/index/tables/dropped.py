@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     dropped_tables,
@@ -23,7 +25,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import both_spellings, real_location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -50,10 +52,27 @@ class DroppedTable:
     dropped_at_ms: int
 
 
-def overlaps(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a location is the given one (or the one that it links to), lies in it or around it."""
-    places = both_spellings(location)
-    return sa.or_(*(sa.or_(column.in_(_around(place)), lies_in(column, place)) for place in places))
+def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
+    """Return the condition that a location is a given one (or the one that it links to), lies in it or around it.
+
+    Args:
+        column: Has the location.
+        asked: What ``overlap`` has returned for the given one, or for another one with as many keys.
+    """
+    inside = (
+        sa.and_(column >= sa.bindparam(f"from_{i}"), column < sa.bindparam(f"to_{i}")) for i in range(len(asked) // 2)
+    )
+    return sa.or_(column.in_(sa.bindparam("places", expanding=True)), *inside)
+
+
+def overlap(location: str) -> dict[str, Any]:
+    """Return the values of the parameters of ``overlaps``."""
+    places = sorted({place.rstrip("/") for place in both_spellings(location)})
+    asked: dict[str, Any] = {"places": sorted({*places, *(above for place in places for above in _around(place))})}
+    for i, place in enumerate(places):
+        # "0" is the character after "/".
+        asked |= {f"from_{i}": f"{place}/", f"to_{i}": f"{place}0"}
+    return asked
 
 
 def _around(location: str) -> list[str]:
@@ -82,8 +101,10 @@ def undeleted(database: Database, location: str | None = None) -> list[DroppedTa
 
 def any_undeleted(connection: sa.Connection) -> bool:
     """Return whether any directory of a dropped table is still to be deleted: hardly ever."""
-    some = sa.select(dropped_tables.c.table_id).where(dropped_tables.c.location.is_not(None)).limit(1)
-    return connection.execute(some).scalar() is not None
+    return _ANY_UNDELETED.scalar(connection) is not None
+
+
+_ANY_UNDELETED = Prepared(sa.select(dropped_tables.c.table_id).where(dropped_tables.c.location.is_not(None)).limit(1))
 
 
 def hold_tables_around(connection: sa.Connection, locations: Collection[str]) -> None:
@@ -94,12 +115,19 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
     spelled = {place for location in locations for place in both_spellings(location)}
     places = sorted({place for location in spelled for place in (location, *_around(location))})
     for some in batched(places, _AT_ONCE):
-        found = sa.select(tables.c.table_id).where(tables.c.location.in_(some))
-        numbers = sorted(connection.execute(found).scalars())
+        numbers = sorted(_AT_PLACES.scalars(connection, {"places": list(some)}))
         # By number: MariaDB would wait for every row that it looks at on its way to a location.
-        held = sa.select(tables.c.table_id).where(tables.c.table_id.in_(numbers)).order_by(tables.c.table_id)
         if numbers:
-            connection.execute(held.with_for_update(read=True)).all()
+            _HOLD.rows(connection, {"numbers": numbers})
+
+
+_AT_PLACES = Prepared(sa.select(tables.c.table_id).where(tables.c.location.in_(sa.bindparam("places", expanding=True))))
+_HOLD = Prepared(
+    sa.select(tables.c.table_id)
+    .where(tables.c.table_id.in_(sa.bindparam("numbers", expanding=True)))
+    .order_by(tables.c.table_id)
+    .with_for_update(read=True)
+)
 
 
 def check_location_free(
@@ -260,8 +288,14 @@ def note_deleted(database: Database, table_id: int) -> None:
 
 
 def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedTable]:
+    asked = {} if location is None else overlap(location)
+    return [DroppedTable(**row) for row in _undeleted_there(tuple(asked)).rows(connection, asked)]
+
+
+@cache
+def _undeleted_there(asked: tuple[str, ...]) -> Prepared:
     d = dropped_tables.c
     statement = sa.select(d.table_id, d.name, d.location, d.dropped_at_ms).where(d.location.is_not(None))
-    if location is not None:
-        statement = statement.where(overlaps(d.location, location))
-    return [DroppedTable(*row) for row in connection.execute(statement.order_by(d.dropped_at_ms, d.table_id))]
+    if asked:
+        statement = statement.where(overlaps(d.location, dict.fromkeys(asked)))
+    return Prepared(statement.order_by(d.dropped_at_ms, d.table_id))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_column
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_column, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     followed_doubts,
     followed_metastore,
@@ -43,7 +44,11 @@ _ERROR_LENGTH = 4000
 LAST_EVENT, UNREAD = "followed.last-event", "followed.unread"
 """Properties of the index: the event at the cursor, and how often the log could not be read on after it."""
 
-_PROPERTIES = sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD]))
+_PROPERTIES = Prepared(sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD])))
+_STATE = Prepared(
+    lambda dialect: sa.select(followed_metastore, database_now_ms(dialect).scalar_subquery().label("now_ms"))
+)
+_ID = Prepared(sa.select(followed_metastore.c.follower_id))
 
 SIGN_OF_LIFE_MS = 10_000
 """How often a follower writes down that it looks, where nothing happens."""
@@ -152,8 +157,8 @@ class FollowedMetastore:
     def load(self) -> Followed:
         """Return how far the metastore is followed."""
         with self._database.reading() as connection:
-            row = connection.execute(sa.select(followed_metastore, now_column(connection))).mappings().one_or_none()
-            of_log = {name: json.loads(value) for name, value in connection.execute(_PROPERTIES)}
+            row = _STATE.row(connection)
+            of_log = {row["name"]: json.loads(row["value"]) for row in _PROPERTIES.rows(connection)}
         if row is None:
             return Followed()
         # What is said of another event, as by a release that does not know of it, says nothing of this one.
@@ -281,7 +286,7 @@ class FollowedMetastore:
 
     def _make_row(self) -> None:
         with self._database.reading() as connection:
-            if connection.execute(sa.select(followed_metastore.c.follower_id)).scalar() is not None:
+            if _ID.scalar(connection) is not None:
                 return
         row = {"follower_id": _THE_ONE, "held_until_ms": 0}
         try:
@@ -292,7 +297,7 @@ class FollowedMetastore:
                 raise
 
     def _keep(self, connection: sa.Connection, progress: Progress) -> None:
-        d, now = followed_doubts.c, connection.execute(database_now_ms(connection.dialect.name)).scalar_one()
+        d, now = followed_doubts.c, now_ms(connection)
         since: dict[str, int] = {}
         for name in {*progress.settled, *(kept.table for kept, _ in progress.kept)}:
             mine = d.name_hash == name_hash(name)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources
 from catalog_ext.metastore.index.tables import tables as table_rows
@@ -213,7 +213,8 @@ class IndexedViews:
     def stale(self) -> list[TableIdentifier]:
         """Return the automatic views one of whose tables is no longer as it was when it was last looked at."""
         with self._database.reading() as connection:
-            return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(_stale_views()))
+            rows = _STALE_VIEWS.rows(connection)
+        return sorted(TableIdentifier(row["namespace"], row["name"]) for row in rows)
 
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
@@ -234,9 +235,8 @@ class IndexedViews:
         return self._database.write(work)
 
 
-@cache
 def _stale_views() -> sa.Select[str, str]:
-    """Return the query for the views that may be out of step; made once, since every change asks it."""
+    """Return the query for the views that may be out of step."""
     s, n, t = view_sources.c, namespaces.c, tables.c
     own_name, own_namespace = tables.alias("view"), namespaces.alias("view_namespace")
     base = tables.join(namespaces, t.namespace_id == n.namespace_id)
@@ -245,7 +245,7 @@ def _stale_views() -> sa.Select[str, str]:
         sa.func.coalesce(t.version, _NOT_THERE) != s.seen_version,
     )
     return (
-        sa.select(own_namespace.c.name, own_name.c.name)
+        sa.select(own_namespace.c.name.label("namespace"), own_name.c.name)
         .distinct()
         .select_from(
             view_sources.join(own_name, own_name.c.table_id == s.table_id)
@@ -254,3 +254,6 @@ def _stale_views() -> sa.Select[str, str]:
         )
         .where(changed)
     )
+
+
+_STALE_VIEWS = Prepared(_stale_views())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables
 from catalog_ext.metastore.index.write.outbox import enqueue
@@ -28,17 +30,22 @@ def lock_namespace(connection: sa.Connection, namespace: str) -> int:
     Raises:
         NamespaceNotFoundError: There is none.
     """
-    n = namespaces.c
-    found = connection.execute(sa.select(n.namespace_id).where(n.name == namespace).with_for_update()).scalar()
+    found = _LOCK.scalar(connection, {"name": namespace})
     if found is None:
         raise namespace_not_found(namespace)
     return int(found)
 
 
+_OF_NAME = namespaces.c.name == sa.bindparam("name")
+_LOCK = Prepared(sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update())
+_BY_NAME = Prepared(sa.select(namespaces).where(_OF_NAME))
+_NAMES = Prepared(sa.select(namespaces.c.name))
+
+
 def list_namespaces(database: Database) -> list[str]:
     """Return the names, sorted."""
     with database.reading() as connection:
-        return sorted(connection.execute(sa.select(namespaces.c.name)).scalars())
+        return sorted(_NAMES.scalars(connection))
 
 
 def load_namespace(database: Database, name: str) -> Namespace:
@@ -65,9 +72,7 @@ def create_namespace(database: Database, namespace: Namespace, *, deliver: bool)
 
     def work(connection: sa.Connection) -> Namespace:
         try:
-            now = database_now_ms(connection.dialect.name).scalar_subquery()
-            row = {**namespace_to_row(namespace), "created_at_ms": now}
-            connection.execute(sa.insert(namespaces).values(**row))
+            connection.execute(_insert_statement(connection.dialect.name), namespace_to_row(namespace))
         except sa.exc.IntegrityError as error:
             if not is_duplicate(error):
                 raise
@@ -79,6 +84,11 @@ def create_namespace(database: Database, namespace: Namespace, *, deliver: bool)
         return namespace
 
     return database.write(work)
+
+
+@cache
+def _insert_statement(dialect: str) -> sa.Insert:
+    return sa.insert(namespaces).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
 
 
 def alter_namespace(
@@ -145,10 +155,10 @@ def _not_empty(name: str, tables_in_it: Sequence[str]) -> NamespaceNotEmptyError
 
 
 def _load(connection: sa.Connection, name: str) -> Namespace:
-    row = connection.execute(sa.select(namespaces).where(namespaces.c.name == name)).mappings().one_or_none()
+    row = _BY_NAME.row(connection, {"name": name})
     if row is None:
         raise namespace_not_found(name)
-    return namespace_from_row(dict(row))
+    return namespace_from_row(row)
 
 
 def namespace_not_found(name: str) -> NamespaceNotFoundError:

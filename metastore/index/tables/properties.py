@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import index_properties
 
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 def load(database: Database) -> dict[str, str]:
     """Return the properties by name."""
     with database.reading() as connection:
-        return {row.name: row.value for row in connection.execute(sa.select(index_properties))}
+        return {row["name"]: row["value"] for row in _ALL.rows(connection)}
+
+
+_ALL = Prepared(sa.select(index_properties))
 
 
 def add_missing(database: Database, values: Mapping[str, str]) -> dict[str, str]:

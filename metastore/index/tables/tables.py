@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
@@ -42,6 +43,7 @@ from catalog_ext.metastore.index.tables.dropped import (
     check_droppable,
     check_location_free,
     check_nothing_waits,
+    overlap,
     overlaps,
 )
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
@@ -226,10 +228,9 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
          "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
          "floor_version", "has_descriptors"), 0,
     )  # fmt: skip
-    now = database_now_ms(connection.dialect.name).scalar_subquery()
-    row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
+    row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id}
     try:
-        key = connection.execute(sa.insert(tables).values(**row)).inserted_primary_key
+        key = connection.execute(_insert_statement(connection.dialect.name), row).inserted_primary_key
     except sa.exc.IntegrityError as error:
         if not is_duplicate(error):
             raise namespace_not_found(definition.identifier.namespace) from error
@@ -238,6 +239,11 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
             {"table": str(definition.identifier)},
         ) from error
     return int(key[0]) if key is not None else 0
+
+
+@cache
+def _insert_statement(dialect: str) -> sa.Insert:
+    return sa.insert(tables).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
 
 
 def drop_table(
@@ -302,8 +308,7 @@ def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = Fa
         raise _not_found(str(table.identifier))
     _hand_over_forgotten(connection, table)
     left = {"name": str(table.identifier), "location": table.definition.location} if deletes else {}
-    now = connection.execute(database_now_ms(connection.dialect.name)).scalar_one()
-    row = {"table_id": table.table_id, "dropped_at_ms": now, "name": None, "location": None, **left}
+    row = {"table_id": table.table_id, "dropped_at_ms": now_ms(connection), "name": None, "location": None, **left}
     connection.execute(sa.insert(dropped_tables), row)
     forget_table(connection, table.table_id)
 
@@ -312,8 +317,9 @@ def _hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
     """Give the ids of forgotten writes to another table over the directory, whose vacuum finds what they have left."""
     if not table.definition.location:
         return
-    around = sa.select(tables.c.table_id).where(overlaps(tables.c.location, table.definition.location))
-    heir = connection.execute(around.order_by(tables.c.table_id).limit(1)).scalar()
+    asked = overlap(table.definition.location)
+    around = sa.select(tables.c.table_id).where(overlaps(tables.c.location, asked))
+    heir = connection.execute(around.order_by(tables.c.table_id).limit(1), asked).scalar()
     if heir is not None:
         f = forgotten_transactions.c
         mine = sa.update(forgotten_transactions).where(f.table_id == table.table_id)
@@ -323,7 +329,7 @@ def _hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
 def remove_dropped_rows(database: Database) -> None:
     """Remove the rows of every table that has been dropped, also of one whose dropping was interrupted."""
     with database.reading() as connection:
-        dropped = connection.execute(sa.select(dropped_tables.c.table_id)).scalars().all()
+        dropped = _DROPPED.scalars(connection)
     for table_id in dropped:
         while database.write(lambda connection, t=table_id: _remove_some(connection, t)):  # type: ignore[misc]
             pass
@@ -332,32 +338,55 @@ def remove_dropped_rows(database: Database) -> None:
 def _remove_some(connection: sa.Connection, table_id: int) -> bool:
     low = table_id << PARTITION_NUMBER_BITS
     high = low + (1 << PARTITION_NUMBER_BITS)
-    for rows in (files, file_statistics, view_partition_dependencies, partitions):
-        ids = rows.c.partition_id
-        some = sa.select(ids).where(ids >= low, ids < high).order_by(ids).limit(1).offset(_ROWS_AT_ONCE)
-        end = connection.execute(some).scalar()
-        below = high if end is None else end + 1
-        if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
+    for find_end, remove in _REMOVE_BY_PARTITION:
+        end = find_end.scalar(connection, {"low": low, "high": high, "rows": _ROWS_AT_ONCE})
+        if remove.changed(connection, {"low": low, "high": high if end is None else end + 1}):
             return True
-    for by_table in (
+    for remove in _REMOVE_BY_TABLE:
+        remove.run(connection, {"table_id": table_id})
+    return False
+
+
+def _by_partition(rows: sa.Table) -> tuple[Prepared, Prepared]:
+    """Return the query for the last of so many rows between two numbers of partitions, and what removes them."""
+    ids = rows.c.partition_id
+    between = (ids >= sa.bindparam("low"), ids < sa.bindparam("high"))
+    some = sa.select(ids).where(*between).order_by(ids).limit(1).offset(sa.bindparam("rows"))
+    return Prepared(some), Prepared(sa.delete(rows).where(*between))
+
+
+def _by_table(rows: sa.Table, *also: sa.ColumnElement[bool]) -> Prepared:
+    return Prepared(sa.delete(rows).where(rows.c.table_id == sa.bindparam("table_id"), *also))
+
+
+_DROPPED = Prepared(sa.select(dropped_tables.c.table_id))
+_REMOVE_BY_PARTITION = tuple(
+    _by_partition(rows) for rows in (files, file_statistics, view_partition_dependencies, partitions)
+)
+_REMOVE_BY_TABLE = (
+    *(_by_table(rows) for rows in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
         repairs, verifications, views, view_sources, settlements, followed_tables, partition_descriptors,
-    ):  # fmt: skip
-        connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
-    d = dropped_tables.c
-    connection.execute(sa.delete(dropped_tables).where(d.table_id == table_id, d.location.is_(None)))
-    return False
+    )),
+    _by_table(dropped_tables, dropped_tables.c.location.is_(None)),
+)  # fmt: skip
 
 
 def overlapping_tables(database: Database, location: str) -> list[TableIdentifier]:
     """Return the tables whose location is this one, lies in it or around it, sorted; links to this one are followed."""
-    statement = (
-        sa.select(namespaces.c.name, tables.c.name)
-        .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(overlaps(tables.c.location, location))
-    )
+    asked = overlap(location)
     with database.reading() as connection:
-        return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(statement))
+        rows = _overlapping(tuple(asked)).rows(connection, asked)
+    return sorted(TableIdentifier(row["namespace"], row["name"]) for row in rows)
+
+
+@cache
+def _overlapping(asked: tuple[str, ...]) -> Prepared:
+    return Prepared(
+        sa.select(namespaces.c.name.label("namespace"), tables.c.name)
+        .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
+        .where(overlaps(tables.c.location, dict.fromkeys(asked)))
+    )
 
 
 def table_locations(database: Database) -> list[tuple[int, str]]:

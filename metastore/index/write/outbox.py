@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.messages import (
     AlterTableStatistics,
@@ -22,7 +24,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.messages import Message, PublishedPartition
@@ -140,32 +142,49 @@ def pending_deliveries(
     With ``named`` those alone that are about a table or view of that name.
     """
     with database.reading() as connection:
-        statement = _deliveries(connection).where(outbox.c.outbox_id > after).limit(limit)
+        asked: dict[str, Any] = {"after": after, "limit": limit}
         if named is not None:
-            statement = statement.where(outbox.c.namespace == named.namespace, outbox.c.table_name == named.name)
-        return [_delivery(row) for row in connection.execute(statement).mappings()]
+            asked |= {"namespace": named.namespace, "table_name": named.name}
+        rows = _pending(tuple(name for name in asked if name not in ("after", "limit"))).rows(connection, asked)
+    return [_delivery(row) for row in rows]
 
 
 def deliveries_of(database: Database, table_id: int, limit: int, after: int) -> list[Delivery]:
     """Return the next messages about a table numbered above ``after``, in the order of delivery, due or not."""
     with database.reading() as connection:
-        own = _deliveries(connection).where(outbox.c.table_id == table_id, outbox.c.outbox_id > after).limit(limit)
-        return [_delivery(row) for row in connection.execute(own).mappings()]
+        asked = {"table_id": table_id, "after": after, "limit": limit}
+        rows = _pending(("table_id",)).rows(connection, asked)
+    return [_delivery(row) for row in rows]
 
 
 def find_delivery(database: Database, outbox_id: int) -> Delivery | None:
     """Return the message of a number, or None."""
     with database.reading() as connection:
-        row = connection.execute(_deliveries(connection).where(outbox.c.outbox_id == outbox_id)).mappings().first()
+        row = _ONE.row(connection, {"outbox_id": outbox_id})
     return None if row is None else _delivery(row)
 
 
-def _deliveries(connection: sa.Connection) -> sa.Select[Any]:
-    due = (outbox.c.next_attempt_at_ms <= _now(connection)).label("due")
-    return sa.select(outbox, due).order_by(outbox.c.outbox_id)
+@cache
+def _pending(equal: tuple[str, ...]) -> Prepared:
+    """Return the query of the next messages whose columns of these names have given values."""
+    return Prepared(partial(_pending_statement, equal))
 
 
-def _delivery(row: sa.RowMapping) -> Delivery:
+def _pending_statement(equal: tuple[str, ...], dialect: str) -> sa.Select[Any]:
+    chosen = (outbox.c[name] == sa.bindparam(name) for name in equal)
+    later = outbox.c.outbox_id > sa.bindparam("after")
+    return _deliveries(dialect).where(later, *chosen).order_by(outbox.c.outbox_id).limit(sa.bindparam("limit"))
+
+
+def _deliveries(dialect: str) -> sa.Select[Any]:
+    due = outbox.c.next_attempt_at_ms <= database_now_ms(dialect).scalar_subquery()
+    return sa.select(outbox, due.label("due"))
+
+
+_ONE = Prepared(lambda dialect: _deliveries(dialect).where(outbox.c.outbox_id == sa.bindparam("outbox_id")))
+
+
+def _delivery(row: Mapping[str, Any]) -> Delivery:
     return Delivery(
         outbox_id=row["outbox_id"],
         operation=row["operation"],
@@ -189,12 +208,22 @@ def count_deliveries(database: Database) -> int:
 
 def pending_of(database: Database, table_id: int) -> tuple[int, str | None]:
     """Return how many messages about a table there are, and the first error of one of them, if any."""
-    mine = outbox.c.table_id == table_id
-    failed = sa.select(outbox.c.last_error).where(mine, outbox.c.last_error.is_not(None))
+    mine = {"table_id": table_id}
     with database.reading() as connection:
-        count = int(connection.execute(sa.select(sa.func.count()).select_from(outbox).where(mine)).scalar_one())
-        error = connection.execute(failed.order_by(outbox.c.outbox_id).limit(1)).scalar() if count else None
+        count = int(_COUNT.scalar(connection, mine))
+        error = _FIRST_ERROR.scalar(connection, mine) if count else None
     return count, error
+
+
+_COUNT = Prepared(
+    sa.select(sa.func.count().label("n")).select_from(outbox).where(outbox.c.table_id == sa.bindparam("table_id"))
+)
+_FIRST_ERROR = Prepared(
+    sa.select(outbox.c.last_error)
+    .where(outbox.c.table_id == sa.bindparam("table_id"), outbox.c.last_error.is_not(None))
+    .order_by(outbox.c.outbox_id)
+    .limit(1)
+)
 
 
 def oldest_delivery_of(database: Database, table_id: int) -> int | None:
@@ -206,39 +235,47 @@ def oldest_delivery_of(database: Database, table_id: int) -> int | None:
 
 def has_pending_predecessor(database: Database, table: Table) -> bool:
     """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
-    o, name = outbox.c, table.identifier
-    statement = sa.select(o.outbox_id).where(
-        o.namespace == name.namespace, o.table_name == name.name, o.table_id != table.table_id
-    )
+    name = table.identifier
+    asked = {"namespace": name.namespace, "name": name.name, "table_id": table.table_id}
     with database.reading() as connection:
-        return connection.execute(statement.limit(1)).scalar() is not None
+        return _PREDECESSOR.scalar(connection, asked) is not None
+
+
+_PREDECESSOR = Prepared(
+    sa.select(outbox.c.outbox_id)
+    .where(
+        outbox.c.namespace == sa.bindparam("namespace"),
+        outbox.c.table_name == sa.bindparam("name"),
+        outbox.c.table_id != sa.bindparam("table_id"),
+    )
+    .limit(1)
+)
 
 
 def claim_delivery(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
     """Claim a message for so long; False where it is gone, or not due."""
+    asked = {"id": outbox_id, "claim": claim, "lease_ms": lease_ms}
+    return database.write(lambda connection: _CLAIM.changed(connection, asked) == 1)
 
-    def work(connection: sa.Connection) -> bool:
-        now = _now(connection)
-        statement = (
-            sa.update(outbox)
-            .where(outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
-            .values(next_attempt_at_ms=now + lease_ms, claimed_by=claim)
-        )
-        return connection.execute(statement).rowcount == 1
 
-    return database.write(work)
+def _claim_statement(dialect: str) -> sa.Update:
+    now = database_now_ms(dialect).scalar_subquery()
+    free = (outbox.c.outbox_id == sa.bindparam("id"), outbox.c.next_attempt_at_ms <= now)
+    lasts = now + sa.bindparam("lease_ms", type_=sa.BigInteger())
+    return sa.update(outbox).where(*free).values(next_attempt_at_ms=lasts, claimed_by=sa.bindparam("claim"))
+
+
+_CLAIM = Prepared(_claim_statement)
 
 
 def keep_claim(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
     """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
     mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
     with database.reading() as connection:
-        left = connection.execute(
-            sa.select(outbox.c.next_attempt_at_ms - _now(connection)).where(mine)
-        ).scalar_one_or_none()
+        left = _LEFT.scalar(connection, {"id": outbox_id, "claim": claim})
     if left is None:
         return False
-    return left >= lease_ms // 2 or database.write(
+    return int(left) >= lease_ms // 2 or database.write(
         lambda connection: connection.execute(
             sa.update(outbox).where(mine).values(next_attempt_at_ms=_now(connection) + lease_ms)
         ).rowcount == 1
@@ -247,8 +284,21 @@ def keep_claim(database: Database, outbox_id: int, claim: str, lease_ms: int) ->
 
 def delivery_done(database: Database, outbox_id: int, claim: str) -> bool:
     """Remove a message that the metastore has accepted; False, and nothing done, where somebody else has it now."""
-    mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
-    return database.write(lambda connection: connection.execute(sa.delete(outbox).where(mine)).rowcount == 1)
+    mine = {"id": outbox_id, "claim": claim}
+    return database.write(lambda connection: _DONE.changed(connection, mine) == 1)
+
+
+def _claimed() -> tuple[sa.ColumnElement[bool], ...]:
+    return outbox.c.outbox_id == sa.bindparam("id"), outbox.c.claimed_by == sa.bindparam("claim")
+
+
+def _left_statement(dialect: str) -> sa.Select[Any]:
+    left = outbox.c.next_attempt_at_ms - database_now_ms(dialect).scalar_subquery()
+    return sa.select(left.label("left_ms")).where(*_claimed())
+
+
+_LEFT = Prepared(_left_statement)
+_DONE = Prepared(sa.delete(outbox).where(*_claimed()))
 
 
 def delivery_failed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -77,10 +78,15 @@ def add_repair(database: Database, record: RepairRecord) -> None:
     Raises:
         IndexUnavailableError: The database is gone or locked.
     """
-    now = database_now_ms(database.dialect).scalar_subquery()
-    row = asdict(record)
-    times = {"began_at_ms": now - row.pop("duration_ms"), "ended_at_ms": now}
-    database.write(lambda connection: connection.execute(sa.insert(repairs).values(**row, **times)))
+    statement = _add_statement(database.dialect)
+    database.write(lambda connection: connection.execute(statement, asdict(record)))
+
+
+@cache
+def _add_statement(dialect: str) -> sa.Insert:
+    now = database_now_ms(dialect).scalar_subquery()
+    began = now - sa.bindparam("duration_ms", type_=sa.BigInteger())
+    return sa.insert(repairs).values(began_at_ms=began, ended_at_ms=now)
 
 
 def repair_rows(database: Database, table: Table) -> pa.RecordBatchReader:

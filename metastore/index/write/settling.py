@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.index.database.database import ComesAfter
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partition_ids, partitions, settlements, tables
 from catalog_ext.metastore.index.write import transactions
@@ -95,12 +96,12 @@ def settle(database: Database, table_id: int) -> None:
 
     Any number of processes may be at it; what one that dies has done is done.
     """
-    _settle(database, settlements.c.table_id == table_id)
+    _settle(database, _OF_TABLE, table_id)
 
 
 def settle_write(database: Database, transaction_id: str) -> None:
     """Settle what a committed write has ended, as ``settle`` does: then all that it leaves to be deleted is known."""
-    _settle(database, settlements.c.transaction_id == transaction_id)
+    _settle(database, _OF_WRITE, transaction_id)
 
 
 def settle_all(database: Database) -> None:
@@ -114,9 +115,9 @@ def settle_all(database: Database) -> None:
         settle(database, table_id)
 
 
-def _settle(database: Database, which: sa.ColumnElement[bool]) -> None:
+def _settle(database: Database, which: Prepared, of: int | str) -> None:
     with database.reading() as connection:
-        left = _found(connection, which)
+        left = _found(connection, which, of)
     if left is None:
         return
     fault_point("settle.before")
@@ -130,11 +131,19 @@ def _settle(database: Database, which: sa.ColumnElement[bool]) -> None:
     fault_point("settle.after")
 
 
-def _found(connection: sa.Connection, which: sa.ColumnElement[bool]) -> _Settlement | None:
+def _found(connection: sa.Connection, which: Prepared, of: int | str) -> _Settlement | None:
+    row = which.row(connection, {"of": of})
+    return None if row is None else _Settlement(**row)
+
+
+def _settlement_of(column: sa.Column[Any]) -> Prepared:
     s = settlements.c
     columns = (s.table_id, s.version, s.transaction_id, s.delivers, s.committed_at_ms, s.settled_id)
-    row = connection.execute(sa.select(*columns).where(which)).one_or_none()
-    return None if row is None else _Settlement(*row)
+    return Prepared(sa.select(*columns).where(column == sa.bindparam("of")))
+
+
+_OF_TABLE = _settlement_of(settlements.c.table_id)
+_OF_WRITE = _settlement_of(settlements.c.transaction_id)
 
 
 def _page(database: Database, left: _Settlement) -> list[Row]:
@@ -165,8 +174,8 @@ def _settle_page(
     """Settle some rows of partitions, or without any remove the floor; return what is left, None when all is done."""
     row = locked_row(connection, before.table_id)
     mine = sa.and_(settlements.c.table_id == before.table_id, settlements.c.version == before.version)
-    now = _found(connection, mine)
-    if row is None or now is None:
+    now = _found(connection, _OF_TABLE, before.table_id)
+    if row is None or now is None or now.version != before.version:
         return None
     if now.settled_id != before.settled_id:
         # Somebody else is at it.

@@ -111,10 +111,9 @@ def add_documents(
     none_before: bool = False,
 ) -> None:
     """Append rows (count and JSON text) to ``transaction_files``; the first ones, where there are ``none_before``."""
-    t = transaction_files.c
     last: int | None = None
     if not none_before:
-        last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
+        last = _LAST.scalar(connection, {"id": transaction_id})
     start = 0 if last is None else last + 1
     rows = [
         (transaction_id, number, int(removal), count, payload)
@@ -130,11 +129,16 @@ def staged_count(database: Database, transaction_id: str) -> int:
 
 
 def _count(connection: sa.Connection, transaction_id: str) -> int:
-    t = transaction_files.c
-    statement = sa.select(sa.func.coalesce(sa.func.sum(t.n_files), 0)).where(
-        t.transaction_id == transaction_id, t.removal == 0
+    return int(_STAGED.scalar(connection, {"id": transaction_id}))
+
+
+_MINE = transaction_files.c.transaction_id == sa.bindparam("id")
+_LAST = Prepared(sa.select(sa.func.max(transaction_files.c.number).label("number")).where(_MINE))
+_STAGED = Prepared(
+    sa.select(sa.func.coalesce(sa.func.sum(transaction_files.c.n_files), 0).label("n_files")).where(
+        _MINE, transaction_files.c.removal == 0
     )
-    return int(connection.execute(statement).scalar_one())
+)
 
 
 def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile]:

@@ -20,7 +20,7 @@ from catalog_ext.metastore.errors import (
     TransactionNotFoundError,
     TransactionStateError,
 )
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared, together
@@ -106,7 +106,7 @@ def begin(
         else:
             now = _check_table(connection, transaction, planned, looks=looks)
         if now is None:
-            now = connection.execute(database_now_ms(database.dialect)).scalar_one()
+            now = now_ms(connection)
         begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
         _INSERT.run(connection, {**_to_row(begun), "replaces": replaces})
         return begun
@@ -291,9 +291,14 @@ def with_locations(connection: sa.Connection, transaction: Transaction) -> Trans
 
 
 def _asked_locations(connection: sa.Connection, transaction_id: str) -> dict[str, str]:
-    a = transaction_locations.c
-    statement = sa.select(a.name, a.location).where(a.transaction_id == transaction_id)
-    return {row.name: row.location for row in connection.execute(statement)}
+    return {row["name"]: row["location"] for row in _LOCATIONS.rows(connection, {"id": transaction_id})}
+
+
+_LOCATIONS = Prepared(
+    sa.select(transaction_locations.c.name, transaction_locations.c.location).where(
+        transaction_locations.c.transaction_id == sa.bindparam("id")
+    )
+)
 
 
 def record_locations(database: Database, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
@@ -338,15 +343,22 @@ def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[
 
 def forget_locations(connection: sa.Connection, transaction_id: str) -> None:
     """Remove what ``record_locations`` and ``keep_locations`` have kept: the transaction has ended."""
-    connection.execute(sa.delete(transaction_locations).where(transaction_locations.c.transaction_id == transaction_id))
+    _FORGET_LOCATIONS.run(connection, {"id": transaction_id})
+
+
+_FORGET_LOCATIONS = Prepared(
+    sa.delete(transaction_locations).where(transaction_locations.c.transaction_id == sa.bindparam("id"))
+)
 
 
 def state_of(database: Database, transaction_id: str) -> State | None:
     """Return the transaction's state now; None where there is no such transaction."""
-    statement = sa.select(transactions.c.state).where(transactions.c.transaction_id == transaction_id)
     with database.reading() as connection:
-        state: str | None = connection.execute(statement).scalar()
+        state: str | None = _STATE.scalar(connection, {"id": transaction_id})
     return None if state is None else State(state)
+
+
+_STATE = Prepared(sa.select(transactions.c.state).where(transactions.c.transaction_id == sa.bindparam("id")))
 
 
 def while_in_state(database: Database, transaction_id: str, state: State, work: Callable[[], None]) -> bool:
@@ -439,27 +451,33 @@ def list_all(
     limit: int | None,
 ) -> list[Transaction]:
     """Return transactions, newest first."""
-    statement = _list_statement(
-        database.dialect, of_table=table_id is not None, in_states=states is not None, expired=expired
-    )
-    asked = {"table_id": table_id, "states": [str(state) for state in states or ()]}
+    asked: dict[str, Any] = {}
+    if table_id is not None:
+        asked["table_id"] = table_id
+    if states is not None:
+        asked["states"] = [str(state) for state in states]
+    if limit is not None:
+        asked["limit"] = limit
     with database.reading() as connection:
-        rows = connection.execute(statement if limit is None else statement.limit(limit), asked).mappings()
-        found = [from_row(dict(row)) for row in rows]
+        found = [from_row(row) for row in _listed(frozenset(asked), expired=expired).rows(connection, asked)]
         return [with_locations(connection, transaction) for transaction in found]
 
 
 @cache
-def _list_statement(dialect: str, *, of_table: bool, in_states: bool, expired: bool) -> sa.Select[Any]:
+def _listed(asked: frozenset[str], *, expired: bool) -> Prepared:
+    return Prepared(partial(_list_statement, asked=asked, expired=expired))
+
+
+def _list_statement(dialect: str, *, asked: frozenset[str], expired: bool) -> sa.Select[Any]:
     t = transactions.c
     statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc())
-    if of_table:
+    if "table_id" in asked:
         statement = statement.where(t.table_id == sa.bindparam("table_id"))
-    if in_states:
+    if "states" in asked:
         statement = statement.where(t.state.in_(sa.bindparam("states", expanding=True)))
     if expired:
         statement = statement.where(t.expires_at_ms < database_now_ms(dialect).scalar_subquery())
-    return statement
+    return statement.limit(sa.bindparam("limit")) if "limit" in asked else statement
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
@@ -502,34 +520,55 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
 
 def move(database: Database, transaction_id: str, from_: Collection[State], to: State, *, error: str | None) -> bool:
     """Return whether the transaction was in one of the states and now is in the other."""
-    values: dict[str, Any] = {"state": str(to)}
-    if to is State.ABORTED:
-        values["ended_at_ms"] = database_now_ms(database.dialect).scalar_subquery()
+    mine = {"id": transaction_id}
+    moved: dict[str, Any] = {**mine, "from": [str(state) for state in from_], "to": str(to)}
     if error is not None:
-        values["error"] = ascii_safe(error)[:_ERROR_LENGTH]
-    statement = (
-        sa.update(transactions)
-        .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_([str(s) for s in from_]))
-        .values(**values)
-    )
+        moved["why"] = ascii_safe(error)[:_ERROR_LENGTH]
 
     def work(connection: sa.Connection) -> bool:
-        if connection.execute(statement).rowcount != 1:
+        if _moved(ends=to is State.ABORTED, fails=error is not None).changed(connection, moved) != 1:
             return False
-        moves = _moves_files(transaction_id)
         if to in (State.ABORTING, State.ABORTED):
-            claims = sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             # Files are still to be moved back: until then the partitions are nobody else's.
-            connection.execute(claims.where(~moves) if to is State.ABORTING else claims)
+            (_END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else _END_CLAIMS).run(connection, mine)
         if to in (State.ABORTED, State.FINISHED):
             forget_locations(connection, transaction_id)
-            files = sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id)
             # A slow mover may have died with one of a command's files: that is to be put back, too.
-            connection.execute(files.where(~moves))
+            _FORGET_FILES_UNLESS_MOVING.run(connection, mine)
         return True
 
     # What is finished twice is finished: a clean-up finds nothing more to remove.
     return database.write(work, durable=to is not State.FINISHED)
+
+
+@cache
+def _moved(*, ends: bool, fails: bool) -> Prepared:
+    return Prepared(partial(_move_statement, ends=ends, fails=fails))
+
+
+def _move_statement(dialect: str, *, ends: bool, fails: bool) -> sa.Update:
+    t = transactions.c
+    values: dict[str, Any] = {"state": sa.bindparam("to")}
+    if ends:
+        values["ended_at_ms"] = database_now_ms(dialect).scalar_subquery()
+    if fails:
+        values["error"] = sa.bindparam("why")
+    from_ = t.state.in_(sa.bindparam("from", expanding=True))
+    return sa.update(transactions).where(t.transaction_id == sa.bindparam("id"), from_).values(**values)
+
+
+def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
+    """Return the statement that deletes a transaction's rows; of a partition command that moves files perhaps none."""
+    t = transactions.c
+    id_: sa.BindParameter[str] = sa.bindparam("id")
+    statement = sa.delete(rows).where(rows.c.transaction_id == id_)
+    moves = sa.exists().where(t.transaction_id == id_, t.plan.like(_MOVES))
+    return Prepared(statement.where(~moves) if unless_moving else statement)
+
+
+_END_CLAIMS = _of_one(transaction_claims, unless_moving=False)
+_END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
+_FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
 
 
 def suspect_reservation(database: Database, transaction_id: str) -> None:
@@ -580,11 +619,6 @@ def remember_undone(database: Database, transaction: Transaction, error: str) ->
     return database.write(work)
 
 
-def _moves_files(transaction_id: str) -> sa.Exists:
-    """Return the condition that the transaction is a partition command that moves files."""
-    return sa.exists().where(transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES))
-
-
 def find_application(database: Database, table_id: int, app_id: str) -> ApplicationVersion | None:
     """Return the newest committed batch of the application in the table."""
     with database.reading() as connection:
@@ -593,12 +627,15 @@ def find_application(database: Database, table_id: int, app_id: str) -> Applicat
 
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
     """Return the same as ``find_application``, within a transaction."""
-    a = applications.c
-    statement = sa.select(a.app_version, a.version, a.transaction_id).where(
-        a.table_id == table_id, a.app_hash == name_hash(app_id)
+    row = _APPLICATION.row(connection, {"table_id": table_id, "app_hash": name_hash(app_id)})
+    return None if row is None else ApplicationVersion(row["app_version"], row["version"], row["transaction_id"])
+
+
+_APPLICATION = Prepared(
+    sa.select(applications.c.app_version, applications.c.version, applications.c.transaction_id).where(
+        applications.c.table_id == sa.bindparam("table_id"), applications.c.app_hash == sa.bindparam("app_hash")
     )
-    row = connection.execute(statement).one_or_none()
-    return None if row is None else ApplicationVersion(row.app_version, row.version, row.transaction_id)
+)
 
 
 def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str, State]:
@@ -610,12 +647,19 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
     One that was never reserved has no visible files: where a store shows some, the index has been restored to a time
     before it was, and cannot know that it was not committed.
     """
+    with database.reading() as connection:
+        rows = _UNCOMMITTED.rows(connection, {"table_id": table_id, "version": version})
+    return {row["transaction_id"]: State(row["state"]) for row in rows}
+
+
+def _uncommitted() -> sa.CompoundSelect[Any]:
     t = transactions.c
+    table_id: sa.BindParameter[int] = sa.bindparam("table_id")
     columns = sa.select(t.transaction_id, t.state)
     # Two ranges of one index: databases do not see that in an OR.
     not_shown = [
         columns.where(t.table_id == table_id, condition, t.reserved == 1)
-        for condition in (t.version.is_(None), t.version > version)
+        for condition in (t.version.is_(None), t.version > sa.bindparam("version"))
     ]
     undecided = t.state.in_([str(State.RESERVED), str(State.ABORTING), str(State.ABORTED)])
     not_shown += [columns.where(condition, t.reserved == 1) for condition in (t.table_id.is_(None), undecided)]
@@ -624,9 +668,10 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
         .join(waiting_files, waiting_files.c.transaction_id == t.transaction_id)
         .where(waiting_files.c.table_id == table_id)
     )
-    with database.reading() as connection:
-        rows = connection.execute(sa.union(*not_shown, waiting)).all()
-    return {row.transaction_id: State(row.state) for row in rows}
+    return sa.union(*not_shown, waiting)
+
+
+_UNCOMMITTED = Prepared(_uncommitted())
 
 
 def moving_commands(database: Database, states: Collection[State]) -> list[Transaction]:
@@ -638,8 +683,8 @@ def moving_commands(database: Database, states: Collection[State]) -> list[Trans
     ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
     in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
     with database.reading() as connection:
-        found = connection.execute(_MOVING, {"in_flight": in_flight, "ended": ended}).mappings()
-        return [from_row(dict(row)) for row in found]
+        found = _MOVING.rows(connection, {"in_flight": in_flight, "ended": ended})
+    return [from_row(row) for row in found]
 
 
 def _moving() -> sa.CompoundSelect[Any]:
@@ -654,7 +699,7 @@ def _moving() -> sa.CompoundSelect[Any]:
     )
 
 
-_MOVING = _moving()
+_MOVING = Prepared(_moving())
 
 
 @dataclass(frozen=True, slots=True)
@@ -695,11 +740,13 @@ _AT_WORK = Prepared(_at_work())
 def relocations(database: Database, table_id: int) -> set[int]:
     """Return the versions that relocating overwrites have made."""
     with database.reading() as connection:
-        return set(connection.execute(_RELOCATIONS, {"table_id": table_id}).scalars())
+        return set(_RELOCATIONS.scalars(connection, {"table_id": table_id}))
 
 
-_RELOCATIONS = sa.select(transactions.c.version).where(
-    transactions.c.table_id == sa.bindparam("table_id"),
-    transactions.c.version.is_not(None),
-    transactions.c.plan.like('%"relocate":true%'),
+_RELOCATIONS = Prepared(
+    sa.select(transactions.c.version).where(
+        transactions.c.table_id == sa.bindparam("table_id"),
+        transactions.c.version.is_not(None),
+        transactions.c.plan.like('%"relocate":true%'),
+    )
 )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import now_column
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, table_versions, tables
 from catalog_ext.metastore.index.database.schema import verifications as rows_
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -64,15 +65,13 @@ class Verifications:
 
 def verified(database: Database, table: Table, names: Sequence[str] | None) -> Verifications:
     """Return when the named partitions, and the whole table, were last compared with the store."""
-    v = rows_.c
     found: dict[str, Verified] = {}
     with database.reading() as connection:
-        now_ms = int(connection.execute(sa.select(now_column(connection))).scalar_one())
+        now = now_ms(connection)
         for some in batched([_WHOLE, *(name_hash(name) for name in names or ())], _AT_ONCE):
-            of = sa.select(rows_).where(v.table_id == table.table_id, v.name_hash.in_(some))
-            for row in connection.execute(of):
-                found[row.name_hash] = Verified(row.verified_at_ms, row.version)
-    return Verifications(now_ms, found.pop(_WHOLE, None), found)
+            for row in _OF_NAMES.rows(connection, {"table_id": table.table_id, "hashes": list(some)}):
+                found[row["name_hash"]] = Verified(row["verified_at_ms"], row["version"])
+    return Verifications(now, found.pop(_WHOLE, None), found)
 
 
 def note_verified(database: Database, table: Table, verified: Verified, names: Iterable[str] | None) -> None:
@@ -80,24 +79,31 @@ def note_verified(database: Database, table: Table, verified: Verified, names: I
 
     A table that is gone by now has nothing kept.
     """
-    v, of = rows_.c, sa.and_(rows_.c.table_id == table.table_id)
+    of = {"table_id": table.table_id}
     hashes = [_WHOLE] if names is None else [name_hash(name) for name in dict.fromkeys(names)]
     values = {"table_id": table.table_id, "verified_at_ms": verified.at_ms, "version": verified.version}
 
     def work(connection: sa.Connection) -> None:
         # Two that note the same partitions come one after the other.
-        lock = sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update()
-        if connection.execute(lock).scalar() is None:
+        if _LOCK.scalar(connection, of) is None:
             return
         if names is None:
-            connection.execute(sa.delete(rows_).where(of, v.verified_at_ms <= verified.at_ms))
+            _FORGET_BEFORE.run(connection, {**of, "at_ms": verified.at_ms})
         for some in batched(hashes, _AT_ONCE):
-            connection.execute(sa.delete(rows_).where(of, v.name_hash.in_(some)))
+            _FORGET_NAMES.run(connection, {**of, "hashes": list(some)})
             connection.execute(sa.insert(rows_), [{**values, "name_hash": each} for each in some])
 
     if hashes:
         # Losing it costs a listing.
         database.write(work, durable=False)
+
+
+_LOCK = Prepared(sa.select(tables.c.table_id).where(tables.c.table_id == sa.bindparam("table_id")).with_for_update())
+_OF_TABLE = rows_.c.table_id == sa.bindparam("table_id")
+_NAMED = rows_.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
+_OF_NAMES = Prepared(sa.select(rows_).where(_OF_TABLE, _NAMED))
+_FORGET_NAMES = Prepared(sa.delete(rows_).where(_OF_TABLE, _NAMED))
+_FORGET_BEFORE = Prepared(sa.delete(rows_).where(_OF_TABLE, rows_.c.verified_at_ms <= sa.bindparam("at_ms")))
 
 
 def expire(database: Database, table_id: int, before_ms: int) -> None:

@@ -69,8 +69,10 @@ def test_a_certificate_of_another_host(authority: Authority) -> None:
 
 def test_a_server_that_is_silent_is_waited_for_once(authority: Authority) -> None:
     begun = time.monotonic()
-    expected = pytest.raises(MetastoreAccessError, match=r"in time.*hive\.metastore\.use\.SSL")
-    with shaking_hands(None) as (port, _), expected:
+    with (
+        shaking_hands(None) as (port, _),
+        pytest.raises(MetastoreAccessError, match=r"in time.*hive\.metastore\.use\.SSL"),
+    ):
         _asked(port, authority.pem)
     assert time.monotonic() - begun < 2.5, "the time to connect is 1 s"
 

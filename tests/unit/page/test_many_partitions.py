@@ -1,4 +1,4 @@
-"""Pages of a table of 20,000 partitions, with many values of each key: few queries, few bytes, the head before all."""
+"""Pages of a table of 20,000 partitions: few queries, few bytes, and the head before all else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import pytest
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.page.partition_map import read_map
-from catalog_ext.page.query import Query
-from catalog_ext.page.sections import Kept
-from catalog_ext.page.views import Views
 from tests.index_cases import create
 from tests.page_cases import looking_at
 from tests.repair_cases import local_catalog
@@ -78,35 +75,6 @@ def test_what_is_dear_is_asked_once_a_version(large: Catalog) -> None:
         )
         assert "20,001" in visitor.page(TABLE)
         assert "2025-03-01" in visitor.page(TABLE)
-
-
-def test_what_is_kept_has_a_bound_and_ends(large: Catalog) -> None:
-    now = [0.0]
-    kept, made = Kept(1000, lambda: now[0]), []
-
-    def of(key: str, weight: int) -> str:
-        return kept.get(key, lambda: made.append(key) or key, lambda _: weight)  # type: ignore[func-returns-value]
-
-    assert [of("a", 400), of("b", 400), of("a", 400), of("c", 400), of("b", 400)] == ["a", "b", "a", "c", "b"]
-    assert made == ["a", "b", "c"]
-    of("a", 400)
-    assert made == ["a", "b", "c", "a"]
-    # What is too heavy by itself is answered, and not kept.
-    of("heavy", 2000)
-    of("heavy", 2000)
-    assert made[-2:] == ["heavy", "heavy"]
-    of("a", 400)
-    now[0] = 61
-    of("b", 400)
-    assert len(kept._answers) == 1
-    # Whatever somebody asks for, the maps of a page do not fill the memory.
-    views = Views(large)
-    for n in range(30):
-        chosen = {"where": f"region >= 'r{n:04}'", "m": "files"}
-        list(views.table(Query.of(TABLE, chosen), {"namespace": "s", "name": "t"}))
-    weights = [weight for _, weight, _ in views._kept._answers.values()]
-    assert max(weights) > 2000
-    assert sum(weights) <= 40_000
 
 
 def test_the_head_of_a_page_comes_before_the_rest_is_made(large: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
