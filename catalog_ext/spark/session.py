@@ -71,6 +71,8 @@ class _Running:
 _EXIT_DRAIN_S = 60
 """How long a commit has that is under way when Python ends: one cut off is finished by whoever recovers it, later."""
 _running: dict[str, _Running] = {}
+_of_parent: list[_Running] = []
+"""In a forked child: the catalogs of the process that it was forked from."""
 _lock = threading.Lock()
 
 
@@ -274,6 +276,20 @@ def _stop_all() -> None:
         _cancel_jobs()
     for name in list(_running):
         stop(name, _EXIT_DRAIN_S)
+
+
+def _leave_to_parent() -> None:
+    """In a forked child, have nothing to stop: services, connections and jobs go on in the parent.
+
+    What holds them is kept, because a connection that Python clears away here would end there as well.
+    """
+    global _lock
+    _lock = threading.Lock()
+    _of_parent.extend(_running.values())
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _cancel_jobs() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,3 +120,34 @@ def test_a_java_that_the_spark_does_not_start_on_is_told_before_anything_starts(
     monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
     with pytest.raises(EnvironmentSetupError, match="does not take the connector"):
         catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
+
+
+_FORKS = """
+import json, os, sys, time, urllib.request
+from pathlib import Path
+from catalog_ext.connector import build
+from catalog_ext.spark import session
+
+build.connector_jar = lambda: Path("/opt/connector.jar")
+conf = session.serve_catalog({}, warehouse=sys.argv[1], index=sys.argv[1] + "/index.db", metastore=None)
+child = os.fork()
+if child == 0:
+    sys.exit(len(session._running))  # by the way of every program, past what is registered for its end
+deadline = time.monotonic() + 20
+while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+    time.sleep(0.05)
+if ended == (0, 0):
+    os.kill(child, 9)
+token = Path(conf["spark.sql.catalog.lake.token-file"]).read_text()
+request = urllib.request.Request(conf["spark.sql.catalog.lake.uri"] + "/health", headers={"Authorization": token})
+answer = urllib.request.urlopen(request, timeout=10).status
+print(json.dumps({"child": ended[1], "service": answer, "namespaces": session.active_catalog().list_namespaces()}))
+"""
+
+
+def test_a_forked_child_leaves_the_service_to_its_parent(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"child": 0, "service": 200, "namespaces": []}
