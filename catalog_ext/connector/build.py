@@ -88,13 +88,19 @@ def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
 def _kept(name: str, make: Callable[[Path], None]) -> Path:
     """Return the file ``name`` of the cache, made now unless it is there."""
     jar = cache_folder() / name
+    if "," in str(jar):
+        raise EnvironmentSetupError(
+            f"The folder {jar.parent} has a comma in its name, and Spark has jars in a list with commas between them. "
+            f"Set {CACHE_VARIABLE} to another folder.",
+            {"folder": str(jar.parent)},
+        )
 
     def made(folder: Path) -> Path:
         make(folder / name)
         return folder / name
 
     try:
-        return kept(jar, made, _LOCK_TIMEOUT_SECONDS)
+        return kept(jar, made, _LOCK_TIMEOUT_SECONDS, is_whole)
     except Timeout as error:
         lock = lock_of(jar)
         raise EnvironmentSetupError(
@@ -108,6 +114,15 @@ def _kept(name: str, make: Callable[[Path], None]) -> Path:
             f"Set {CACHE_VARIABLE} to a folder that can.",
             {"folder": str(jar.parent)},
         ) from error
+
+
+def is_whole(jar: Path) -> bool:
+    """Return whether a file is a jar of the connector and not cut off, as a full disk or a crash leaves one."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return VERSION_ENTRY in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def _compiling_is_asked() -> bool:
