@@ -20,6 +20,7 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.service.server import Service
 from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
+from catalog_ext.spark.submitted import EXTENSIONS, JARS, give_to_submit, submitted_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,19 +132,22 @@ def serve_catalog(
         site=hive_site(metastore), spark=options,
     )  # fmt: skip
     jar = connector_jar()
-    for given in _local_jars(options.get("spark.jars")):
+    begun = {**submitted_lists(), **options}
+    for given in _local_jars(begun.get(JARS)):
         check_fits(given)
     add_to_running_jvm(jar)
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"
-    return {
+    conf = {
         prefix: _catalog_class(catalog),
         f"{prefix}.uri": running.service.uri,
         f"{prefix}.token-file": str(running.token_file),
-        "spark.sql.extensions": _appended(options.get("spark.sql.extensions"), EXTENSIONS_CLASS),
-        "spark.jars": _appended(options.get("spark.jars"), str(jar)),
-        **s3a_settings(running.catalog.settings, options),
+        EXTENSIONS: _appended(begun.get(EXTENSIONS), EXTENSIONS_CLASS),
+        JARS: _appended(begun.get(JARS), str(jar)),
+        **s3a_settings(running.catalog.settings, begun),
     }
+    give_to_submit(conf)
+    return conf
 
 
 def repair_partitions(

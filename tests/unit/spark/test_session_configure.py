@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 import catalog_ext
 from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.spark import session
 from catalog_ext.spark.running_jvm import add_to_running_jvm
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class _Jvm:
     """A running JVM whose class loader keeps what it is given, or refuses it."""
 
     def __init__(self, *, refuses: bool) -> None:
-        self.java = self.lang = self.net = self.Thread = self
+        self.java = self.lang = self.net = self.Thread = self.System = self
         self.urls: list[str] = []
+        self.properties: dict[str, str] = {}
         self._refuses = refuses
 
     def URL(self, text: str) -> str:
@@ -63,6 +65,9 @@ class _Jvm:
 
     def currentThread(self) -> _Jvm:
         return self
+
+    def getProperty(self, key: str) -> str | None:
+        return self.properties.get(key)
 
     def getContextClassLoader(self) -> _Jvm:
         return self
@@ -94,6 +99,20 @@ def test_a_jvm_that_does_not_take_it_is_told_with_the_remedy(running: Callable[[
     running(_Jvm(refuses=True))
     with pytest.raises(EnvironmentSetupError, match=r"spark-submit --jars /opt/connector\.jar"):
         add_to_running_jvm(Path("/opt/connector.jar"))
+
+
+def test_lists_that_spark_submit_has_begun_are_gone_on_with(
+    running: Callable[[_Jvm], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jvm = _Jvm(refuses=False)
+    jvm.properties = {"spark.jars": "/opt/udf.jar", "spark.sql.extensions": "io.delta.Extensions", "spark.master": "x"}
+    running(jvm)
+    monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
+    conf = session.serve_catalog({}, warehouse=str(tmp_path / "w"), index=str(tmp_path / "index.db"), metastore=None)
+    session.stop("lake")
+    assert conf["spark.jars"] == "/opt/udf.jar,/opt/connector.jar"
+    assert conf["spark.sql.extensions"] == f"io.delta.Extensions,{session.EXTENSIONS_CLASS}"
+    assert "spark.master" not in conf
 
 
 def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
