@@ -153,6 +153,25 @@ def spark_version() -> str:
     return version
 
 
+def check_pyspark(version: str) -> None:
+    """Do nothing where a PySpark fits the jars that it starts, which SPARK_HOME may say.
+
+    Args:
+        version: PySpark's own.
+
+    Raises:
+        EnvironmentSetupError: They are of different minor versions: such a session waits for ever, or fails in passing.
+    """
+    spark = spark_version()
+    if minor_version(version) != minor_version(spark):
+        raise EnvironmentSetupError(
+            f"PySpark {version} is imported, and the Spark that it would start, in {jar_folder()}, is {spark}. They "
+            "have to be of one minor version: unset SPARK_HOME, or install the other PySpark: pip install "
+            f"'pyspark~={minor_version(spark)}.0'.",
+            {"pyspark": version, "spark": spark, "jars": str(jar_folder())},
+        )
+
+
 def check_java() -> None:
     """Do nothing where the installed Spark starts on the Java that a session would take, as far as that is known.
 

@@ -123,9 +123,12 @@ def serve_catalog(
     """
     _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
     # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
-    from catalog_ext.connector.build import check_fits, check_java, connector_jar
+    from pyspark import __version__ as pyspark
+
+    from catalog_ext.connector.build import check_fits, check_java, check_pyspark, connector_jar
 
     if not jvm_runs():
+        check_pyspark(pyspark)
         check_java()
     settings = Settings.resolve(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,

@@ -382,3 +382,17 @@ def test_a_java_of_which_nothing_is_told_is_left_to_spark(machine: Machine, monk
     monkeypatch.delenv("SPARK_CONF_DIR")
     (machine.folder / "jdk" / "release").unlink()
     build.check_java()
+
+
+@pytest.mark.parametrize("version", ["4.3.0", "4.3.7", "4.3.0.dev1", "4.3.1rc2"])
+def test_a_pyspark_that_fits_the_jars(machine: Machine, version: str) -> None:
+    machine.install_spark("4.3.0-SNAPSHOT")
+    build.check_pyspark(version)
+
+
+def test_a_spark_home_of_another_minor_version_is_named(machine: Machine) -> None:
+    machine.install_spark("4.0.5")
+    with pytest.raises(
+        EnvironmentSetupError, match=r"PySpark 4\.3\.0 .* is 4\.0\.5.*unset SPARK_HOME.*pyspark~=4\.0\.0"
+    ):
+        build.check_pyspark("4.3.0")

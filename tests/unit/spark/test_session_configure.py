@@ -18,6 +18,7 @@ from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.spark import session
 from catalog_ext.spark.running_jvm import add_to_running_jvm
+from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,3 +171,16 @@ def test_a_forked_child_leaves_the_service_to_its_parent(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"child": 0, "service": 200, "namespaces": []}
+
+
+def test_a_spark_home_of_another_spark_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With it PySpark waits for its JVM for ever."""
+    other = "4.0.5" if SPARK != (4, 0) else "4.3.0"
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"spark-core_2.13-{other}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(EnvironmentSetupError, match="to be of one minor version: unset SPARK_HOME"):
+        catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
+    assert not (tmp_path / "w").exists()
