@@ -160,7 +160,7 @@ def check_pyspark(version: str) -> None:
         version: PySpark's own.
 
     Raises:
-        EnvironmentSetupError: They are of different minor versions: such a session waits for ever, or fails in passing.
+        EnvironmentSetupError: They are of different minor versions: SQL works, and calls of Python's that the JVM lacks fail.
     """
     spark = spark_version()
     if minor_version(version) != minor_version(spark):

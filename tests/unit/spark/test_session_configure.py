@@ -176,7 +176,7 @@ def test_a_forked_child_leaves_the_service_to_its_parent(tmp_path: Path) -> None
 def test_a_spark_home_of_another_spark_is_told_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With it PySpark waits for its JVM for ever."""
+    """With it SQL works, and `toPandas` fails in words of Py4J."""
     other = "4.0.5" if SPARK != (4, 0) else "4.3.0"
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / f"spark-core_2.13-{other}.jar").touch()
