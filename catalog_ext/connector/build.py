@@ -160,7 +160,7 @@ def check_pyspark(version: str) -> None:
         version: PySpark's own.
 
     Raises:
-        EnvironmentSetupError: They are of different minor versions: SQL works, and calls of Python's that the JVM lacks fail.
+        EnvironmentSetupError: They are of different minor versions; calls that the JVM lacks would fail on the way.
     """
     spark = spark_version()
     if minor_version(version) != minor_version(spark):
