@@ -25,6 +25,7 @@ class Answer:
     Attributes:
         blanks: How many blanks come before the body, as a sign of life.
         silent_for: Seconds between them and the body.
+        index: Which index it says that it is of.
     """
 
     status: int
@@ -32,6 +33,7 @@ class Answer:
     body: bytes
     blanks: int = 0
     silent_for: float = 0
+    index: str | None = None
 
     @property
     def json(self) -> Any:
@@ -61,6 +63,7 @@ class Client:
         self.service = service
         self.user: str | None = None
         self.contract: str | None = None
+        self.index: str | None = None
 
     def send(
         self, path: str, body: bytes = b"{}", *, token: str | None = "", method: str = "POST", scheme: str = "Bearer"
@@ -73,10 +76,13 @@ class Client:
             headers["X-Catalog-Ext-User"] = self.user
         if self.contract is not None:
             headers["X-Catalog-Ext-Contract"] = self.contract
+        if self.index is not None:
+            headers["X-Catalog-Ext-Index"] = self.index
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
-            return Answer(answer.status, answer.headers.get_content_type(), answer.read())
+            index = answer.headers.get("X-Catalog-Ext-Index")
+            return Answer(answer.status, answer.headers.get_content_type(), answer.read(), index=index)
         finally:
             connection.close()
 

@@ -8,6 +8,7 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from catalog_ext.conf.resolved import EMBEDDED, Settings, folder_of
 from catalog_ext.metastore.errors import InvalidConfigurationError
@@ -16,6 +17,8 @@ from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from catalog_ext.metastore.index import Index
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +34,8 @@ NO_METASTORE = "metastore.none"
 """That the index was made to have no metastore; it has one of ``metastore`` and this, or neither says anything yet."""
 
 INDEX_ID = "index.id"
-"""Who the index is, for the mark in its warehouse; it has none before its first table."""
+"""Who the index is, for the mark in its warehouse, and for drivers that have several services of it; it has none before
+its first table or the first request of such a driver."""
 
 EMBEDDED_AT = "embedded:"
 """Before the folder, where the metastore is the embedded one."""
@@ -58,6 +62,11 @@ _NOT_HERE = (
     "or take on for good what is to be its own: {adoption}, or {served}. catalog-ext publish --all then fills a "
     "metastore that lacks the tables."
 )
+
+
+def id_of(index: Index) -> str:
+    """Return the index's id, which it has from now on."""
+    return index.properties().get(INDEX_ID) or index.add_properties({INDEX_ID: uuid4().hex})[INDEX_ID]
 
 
 def address(settings: Settings) -> str | None:

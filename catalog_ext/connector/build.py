@@ -88,13 +88,19 @@ def compiled_jar(spark: str, jars: Callable[[], Iterable[Path]]) -> Path:
 def _kept(name: str, make: Callable[[Path], None]) -> Path:
     """Return the file ``name`` of the cache, made now unless it is there."""
     jar = cache_folder() / name
+    if "," in str(jar):
+        raise EnvironmentSetupError(
+            f"The folder {jar.parent} has a comma in its name, and Spark has jars in a list with commas between them. "
+            f"Set {CACHE_VARIABLE} to another folder.",
+            {"folder": str(jar.parent)},
+        )
 
     def made(folder: Path) -> Path:
         make(folder / name)
         return folder / name
 
     try:
-        return kept(jar, made, _LOCK_TIMEOUT_SECONDS)
+        return kept(jar, made, _LOCK_TIMEOUT_SECONDS, is_whole)
     except Timeout as error:
         lock = lock_of(jar)
         raise EnvironmentSetupError(
@@ -108,6 +114,15 @@ def _kept(name: str, make: Callable[[Path], None]) -> Path:
             f"Set {CACHE_VARIABLE} to a folder that can.",
             {"folder": str(jar.parent)},
         ) from error
+
+
+def is_whole(jar: Path) -> bool:
+    """Return whether a file is a jar of the connector and not cut off, as a full disk or a crash leaves one."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            return VERSION_ENTRY in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def _compiling_is_asked() -> bool:
@@ -136,6 +151,25 @@ def spark_version() -> str:
             {"spark": version, "scala": scala, "supported": supported},
         )
     return version
+
+
+def check_pyspark(version: str) -> None:
+    """Do nothing where a PySpark fits the jars that it starts, which SPARK_HOME may say.
+
+    Args:
+        version: PySpark's own.
+
+    Raises:
+        EnvironmentSetupError: They are of different minor versions; calls that the JVM lacks would fail on the way.
+    """
+    spark = spark_version()
+    if minor_version(version) != minor_version(spark):
+        raise EnvironmentSetupError(
+            f"PySpark {version} is imported, and the Spark that it would start, in {jar_folder()}, is {spark}. They "
+            "have to be of one minor version: unset SPARK_HOME, or install the other PySpark: pip install "
+            f"'pyspark~={minor_version(spark)}.0'.",
+            {"pyspark": version, "spark": spark, "jars": str(jar_folder())},
+        )
 
 
 def check_java() -> None:

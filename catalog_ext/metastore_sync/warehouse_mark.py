@@ -14,9 +14,8 @@ import warnings
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
-from catalog_ext.conf.home import INDEX_ID
+from catalog_ext.conf.home import INDEX_ID, id_of
 from catalog_ext.metastore.errors import CatalogExtError, StorageError
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel
@@ -92,8 +91,7 @@ def read_mark(storage: Storage, warehouse: Location) -> Mark | None:
 
 def own_mark(index: Index) -> Mark:
     """Return the mark that the index makes, which has an id from now on."""
-    known = index.properties().get(INDEX_ID) or index.add_properties({INDEX_ID: uuid4().hex})[INDEX_ID]
-    return Mark(known, index.public_url, socket.gethostname(), int(time.time() * 1000))
+    return Mark(id_of(index), index.public_url, socket.gethostname(), int(time.time() * 1000))
 
 
 def rewrite_mark(index: Index, storage: Storage, warehouse: str, *, dry_run: bool = False) -> Mark | None:

@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 import time
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -17,11 +18,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from catalog_ext.conf.home import id_of
 from catalog_ext.metastore.errors import (
     AlreadyExistsError,
     CatalogExtError,
     ConflictError,
     IndexUnavailableError,
+    InvalidConfigurationError,
     InvalidInputError,
     MetastoreUnavailableError,
     NamespaceNotEmptyError,
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.index import Index
     from catalog_ext.service.monitoring import Monitoring
     from catalog_ext.service.under_way import UnderWay
 
@@ -70,6 +74,10 @@ CONTRACT = 2
 CONTRACT_HEADER = "X-Catalog-Ext-Contract"
 """Names the contract that a client was made for."""
 
+INDEX_HEADER = "X-Catalog-Ext-Index"
+"""In a request of a client of several services: the id of the index that it goes on with, `?` as long as it knows none.
+In the answer: the id of the service's index."""
+
 USER_HEADER = "X-Catalog-Ext-User"
 """Names the user on whose behalf a request is made: for the history, nothing is decided by it."""
 
@@ -77,6 +85,9 @@ _SHORT, _FEW_PARTS = 2**16, 4
 """Bytes and parts of an Arrow stream that is sent as a whole."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
+_UNKNOWN = "?"
+_MISDIRECTED = 421
+"""Says that nothing was done, and that another service may (RFC 9110)."""
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
     (401, (UnauthorizedError,)),
@@ -94,9 +105,9 @@ class _Json(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def error_response(error: CatalogExtError) -> JSONResponse:
+def error_response(error: CatalogExtError, status: int | None = None) -> JSONResponse:
     """Return the answer that carries an error, by the contract."""
-    status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
+    status = status or next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
     body = {
         "code": error.code,
         "message": error.message,
@@ -200,6 +211,34 @@ def _ping(request: Request) -> dict[str, Any]:
     return {"service": "catalog-ext", "contract": CONTRACT, "version": version("catalog-ext")}
 
 
+class _Identity:
+    """Which index the service is of, so that a client of several services does not go on with another's.
+
+    Args:
+        index: The index.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    @cached_property
+    def id(self) -> str:
+        """The index's id, which it has from now on."""
+        return id_of(self._index)
+
+    def refusal(self, theirs: str) -> Response | None:
+        """Return the answer to a client that goes on from a service of another index; None for others."""
+        if theirs in (_UNKNOWN, self.id):
+            return None
+        error = InvalidConfigurationError(
+            f"The driver goes on from a service of the index {theirs[:40]!r}, and this service is of the index "
+            f"{self._index.public_url} ({self.id!r}). Addresses that the catalog's option 'uri' gives together are "
+            "of services of one index: correct 'uri', or start this service on that index. Where the index was "
+            "replaced for good, start the driver anew."
+        )
+        return error_response(error, _MISDIRECTED)
+
+
 def build_application(
     catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, *, metrics_token: str | None = None
 ) -> ASGIApp:
@@ -213,6 +252,7 @@ def build_application(
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
     """
     operations = operations_of(catalog)
+    identity = _Identity(catalog.index)
     metrics = monitoring.metrics
     metrics.expect((*operations, OTHER), ())
 
@@ -231,7 +271,19 @@ def build_application(
         try:
             _check_contract(http.headers.get(CONTRACT_HEADER))
             body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
-            answer = await run_in_threadpool(under_way.run, _answer, operations, name, body, seconds, user)
+            theirs = http.headers.get(INDEX_HEADER)
+
+            def answered() -> Response:
+                if theirs is None:
+                    return _answer(operations, name, body, seconds, user)
+                refusal = identity.refusal(theirs)
+                if refusal is not None:
+                    return refusal
+                made = _answer(operations, name, body, seconds, user)
+                made.headers[INDEX_HEADER] = identity.id
+                return made
+
+            answer = await run_in_threadpool(under_way.run, answered)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:

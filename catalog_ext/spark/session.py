@@ -22,6 +22,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.service.server import Service
 from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
+from catalog_ext.spark.submitted import EXTENSIONS, JARS, give_to_submit, submitted_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,6 +81,8 @@ _COMPARED: dict[str, Callable[[Settings], object]] = {
 }
 """What of a catalog that runs cannot be given anew, as it is shown and compared."""
 _running: dict[str, _Running] = {}
+_of_parent: list[_Running] = []
+"""In a forked child: the catalogs of the process that it was forked from."""
 _lock = threading.Lock()
 
 
@@ -130,28 +133,34 @@ def serve_catalog(
     """
     _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
     # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
-    from catalog_ext.connector.build import check_fits, check_java, connector_jar
+    from pyspark import __version__ as pyspark
+
+    from catalog_ext.connector.build import check_fits, check_java, check_pyspark, connector_jar
 
     if not jvm_runs():
+        check_pyspark(pyspark)
         check_java()
     settings = Settings.resolve(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
         site=hive_site(metastore), spark=options,
     )  # fmt: skip
     jar = connector_jar()
-    for given in _local_jars(options.get("spark.jars")):
+    begun = {**submitted_lists(), **options}
+    for given in _local_jars(begun.get(JARS)):
         check_fits(given)
     add_to_running_jvm(jar)
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"
-    return {
+    conf = {
         prefix: _catalog_class(catalog),
         f"{prefix}.uri": running.service.uri,
         f"{prefix}.token-file": str(running.token_file),
-        "spark.sql.extensions": _appended(options.get("spark.sql.extensions"), EXTENSIONS_CLASS),
-        "spark.jars": _appended(options.get("spark.jars"), str(jar)),
-        **s3a_settings(running.catalog.settings, options),
+        EXTENSIONS: _appended(begun.get(EXTENSIONS), EXTENSIONS_CLASS),
+        JARS: _appended(begun.get(JARS), str(jar)),
+        **s3a_settings(running.catalog.settings, begun),
     }
+    give_to_submit(conf)
+    return conf
 
 
 def repair_partitions(
@@ -284,6 +293,20 @@ def _stop_all() -> None:
         _cancel_jobs()
     for name in list(_running):
         stop(name, _EXIT_DRAIN_S)
+
+
+def _leave_to_parent() -> None:
+    """In a forked child, have nothing to stop: services, connections and jobs go on in the parent.
+
+    What holds them is kept, because a connection that Python clears away here would end there as well.
+    """
+    global _lock
+    _lock = threading.Lock()
+    _of_parent.extend(_running.values())
+    _running.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _cancel_jobs() -> None:

@@ -80,7 +80,8 @@ def jar_version(name: str) -> str:
     Raises:
         EnvironmentSetupError: PySpark has no such jar.
     """
-    pattern = re.compile(re.escape(name) + r"-(\d[\w.]*)\.jar")
+    # Vendors put a name of theirs behind the number, such as 3.4.1-amzn-2.
+    pattern = re.compile(re.escape(name) + r"-(\d[\w.+-]*)\.jar")
     for jar in jar_folder().iterdir():
         if match := pattern.fullmatch(jar.name):
             return match.group(1)

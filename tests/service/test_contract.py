@@ -79,6 +79,21 @@ def catalog(module_catalog: Catalog) -> Catalog:
 # Transport
 
 
+def test_a_client_of_several_services_is_told_of_which_index_they_are(client: Client, catalog: Catalog) -> None:
+    assert client.call("tables/list", namespace="s").index is None
+    other = Client(client.service)
+    other.index = "?"
+    answer = other.call("tables/list", namespace="s")
+    assert answer.index == catalog.index.properties()["index.id"]
+    other.index = answer.index
+    assert other.load()["name"] == "t"
+    other.index = "0" * 32
+    refused = other.call("tables/drop", namespace="s", name="t")
+    assert (refused.status, refused.error["code"]) == (421, "CATALOG_EXT_INVALID_CONFIGURATION")
+    assert "correct 'uri'" in refused.error["message"]
+    assert client.load()["name"] == "t", "nothing was done"
+
+
 @pytest.mark.parametrize("path", ["/v1/ping", "/v1/nosuch", "/", "/v2/ping", "/v1/tables/load?x=1"])
 @pytest.mark.parametrize("token", [None, "wrong", "wr\xf6ng"])
 def test_nothing_is_answered_without_the_token(client: Client, path: str, token: str | None) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import secrets
 import subprocess
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -87,6 +89,7 @@ class EmbeddedMetastore:
         self._process: subprocess.Popen[bytes] | None = None
         self._lease: Lease | None = None
         self._stopping = False
+        _made.add(self)
 
     @property
     def log_file(self) -> Path:
@@ -160,6 +163,11 @@ class EmbeddedMetastore:
         if started.exception(timeout=START_TIMEOUT_SECONDS) is None and self._lease is not None:
             self._end_lease(self._lease)
         self._lease = self._process = None
+
+    def forget(self) -> None:
+        """Be as if never started: in a forked child the server is the parent's, and so is the thread that starts it."""
+        self._guard = threading.Lock()
+        self._started = self._process = self._lease = None
 
     def __enter__(self) -> EmbeddedMetastore:
         self.start()
@@ -325,3 +333,14 @@ class EmbeddedMetastore:
             return f"Its log {self.log_file} is empty."
         tail = "\n".join(lines[-_LOG_TAIL_LINES:])
         return f"Its log {self.log_file} ends with:\n{tail}"
+
+
+_made: weakref.WeakSet[EmbeddedMetastore] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for metastore in list(_made):
+        metastore.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

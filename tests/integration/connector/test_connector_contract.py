@@ -583,6 +583,14 @@ class TestFailures:
         spark.conf.set("spark.sql.catalog.filed.token-file", str(tmp_path / "token"))
         assert ("sales", "trips", False) in rows(spark, "SHOW TABLES IN filed.sales")
 
+    def test_connections_that_lie_idle_are_not_kept_for_longer_than_what_lies_between_keeps_them(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        """Java's own time is 20 minutes before Java 21; it has no other place for it, and reads it once."""
+        spark.sql("SHOW TABLES IN lake.sales")
+        jvm: Any = spark._jvm
+        assert jvm.java.lang.System.getProperty("jdk.httpclient.keepalive.timeout") == "30"
+
     def test_a_slow_answer_ends_at_the_timeout(self, spark: SparkSession, service: RecordedService) -> None:
         spark.conf.set("spark.sql.catalog.slow", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
         spark.conf.set("spark.sql.catalog.slow.uri", service.uri)

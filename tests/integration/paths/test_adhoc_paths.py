@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
+from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +121,29 @@ def test_after_use(paths: Paths) -> None:
         paths.rows(f"USE {before}")
 
 
+@pytest.mark.skipif(SPARK < (4, 2), reason="Spark has SET PATH from 4.2 on")
+def test_on_the_path_of_set_path(paths: Paths) -> None:
+    paths.spark.conf.set("spark.sql.path.enabled", "true")
+    try:
+        # Functions come after our catalog, which has none.
+        paths.rows("SET PATH = lake.default, system.builtin, system.session, spark_catalog.default")
+        assert paths.rows("SELECT count(*) FROM `{t}`") == [(4,)]
+        assert paths.rows("SELECT count(*) FROM files('{t}')") == [(4,)]
+        assert paths.rows("SELECT DISTINCT typeof(id) FROM `{t}` WITH ('schema' = 'id INT')") == [("int",)]
+        assert paths.rows("SELECT count(*), min(year) FROM parquet.`{t}`") == [(4, 2023)]
+        assert paths.refusal("SELECT nothing(id) FROM `{t}`")[0] == "UNRESOLVED_ROUTINE"
+        assert paths.refusal("INSERT INTO `{t}` VALUES (1)")[0] == "CATALOG_EXT_READ_ONLY_PATH"
+    finally:
+        paths.spark.conf.unset("spark.sql.path.enabled")
+    assert paths.refusal("SELECT * FROM `{t}`")[0] == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_what_an_expression_names(paths: Paths) -> None:
+    given = "IDENTIFIER('lake.`' || '{t}`')"
+    assert paths.rows(f"SELECT count(*), max(year) FROM {given}") == [(4, "2024")]
+    assert paths.rows(f"SELECT DISTINCT typeof(id) FROM {given} WITH ('schema' = 'id INT')") == [("int",)]
+
+
 @pytest.mark.parametrize(
     "condition",
     ["year = 2024", "year = '2024'", "cast(year AS INT) > 2023", "year IN (2024, 2030)", "NOT year < '2024'",
@@ -205,6 +229,8 @@ def test_without_hive_partitioning(paths: Paths) -> None:
         "DROP TABLE lake.`{t}`",
         "CREATE TABLE lake.`{t}/new` (a INT)",
         "CREATE TABLE lake.`{t}/new` AS SELECT 1 a",
+        "CREATE TABLE lake.`{t}/new` LIKE lake.`{t}`",
+        "CREATE TABLE lake.default.new LIKE lake.`{t}`",
     ],
 )
 @pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.ReadOnly")
@@ -239,6 +265,7 @@ def test_a_data_frame_is_not_written_to_a_path(paths: Paths) -> None:
         ("SELECT * FROM lake.files('{t}', schema => 'a NOTYPE')", "INVALID_TYPE", "NOTYPE"),
         ("SELECT * FROM lake.`{t}` WITH ('schema.sample-files' = 'few')", "INVALID_CONFIGURATION", "'few'"),
         ("SELECT * FROM lake.files('{t}/../t')", "INVALID_INPUT", "'..'"),
+        ("DESCRIBE EXTENDED lake.`{t}` AS JSON", "NOT_SUPPORTED", "DESCRIBE EXTENDED shows the same"),
     ],
 )
 def test_what_is_refused(paths: Paths, query: str, condition: str, words: str) -> None:

@@ -9,13 +9,15 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import SparkRuntimeException
+from pyspark.errors import PySparkException, SparkRuntimeException
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.index import Index
+from catalog_ext.service.server import Service
 from tests.integration.lake import Lake
 from tests.integration.spark_driver import sibling
 from tests.integration.standing_service import StandingService
@@ -247,3 +249,33 @@ def test_when_both_are_gone_both_are_named(lake: Lake, pair: Pair) -> None:
         assert f"None of the catalog-ext services at {named} answers; start one of them" in str(error)
     assert time.monotonic() - began < _LONGEST_S
     pair.renew()
+
+
+def test_a_stand_in_of_another_index_is_not_gone_on_with(driver: Driver, tmp_path: Path) -> None:
+    """A wrong address gives no other table's rows and changes none, and the right service is found again."""
+    token = secrets.token_hex(16)
+    with ExitStack() as stack:
+        ours, others = (
+            stack.enter_context(
+                connect(index=str(tmp_path / f"{name}.db"), warehouse=str(tmp_path / name), metastore=None)
+            )
+            for name in ("ours", "others")
+        )
+        right, wrong = Service(ours, token=token).start(), Service(others, token=token).start()
+        stack.callback(wrong.stop)
+        with driver.connected(wrong.uri, token) as spark:
+            spark.sql("CREATE NAMESPACE lake.w")
+            spark.sql("CREATE TABLE lake.w.t AS SELECT 'of another' AS word")
+        with driver.connected(f"{right.uri},{wrong.uri}", token) as spark:
+            spark.sql("CREATE NAMESPACE lake.w")
+            spark.sql("CREATE TABLE lake.w.t AS SELECT 'ours' AS word")
+            right.stop()
+            for statement in ("SELECT * FROM lake.w.t", "INSERT INTO lake.w.t VALUES ('x')", "DROP TABLE lake.w.t"):
+                with pytest.raises(PySparkException, match="of one index: correct 'uri'") as caught:
+                    spark.sql(statement).collect()
+                assert caught.value.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+            right = Service(ours, token=token, port=right.port).start()
+            stack.callback(right.stop)
+            assert [tuple(row) for row in spark.sql("SELECT * FROM lake.w.t").collect()] == [("ours",)]
+        with driver.connected(wrong.uri, token) as spark:
+            assert [tuple(row) for row in spark.sql("SELECT * FROM lake.w.t").collect()] == [("of another",)]

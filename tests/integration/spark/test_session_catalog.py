@@ -12,6 +12,7 @@ from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
 from tests.integration.session_commands import COMMON, differences, plain_session
 from tests.integration.spark_driver import sibling
+from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,6 +143,11 @@ def test_tables_like_others(ours: Session) -> None:
     assert [c.name for c in ours.spark.catalog.listColumns("sales.sparks") if c.isPartition] == ["ds"]
     for name in ("chosen", "copied", "named", "sparks"):
         ours.sql(f"DROP TABLE sales.{name}")
+    # Spark's grammar does not take the name before.
+    if SPARK >= (4, 2):
+        refused = ours.error("CREATE TABLE sales.told LIKE lake.sales.ours.history")
+        assert refused.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert "CREATE TABLE spark_catalog.sales.told AS SELECT * FROM ... LIMIT 0" in str(refused)
 
 
 def test_changes_of_ours(ours: Session) -> None:
@@ -188,6 +194,15 @@ def test_overwrites_are_sparks_by_default(ours: Session) -> None:
         "ALTER TABLE sales.ours RENAME TO sales.theirs",
         "CREATE TABLE sales.theirs USING catalog_ext AS SELECT 1 AS x",
         "CREATE TABLE sales.theirs LIKE sales.ours USING catalog_ext",
+        # A name that is known only when its expression is.
+        "CREATE TABLE IDENTIFIER('sales.' || 'ours') (x INT) USING parquet",
+        "CREATE TABLE IDENTIFIER(lower('SALES.OURS')) USING csv AS SELECT 1 AS x",
+        "CREATE TABLE IDENTIFIER('sales.' || 'theirs') USING catalog_ext AS SELECT 1 AS x",
+        "CREATE VIEW IDENTIFIER('sales.' || 'ours') AS SELECT 1 AS x",
+        "CREATE OR REPLACE VIEW IDENTIFIER('sales.' || 'ours') AS SELECT 1 AS x",
+        "ALTER TABLE IDENTIFIER('sales.' || 'theirs') RENAME TO sales.ours",
+        "ALTER TABLE IDENTIFIER('sales.' || 'theirs') RENAME TO ours",
+        "EXECUTE IMMEDIATE 'CREATE VIEW IDENTIFIER(:name) AS SELECT 1 AS x' USING 'sales.ours' AS name",
     ],
 )
 def test_no_twin_is_made(ours: Session, statement: str) -> None:
@@ -201,6 +216,8 @@ def test_if_not_exists_sees_ours(ours: Session) -> None:
     ours.sql("CREATE TABLE IF NOT EXISTS sales.ours USING csv AS SELECT 1 AS x")
     ours.sql("CREATE TABLE IF NOT EXISTS sales.ours LIKE sales.theirs")
     ours.sql("CREATE VIEW IF NOT EXISTS sales.ours AS SELECT 1 AS x")
+    ours.sql("CREATE TABLE IF NOT EXISTS IDENTIFIER('sales.' || 'ours') USING csv AS SELECT 1 AS x")
+    ours.sql("CREATE VIEW IF NOT EXISTS IDENTIFIER('sales.' || 'ours') AS SELECT 1 AS x")
     assert ours.twins() == set()
     assert ours.rows("SELECT * FROM sales.ours ORDER BY id") == ROWS
 
@@ -209,6 +226,9 @@ def test_replacing_ours_keeps_it_ours(ours: Session) -> None:
     ours.sql("CREATE OR REPLACE TABLE sales.ours USING orc AS SELECT 5 AS five")
     assert ours.rows("SELECT * FROM sales.ours") == [(5,)]
     assert ours.catalog.load_table("sales.ours").definition.format == "orc"
+    assert ours.twins() == set()
+    ours.sql("CREATE OR REPLACE TABLE IDENTIFIER('sales.' || 'ours') USING parquet AS SELECT 6 AS six")
+    assert ours.rows("SELECT * FROM sales.ours") == [(6,)]
     assert ours.twins() == set()
     assert ours.condition("CREATE OR REPLACE TABLE sales.theirs USING catalog_ext AS SELECT 1 AS x") == (
         "CATALOG_EXT_NOT_SUPPORTED"

@@ -6,13 +6,15 @@ have the same rows: ids 0 to 11, days 1 to 3, the regions `eu` and NULL.
 
 from __future__ import annotations
 
+import datetime
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from tests.integration.lake import external, local_lake
+from tests.integration.lake import Sql, external, local_lake
+from tests.integration.spark_driver import sibling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -329,6 +331,60 @@ def test_parameters_variables_and_identifiers(lake: Lake, spark: SparkSession, t
     # A frame given by name becomes a view, and views show no virtual columns.
     shown = spark.table(table).select("id", "region")
     assert spark.sql("SELECT count(*) FROM {t} WHERE region = 'eu'", t=shown).collect()[0][0] == 6
+
+
+def test_names_that_only_an_expression_knows(lake: Lake) -> None:
+    """What is known of a name before it is looked up holds for one that IDENTIFIER gives, a variable's value too."""
+    table = external(lake, "given", {"ds": "string"}, "l STRUCT<ds: INT>, id INT")
+    lake.sql(f"DECLARE OR REPLACE VARIABLE given STRING = '{table}'")
+    for name in (table, "IDENTIFIER(given)", "IDENTIFIER('lake.' || 'w.given')", "IDENTIFIER(lower('LAKE.W.GIVEN'))"):
+        lake.sql(f"INSERT OVERWRITE {table} VALUES (named_struct('ds', 1), 1, 'a'), (named_struct('ds', 2), 2, 'b')")
+        lake.sql(f"INSERT OVERWRITE {name} PARTITION (ds = 'a') VALUES (named_struct('ds', 3), 3)")
+        lake.sql(f"INSERT OVERWRITE {name} VALUES (named_struct('ds', 5), 5, 'c')")
+        # A hidden key of the relation, and no field of the column that is called as its alias.
+        assert lake.rows(f"SELECT l.ds, id FROM {name} l ORDER BY id") == [("b", 2), ("a", 3), ("c", 5)]
+        assert lake.rows(f"SELECT IDENTIFIER('l' || '.ds') FROM {name} l WHERE id = 3") == [("a",)]
+        assert lake.rows(f"WITH x AS (SELECT * FROM {name} l WHERE l.ds = 'a') SELECT id FROM x") == [(3,)]
+        assert lake.rows(f"SELECT a.id FROM {name} a JOIN {name} b USING (ds) WHERE ds = 'c'") == [(5,)]
+    assert lake.rows("WITH x AS (SELECT 7 AS id) SELECT id FROM IDENTIFIER('x' || '')") == [(7,)]
+    for wrong in ("IDENTIFIER(rand())", "IDENTIFIER(NULL)", "IDENTIFIER(1)"):
+        assert lake.condition(f"SELECT * FROM {wrong}").startswith("NOT_A_CONSTANT_STRING"), wrong
+    assert lake.condition("SELECT * FROM IDENTIFIER('lake.w.' || 'nothing')") == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@pytest.mark.parametrize("mode", ["enabledTentatively", "dualRunEnabled"])
+def test_the_single_pass_analyzer_beside_the_other(lake: Lake, spark: SparkSession, mode: str) -> None:
+    spark.conf.set(f"spark.sql.analyzer.singlePassResolver.{mode}", "true")
+    try:
+        for table in OURS:
+            assert lake.rows(f"SELECT t.ds, id FROM {table} t WHERE id = 4") == [(datetime.date(2025, 1, 2), 4)]
+            assert lake.rows(f"SELECT count(*) FROM (SELECT DISTINCT v FROM {table})") == [(12,)]
+    finally:
+        spark.conf.unset(f"spark.sql.analyzer.singlePassResolver.{mode}")
+
+
+def test_the_single_pass_analyzer_alone_is_refused(lake: Lake, spark: SparkSession) -> None:
+    """It has no plan for tables of catalogs, and none for commands: nothing of ours passes, and nothing is changed."""
+    lake.sql("CREATE VIEW over AS SELECT id FROM lake.w.shown")
+    conf = "spark.sql.analyzer.singlePassResolver.enabled"
+    # Of a session with variables it takes no views at all.
+    alone = Sql(sibling(spark))
+    alone.spark.conf.set(conf, "true")
+    for read in (*OURS, "over", "lake.w.shown.history", f"lake.`{lake.folder}`"):
+        refused = alone.error(f"SELECT * FROM {read}")
+        assert refused.getCondition() == "CATALOG_EXT_NOT_SUPPORTED", read
+        assert f"spark.conf.set('{conf}', 'false')" in str(refused)
+    for command in (
+        "INSERT INTO lake.w.shown VALUES (99, 'x', DATE'2025-01-01', 'eu')",
+        "DELETE FROM lake.w.shown WHERE ds = DATE'2025-01-01'",
+        "ALTER TABLE lake.w.shown DROP PARTITION (ds = '2025-01-01')",
+        "MSCK REPAIR TABLE lake.w.shown",
+        "DROP TABLE lake.w.shown",
+    ):
+        assert alone.condition(command) == "UNSUPPORTED_SINGLE_PASS_ANALYZER_FEATURE"
+    alone.spark.conf.set(conf, "false")
+    assert alone.rows("SELECT count(*) FROM lake.w.shown") == [(12,)]
+    lake.sql("DROP VIEW over")
 
 
 def test_case_sensitivity(lake: Lake, spark: SparkSession) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import pwd
 import re
 import stat
 import sys
@@ -73,7 +76,7 @@ class Machine:
         with tarfile.open(packed.ARCHIVE, "w:xz") as archive:
             for minor in minors:
                 jar = self.folder / packed.member_name(minor)
-                jar.write_bytes(f"jar for {minor}".encode())
+                build.write_zip(jar, [(build.VERSION_ENTRY, minor.encode())])
                 archive.add(jar, jar.name)
 
     def install_java(self, version: str, *, fails: bool = False) -> None:
@@ -120,12 +123,28 @@ def test_a_jar_that_the_release_carries_needs_no_compiler_and_fits_every_patch(
     monkeypatch.setenv("JAVA_HOME", str(machine.folder / "nowhere"))
     java.find_java.cache_clear()
     jar = build.connector_jar()
-    assert jar.read_bytes() == b"jar for 4.3"
+    with zipfile.ZipFile(jar) as archive:
+        assert archive.read(build.VERSION_ENTRY) == b"4.3"
     machine.install_spark("4.3.7-vendor.2")
     assert build.connector_jar() == jar
     assert machine.compilations() == 0
     assert sorted(file.suffix for file in machine.cache.iterdir()) == [".jar", ".lock"]
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("carried", [True, False], ids=["carried", "compiled"])
+def test_a_jar_that_was_cut_off_in_the_cache_is_made_again(machine: Machine, *, carried: bool) -> None:
+    if carried:
+        machine.carry("4.3")
+    jar = build.connector_jar()
+    whole = jar.read_bytes()
+    for broken in (whole[: len(whole) // 2], b"", bytes(len(whole))):
+        jar.write_bytes(broken)
+        assert build.connector_jar() == jar
+        assert jar.read_bytes() == whole
+    machine.cache.joinpath("notes").write_text("of somebody else")
+    assert build.connector_jar() == jar
+    assert machine.compilations() == (0 if carried else 4)
 
 
 def test_another_release_takes_its_own_jar(machine: Machine) -> None:
@@ -241,6 +260,44 @@ def test_a_cache_that_cannot_be_written_is_named(machine: Machine) -> None:
         build.connector_jar()
 
 
+def test_a_cache_that_is_full_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.carry("4.3")
+    machine.cache.mkdir()
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_bytes", full)
+        with pytest.raises(EnvironmentSetupError, match=f"No space left on device.*Set {CACHE_VARIABLE} to a folder"):
+            build.connector_jar()
+    assert [file.suffix for file in machine.cache.iterdir()] == [".lock"], "and nothing half done"
+    assert build.connector_jar().is_file()
+
+
+def test_a_cache_that_is_named_from_here_or_from_home(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.carry("4.3")
+    monkeypatch.chdir(machine.folder)
+    monkeypatch.setenv(CACHE_VARIABLE, "some/cache")
+    assert build.connector_jar().parent == machine.folder / "some" / "cache"
+    monkeypatch.setenv("HOME", str(machine.folder / "hömé of me"))
+    monkeypatch.setenv(CACHE_VARIABLE, "~/cache")
+    assert build.connector_jar().parent == machine.folder / "hömé of me" / "cache"
+    # Spark has jars in a list with commas between them.
+    monkeypatch.setenv(CACHE_VARIABLE, str(machine.folder / "a,b"))
+    with pytest.raises(EnvironmentSetupError, match=rf"a,b.* has a comma.*{CACHE_VARIABLE}"):
+        build.connector_jar()
+
+
+def test_a_user_without_a_home_is_told_what_to_set(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.carry("4.3")
+    for variable in ("HOME", "XDG_CACHE_HOME", CACHE_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: {}[uid])
+    with pytest.raises(EnvironmentSetupError, match=rf"HOME is not set.*{CACHE_VARIABLE}"):
+        build.connector_jar()
+
+
 def test_the_command_prints_the_path(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main() == 0
     assert Path(capsys.readouterr().out.strip()).is_file()
@@ -325,3 +382,17 @@ def test_a_java_of_which_nothing_is_told_is_left_to_spark(machine: Machine, monk
     monkeypatch.delenv("SPARK_CONF_DIR")
     (machine.folder / "jdk" / "release").unlink()
     build.check_java()
+
+
+@pytest.mark.parametrize("version", ["4.3.0", "4.3.7", "4.3.0.dev1", "4.3.1rc2"])
+def test_a_pyspark_that_fits_the_jars(machine: Machine, version: str) -> None:
+    machine.install_spark("4.3.0-SNAPSHOT")
+    build.check_pyspark(version)
+
+
+def test_a_spark_home_of_another_minor_version_is_named(machine: Machine) -> None:
+    machine.install_spark("4.0.5")
+    with pytest.raises(
+        EnvironmentSetupError, match=r"PySpark 4\.3\.0 .* is 4\.0\.5.*unset SPARK_HOME.*pyspark~=4\.0\.0"
+    ):
+        build.check_pyspark("4.3.0")

@@ -86,6 +86,18 @@ def test_jars_of_the_installed_pyspark() -> None:
         java.jar_version("no-such-thing")
 
 
+def test_jars_of_a_vendor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jars").mkdir()
+    for name in (
+        "spark-core_2.13-4.0.0-amzn-0.jar",
+        "hadoop-client-api-3.4.1-amzn-2.jar",
+        "hadoop-client-runtime-x.jar",
+    ):
+        (tmp_path / "jars" / name).touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert java.jar_version("hadoop-client-api") == "3.4.1-amzn-2"
+
+
 def test_pyspark_without_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "site" / "pyspark"
     package.mkdir(parents=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,9 @@ from pyspark.sql import SparkSession
 import catalog_ext
 from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.spark import session
 from catalog_ext.spark.running_jvm import add_to_running_jvm
+from tests.sparks import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,8 +56,9 @@ class _Jvm:
     """A running JVM whose class loader keeps what it is given, or refuses it."""
 
     def __init__(self, *, refuses: bool) -> None:
-        self.java = self.lang = self.net = self.Thread = self
+        self.java = self.lang = self.net = self.Thread = self.System = self
         self.urls: list[str] = []
+        self.properties: dict[str, str] = {}
         self._refuses = refuses
 
     def URL(self, text: str) -> str:
@@ -60,6 +66,9 @@ class _Jvm:
 
     def currentThread(self) -> _Jvm:
         return self
+
+    def getProperty(self, key: str) -> str | None:
+        return self.properties.get(key)
 
     def getContextClassLoader(self) -> _Jvm:
         return self
@@ -93,6 +102,20 @@ def test_a_jvm_that_does_not_take_it_is_told_with_the_remedy(running: Callable[[
         add_to_running_jvm(Path("/opt/connector.jar"))
 
 
+def test_lists_that_spark_submit_has_begun_are_gone_on_with(
+    running: Callable[[_Jvm], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jvm = _Jvm(refuses=False)
+    jvm.properties = {"spark.jars": "/opt/udf.jar", "spark.sql.extensions": "io.delta.Extensions", "spark.master": "x"}
+    running(jvm)
+    monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
+    conf = session.serve_catalog({}, warehouse=str(tmp_path / "w"), index=str(tmp_path / "index.db"), metastore=None)
+    session.stop("lake")
+    assert conf["spark.jars"] == "/opt/udf.jar,/opt/connector.jar"
+    assert conf["spark.sql.extensions"] == f"io.delta.Extensions,{session.EXTENSIONS_CLASS}"
+    assert "spark.master" not in conf
+
+
 def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -117,3 +140,47 @@ def test_a_java_that_the_spark_does_not_start_on_is_told_before_anything_starts(
     monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
     with pytest.raises(EnvironmentSetupError, match="does not take the connector"):
         catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
+
+
+_FORKS = """
+import json, os, sys, time, urllib.request
+from pathlib import Path
+from catalog_ext.connector import build
+from catalog_ext.spark import session
+
+build.connector_jar = lambda: Path("/opt/connector.jar")
+conf = session.serve_catalog({}, warehouse=sys.argv[1], index=sys.argv[1] + "/index.db", metastore=None)
+child = os.fork()
+if child == 0:
+    sys.exit(len(session._running))  # by the way of every program, past what is registered for its end
+deadline = time.monotonic() + 20
+while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+    time.sleep(0.05)
+if ended == (0, 0):
+    os.kill(child, 9)
+token = Path(conf["spark.sql.catalog.lake.token-file"]).read_text()
+request = urllib.request.Request(conf["spark.sql.catalog.lake.uri"] + "/health", headers={"Authorization": token})
+answer = urllib.request.urlopen(request, timeout=10).status
+print(json.dumps({"child": ended[1], "service": answer, "namespaces": session.active_catalog().list_namespaces()}))
+"""
+
+
+def test_a_forked_child_leaves_the_service_to_its_parent(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"child": 0, "service": 200, "namespaces": []}
+
+
+def test_a_spark_home_of_another_spark_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With it SQL works, and `toPandas` fails in words of Py4J."""
+    other = "4.0.5" if SPARK != (4, 0) else "4.3.0"
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"spark-core_2.13-{other}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(EnvironmentSetupError, match="to be of one minor version: unset SPARK_HOME"):
+        catalog_ext.configure(SparkSession.Builder(), warehouse=str(tmp_path / "w"), metastore=None)
+    assert not (tmp_path / "w").exists()

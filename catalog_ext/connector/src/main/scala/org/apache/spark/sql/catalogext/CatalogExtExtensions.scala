@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalogext.release.Views
 import org.apache.spark.sql.catalogext.scan.DistinctLiterals
 import org.apache.spark.sql.catalogext.session.{ConnectorJars, EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys,
   ListHiddenKeys, MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges,
-  ResolveQualifiedNames, SessionGuards, SessionListings, ShowJoinColumns}
+  ResolveGivenNames, ResolveQualifiedNames, SessionGuards, SessionListings, ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
@@ -18,6 +18,8 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     ConnectorJars.checkSpark()
     extensions.injectParser((session, parser) => new StatementParser(session, parser, StatementSyntax.All))
+    // First, because what follows goes by names.
+    extensions.injectHintResolutionRule(new ResolveGivenNames(_))
     extensions.injectHintResolutionRule(new MarkInserts(_))
     extensions.injectHintResolutionRule(new AdHocReads(_))
     extensions.injectResolutionRule(_ => new RefuseAdHocChanges)
@@ -27,9 +29,6 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectHintResolutionRule(new MarkPartitionCommands(_))
     extensions.injectHintResolutionRule(new ResolveViewPartitions(_))
-    // A name that an expression gives, IDENTIFIER(...), is known only now.
-    extensions.injectResolutionRule(new MarkPartitionCommands(_))
-    extensions.injectResolutionRule(new ResolveViewPartitions(_))
     extensions.injectResolutionRule(_ => new ResolvePartitionCommands)
     extensions.injectHintResolutionRule(_ => MarkJoinSides)
     extensions.injectResolutionRule(_ => ShowJoinColumns)

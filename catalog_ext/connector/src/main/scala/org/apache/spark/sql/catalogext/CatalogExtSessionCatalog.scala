@@ -123,7 +123,11 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
         prepare(ident)
         ours.createTableLike(ident, info, source)
       case like: CatalogExtTable => Definitions.create(own, ident, CatalogExtSource.withKeys(info, like))
-      case _ => LikeTables.create(own, ident, info, source)
+      case other => try LikeTables.create(own, ident, info, other) catch {
+        case _: UnsupportedOperationException => throw ConnectorErrors.notSupported(
+          s"Spark's own catalog makes no table like ${other.name()}, which is of another catalog. Make it by a query " +
+            s"without rows: CREATE TABLE ${name()}.$ident AS SELECT * FROM ... LIMIT 0.")
+      }
     }
 
   override def useNullableQuerySchema(): Boolean = own.useNullableQuerySchema()

@@ -10,9 +10,10 @@ import org.apache.spark.sql.catalogext.release.{DefinedTables, LikeTables, Liste
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.session.ConnectorJars
 import org.apache.spark.sql.catalogext.write.SparkWriteKind
-import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
-import org.apache.spark.sql.connector.catalog.{Identifier, NamespaceChange, StagedTable, SupportsNamespaces,
+import org.apache.spark.sql.catalyst.analysis.{NoSuchFunctionException, NoSuchNamespaceException}
+import org.apache.spark.sql.connector.catalog.{FunctionCatalog, Identifier, NamespaceChange, StagedTable, SupportsNamespaces,
   Table, TableCatalogCapability, TableChange, TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -22,7 +23,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * `CatalogExtCatalog` is a catalog of these tables alone; `CatalogExtSessionCatalog` adds them to Spark's own session
  * catalog, and passes everything else on to it. A rule asks for this trait when it means tables of ours in any catalog.
  */
-trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces with ListedProcedures {
+trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces with ListedProcedures
+  with FunctionCatalog {
   private var catalogName: String = _
   private var namespaceOperations: NamespaceOperations = _
   private var tableOperations: TableOperations = _
@@ -83,6 +85,10 @@ trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces 
   override def dropTable(ident: Identifier): Boolean = tables.drop(ident, purge = false)
   override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)
   override def renameTable(from: Identifier, to: Identifier): Unit = tables.rename(from, to)
+
+  // None: but where the catalog is on the path of SET PATH, Spark asks it for each function that comes after it.
+  override def listFunctions(namespace: Array[String]): Array[Identifier] = Array.empty
+  override def loadFunction(ident: Identifier): UnboundFunction = throw new NoSuchFunctionException(ident)
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = procedures.load(ident)
   override def listProcedures(namespace: Array[String]): Array[Identifier] = procedures.list(namespace)

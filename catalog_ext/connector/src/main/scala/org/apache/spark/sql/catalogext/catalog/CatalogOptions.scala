@@ -62,7 +62,9 @@ object CatalogOptions {
   private def readToken(catalog: String, file: String): String =
     try Files.readString(Paths.get(file)).trim catch {
       case e @ (_: IOException | _: InvalidPathException) =>
-        throw invalid(catalog, TokenFile, s"names '$file', which cannot be read: ${e.getMessage}", Some(e))
+        throw invalid(catalog, TokenFile, s"names '$file', which cannot be read (${e.getClass.getSimpleName}): write the token " +
+          "of the running service there, or, where an earlier session's service has ended, call catalog_ext.configure for " +
+          "this one", Some(e))
     }
 
   private def duration(catalog: String, options: CaseInsensitiveStringMap, key: String, default: String): Duration = {

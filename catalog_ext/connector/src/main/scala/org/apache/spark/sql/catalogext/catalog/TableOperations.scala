@@ -23,6 +23,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Spark's table operations as calls of the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
+  import TableOperations._
+
   private val definitions = new TableDefinitions(catalogName)
   val paths = new AdHocPaths(catalogName, client)
 
@@ -55,7 +57,19 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   /** The same, or a view of the name, by the same request. */
-  def loadRelation(ident: Identifier): Relation = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
+  def loadRelation(ident: Identifier): Relation = {
+    val relation = found(ident)
+    refuseSinglePass(s"$catalogName.$ident")
+    relation
+  }
+
+  /** What Spark says itself names a class of its plans, and no remedy. Within a view the settings are those of the view. */
+  private def refuseSinglePass(name: String): Unit =
+    if (classic.SparkSession.active.sessionState.conf.getConfString(SinglePass, "false").toBoolean) throw ConnectorErrors.notSupported(
+      s"$name cannot be read while Spark's single-pass analyzer is on, which knows no tables of catalogs and no commands " +
+        s"yet. Turn it off, which it takes from the program alone: spark.conf.set('$SinglePass', 'false').")
+
+  private def found(ident: Identifier): Relation = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
     try {
       val node = described(ident)
       if (isView(node)) CatalogExtView.fromJson(catalogName, client, node) else table(TableMetadata.fromJson(node))
@@ -241,4 +255,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
     case e if e.is("TABLE_ALREADY_EXISTS") => new TableAlreadyExistsException(ident)
   }(body)
+}
+
+private object TableOperations {
+  val SinglePass = "spark.sql.analyzer.singlePassResolver.enabled"
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalogext.paths.AdHocTable
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.CachedPlans
@@ -45,6 +46,8 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
       throw ConnectorErrors.notSupported(
         s"DESCRIBE … AS JSON is of Spark's own tables, and ${table.name()} is one of catalog-ext. DESCRIBE EXTENDED shows " +
           s"the same as rows, and `catalog-ext describe ${table.metadata.qualifiedName} --json` as JSON.")
+    case DescribeRelationJsonCommand(ResolvedTable(_, _, path: AdHocTable, _), _, _, _) => throw ConnectorErrors.notSupported(
+      s"DESCRIBE … AS JSON is of Spark's own tables, and ${path.name()} is a path. DESCRIBE EXTENDED shows the same as rows.")
     // Spark's own refusal does not say what can be done.
     case DeleteFromTable(scanned: DataSourceV2ScanRelation, condition) =>
       scanned.relation.table match {

@@ -5,6 +5,7 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.catalog.{ResolvedSettings, TableMetadata, TableTotals}
+import org.apache.spark.sql.catalogext.release.SearchPath
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors, ServiceClient,
   ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -21,7 +22,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
 
   /**
    * Whether a name is a path: no table's name has a slash. It stands behind the catalog's name alone, or alone after
-   * USE; behind a namespace it is Spark's own (parquet.`/path`) or nobody's.
+   * USE or SET PATH; behind a namespace it is Spark's own (parquet.`/path`) or nobody's.
    */
   def named(ident: Identifier): Boolean = hasSlash(ident) && (ident.namespace().isEmpty || isUnqualified(ident))
 
@@ -63,7 +64,8 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
   private def isUnqualified(ident: Identifier): Boolean =
     catalogName != CatalogManager.SESSION_CATALOG_NAME && {
       val manager = classic.SparkSession.active.sessionState.catalogManager
-      manager.currentCatalog.name() == catalogName && ident.namespace().sameElements(manager.currentNamespace)
+      (manager.currentCatalog.name() == catalogName && ident.namespace().sameElements(manager.currentNamespace)) ||
+        SearchPath.entries(manager).contains(catalogName +: ident.namespace().toSeq)
     }
 }
 

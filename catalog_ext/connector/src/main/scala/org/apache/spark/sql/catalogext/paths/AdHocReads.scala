@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
-import org.apache.spark.sql.catalogext.release.TableFunctions
+import org.apache.spark.sql.catalogext.release.{SearchPath, TableFunctions}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedRelation, UnresolvedTableValuedFunction}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Cast, Expression, NamedArgumentExpression}
@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
+import org.apache.spark.sql.execution.command.DescribeRelationJsonCommand
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.{DataType, MapType, StringType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -32,25 +33,33 @@ class AdHocReads(session: SparkSession) extends Rule[LogicalPlan] with LookupCat
     case UnresolvedTableValuedFunction(Files(catalog), arguments, false) =>
       val (path, options) = new FilesArguments(session, s"${catalog.name()}.${AdHocReads.Files}").read(arguments)
       relation(catalog, path, options)
-    case UnresolvedRelation(CatalogAndIdentifier(catalog: CatalogBase, ident), options, false)
-        if !options.isEmpty && !options.containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES) &&
-          catalog.paths.named(ident) =>
-      SubqueryAlias(ident.name(), relation(catalog, ident.name(), options))
+    case UnresolvedRelation(Path(catalog, path), options, false)
+        if !options.isEmpty && !options.containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES) =>
+      SubqueryAlias(path, relation(catalog, path, options))
   }
 
   private def relation(catalog: CatalogBase, path: String, options: CaseInsensitiveStringMap): LogicalPlan =
     DataSourceV2Relation.create(catalog.paths.load(path, options), Some(catalog), None, options)
 
+  private object Path {
+    def unapply(name: Seq[String]): Option[(CatalogBase, String)] =
+      SearchPath.candidates(catalogManager, name).collectFirst {
+        case CatalogAndIdentifier(catalog: CatalogBase, ident) if catalog.paths.named(ident) => (catalog, ident.name())
+      }
+  }
+
   private object Files {
     def unapply(name: Seq[String]): Option[CatalogBase] = TableFunctions.parts(name) match {
-      case Seq(catalog, AdHocReads.FilesName()) if catalogManager.isCatalogRegistered(catalog) =>
-        ours(catalogManager.catalog(catalog))
-      case Seq(AdHocReads.FilesName()) if catalogManager.currentCatalog.name() != CatalogManager.SESSION_CATALOG_NAME =>
-        ours(catalogManager.currentCatalog)
+      case Seq(catalog, AdHocReads.FilesName()) => ours(catalog)
+      case Seq(AdHocReads.FilesName()) =>
+        (catalogManager.currentCatalog.name() +: SearchPath.entries(catalogManager).map(_.head))
+          .filter(_ != CatalogManager.SESSION_CATALOG_NAME).flatMap(ours(_)).headOption
       case _ => None
     }
 
-    private def ours(catalog: Any): Option[CatalogBase] = Some(catalog).collect { case c: CatalogBase => c }
+    private def ours(catalog: String): Option[CatalogBase] =
+      Option.when(catalogManager.isCatalogRegistered(catalog))(catalogManager.catalog(catalog))
+        .collect { case ours: CatalogBase => ours }
   }
 }
 
@@ -118,7 +127,7 @@ private class FilesArguments(session: SparkSession, function: String) {
 class RefuseAdHocChanges extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
-      case _: DescribeRelation | _: DescribeColumn | _: ShowColumns | _: ShowTableProperties | _: ShowCreateTable |
+      case _: DescribeRelation | _: DescribeRelationJsonCommand | _: DescribeColumn | _: ShowColumns | _: ShowTableProperties | _: ShowCreateTable |
           _: RefreshTable =>
       case command: Command => command.children.foreach {
         case ResolvedTable(_, _, table: AdHocTable, _) => throw AdHocPaths.readOnly(table.catalogName, table.metadata.name)

@@ -11,6 +11,8 @@ private[service] class ServiceAddresses private (val all: Seq[String]) {
   @volatile private var chosen = 0
   /** Whether any of them has answered this driver. */
   @volatile var answered = false
+  /** The index of the first service that has answered and says which it is of: its stand-ins are of the same. */
+  @volatile var index: Option[String] = None
 
   def current: String = all(chosen)
 

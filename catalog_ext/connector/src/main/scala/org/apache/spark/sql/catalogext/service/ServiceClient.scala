@@ -31,7 +31,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
   private val requests = ThreadLocal.withInitial[Long](() => 0L)
   private val addresses = ServiceAddresses.of(uri)
   private val repeated = new RepeatedRequests(addresses, patience)
-  private val http = HttpClient.newBuilder()
+  private val http = endingIdle(HttpClient.newBuilder())
     .version(HttpClient.Version.HTTP_1_1)
     .connectTimeout(ConnectTimeout)
     .build()
@@ -103,6 +103,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       .header("Content-Type", "application/json")
       .header(ContractHeader, Contract)
       .POST(BodyPublishers.ofByteArray(mapper.writeValueAsBytes(asked.body)))
+    if (addresses.several) request.header(IndexHeader, addresses.index.getOrElse(NoIndexYet))
     SessionUser.encoded.foreach(request.header(SessionUser.Header, _))
     TraceContext.current.foreach(request.header(TraceContext.Header, _))
     if (!limited) request.header(SignOfLife, (requestTimeout.toMillis / 4.0 / 1000).toString)
@@ -116,6 +117,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       case e: IOException => throw new PassingFailure(gone(e), sent = true)
     }
     addresses.answered = true
+    if (addresses.index.isEmpty) response.headers().firstValue(IndexHeader).ifPresent(id => addresses.index = Some(id))
     response
   }
 
@@ -170,10 +172,10 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
             s"The catalog-ext service at $address refused the token. Give the token of the running service in the " +
               "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
             Map("uri" -> address), retryable = false)
+        // A service of another index, which has done nothing: the next one may be of ours.
+        case (Misdirected, Some(node)) => new PassingFailure(told(node), sent = false)
         case (_, Some(node)) =>
-          val found = new ServiceException(
-            Condition(node.string("code"), node.string("sqlstate")), isAnalysis(node.string("kind")),
-            node.string("message"), node.stringMap("parameters"), node.field("retryable").asBoolean())
+          val found = told(node)
           // A conflict stays one, however often the commit is asked for: the statement may be run again.
           if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
         // A proxy, before a service that is being started again.
@@ -181,6 +183,10 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
         case _ => notOurs(status, None)
       }
     }
+
+    private def told(error: JsonNode): ServiceException = new ServiceException(
+      Condition(error.string("code"), error.string("sqlstate")), isAnalysis(error.string("kind")),
+      error.string("message"), error.stringMap("parameters"), error.field("retryable").asBoolean())
 
     private def isAnalysis(kind: String): Boolean = kind match {
       case "analysis" => true
@@ -209,10 +215,25 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
 }
 
 object ServiceClient {
+  private val IdleSeconds = "jdk.httpclient.keepalive.timeout"
+
+  /**
+   * Has connections end that have not been used for 30 s, as Java does it by itself from 21 on. Java 17 keeps them for 20
+   * minutes, and what lies between forgets them before: balancers, NAT. The next request would get no answer at all.
+   */
+  private def endingIdle(builder: HttpClient.Builder): HttpClient.Builder = {
+    // Java reads it when it makes its first connection.
+    if (System.getProperty(IdleSeconds) == null) System.setProperty(IdleSeconds, "30")
+    builder
+  }
+
   private val ConnectTimeout = Duration.ofSeconds(10)
   /** Asks for a blank before an answer that is not there yet, every so many seconds. */
   private val SignOfLife = "X-Sign-Of-Life"
   private val ContractHeader = "X-Catalog-Ext-Contract"
+  private val IndexHeader = "X-Catalog-Ext-Index"
+  private val NoIndexYet = "?"
+  private val Misdirected = 421
   /** The number of `docs/spec/service.md`, by which a service of another release knows us. */
   private val Contract = "2"
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.CatalogExtSessionCatalog
+import org.apache.spark.sql.catalogext.release.SearchPath
 import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, UnresolvedAttribute, UnresolvedExtractValue, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Project, SubqueryAlias, UnaryNode}
@@ -41,7 +42,7 @@ class MarkAliasedRelations(session: SparkSession) extends Rule[LogicalPlan] with
     case view => if (catalogManager.isCatalogRegistered(name.head)) name else view.head +: name
   }
 
-  private def canBeOurs(name: Seq[String]): Boolean = inView(name) match {
+  private def canBeOurs(name: Seq[String]): Boolean = SearchPath.candidates(catalogManager, name).map(inView).exists {
     case CatalogAndIdentifier(_: CatalogBase | _: CatalogExtSessionCatalog, _) => true
     case _ => false
   }

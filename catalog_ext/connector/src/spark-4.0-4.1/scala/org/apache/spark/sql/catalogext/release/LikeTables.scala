@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.release
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalogext.parser.{StatementCursor, StatementSyntax}
+import org.apache.spark.sql.catalogext.paths.{AdHocPaths, AdHocTable}
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.session.IndexedNames
@@ -70,7 +71,10 @@ case class CreateLikeTable(target: Seq[String], source: Seq[String], like: Creat
     val names = new IndexedNames(session)
     val (catalog, ident) = names.tableCatalog(target)
     val (from, of) = names.tableCatalog(source)
-    val table = from.loadTable(of)
+    val table = from.loadTable(of) match {
+      case path: AdHocTable => throw AdHocPaths.readOnly(path.catalogName, path.metadata.name)
+      case found => found
+    }
     catalog match {
       case _ if catalog.tableExists(ident) =>
         if (!like.ifNotExists) throw new TableAlreadyExistsException(ident)

@@ -4,5 +4,6 @@ import org.apache.spark.sql.connector.catalog.CatalogManager
 
 /** Spark has SET PATH from 4.2 on. */
 object SearchPath {
+  def entries(catalogs: CatalogManager): Seq[Seq[String]] = Nil
   def candidates(catalogs: CatalogManager, name: Seq[String]): Seq[Seq[String]] = Seq(name)
 }

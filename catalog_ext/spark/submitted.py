@@ -1,0 +1,98 @@
+"""The lists of a session that others have begun: spark-defaults.conf, PYSPARK_SUBMIT_ARGS, spark-submit.
+
+What a builder sets takes the place of what these say. Of a list that would lose another library's jar, or its
+extension: such lists are gone on with.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.runtime.java import jar_folder
+from catalog_ext.spark.running_jvm import jvm_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+EXTENSIONS = "spark.sql.extensions"
+JARS = "spark.jars"
+PACKAGES = "spark.jars.packages"
+EXCLUDES = "spark.jars.excludes"
+_LISTS = (JARS, PACKAGES, EXCLUDES, EXTENSIONS)
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+"""The environment variable with options of spark-submit for the JVM that PySpark starts."""
+_OPTIONS = {"--jars": JARS, "--packages": PACKAGES, "--exclude-packages": EXCLUDES}
+"""Options that spark-submit takes before the setting that says the same."""
+_CONF = ("--conf", "-c")
+_FILE = "--properties-file"
+
+
+def submitted_lists() -> dict[str, str]:
+    """Return the lists that a session has whose builder says nothing of them, by key."""
+    if jvm_runs():
+        found = _of_running_jvm()
+    else:
+        given = dict(_given(_arguments()))
+        found = {**_of_file(given.pop(_FILE, None)), **given}
+    return {key: found[key] for key in _LISTS if found.get(key)}
+
+
+def give_to_submit(lists: Mapping[str, str]) -> None:
+    """Have spark-submit, which PySpark starts, take these lists where options of PYSPARK_SUBMIT_ARGS go before them."""
+    arguments = _arguments()
+    if jvm_runs() or not arguments:
+        return
+    changed = list(arguments)
+    for at, (option, value) in _options(arguments):
+        longer = lists.get(_OPTIONS.get(option, ""))
+        if longer is not None:
+            changed[at] = arguments[at].removesuffix(value) + longer
+    if changed != arguments:
+        os.environ[_ARGUMENTS] = shlex.join(changed)
+
+
+def _of_running_jvm() -> dict[str, str]:
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    return {key: str(jvm.java.lang.System.getProperty(key) or "") for key in _LISTS}
+
+
+def _arguments() -> list[str]:
+    return shlex.split(os.environ.get(_ARGUMENTS, ""))
+
+
+def _options(arguments: Sequence[str]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield the options that are known here, with their values and the places of those."""
+    for at, argument in enumerate(arguments):
+        option, separator, value = argument.partition("=")
+        if option in (*_OPTIONS, *_CONF, _FILE):
+            if separator:
+                yield at, (option, value)
+            elif at + 1 < len(arguments):
+                yield at + 1, (option, arguments[at + 1])
+
+
+def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the settings of options, those last that win."""
+    found = [option for _, option in _options(arguments)]
+    yield from (tuple(value.split("=", 1)) for option, value in found if option in _CONF and "=" in value)  # type: ignore[misc]
+    yield from ((_OPTIONS.get(option, option), value) for option, value in found if option not in _CONF)
+
+
+def _of_file(named: str | None) -> dict[str, str]:
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or jar_folder().parent / "conf")
+    try:
+        text = Path(named or folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # Spark says what is wrong with one that was named.
+        return {}
+    # As Java reads properties: a line ends with no backslash, and the key at =, : or a blank.
+    lines = (line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines())
+    parts = (re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
+    return {key: value for key, *rest in parts for value in rest}
