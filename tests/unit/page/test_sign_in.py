@@ -108,6 +108,26 @@ def test_a_form_of_another_site_signs_nobody_in_or_out(visitor: Visitor, service
     assert visitor.get("/ui/").status == 200
 
 
+def test_the_forms_of_several_tabs_are_good(visitor: Visitor, service: Service) -> None:
+    first = visitor.form_key()
+    asked = {"key": first, "token": service.token, "to": "/ui/activity"}
+    assert visitor.form_key() == first
+    assert visitor.post("/ui/sign-in", asked).headers["location"] == "/ui/activity"
+    session = dict(visitor.cookies)
+    # The other tab, which still shows its form, is sent on as well; nothing is signed in anew.
+    answer = visitor.post("/ui/sign-in", {**asked, "token": "wrong"})
+    assert (answer.status, answer.headers["location"], visitor.cookies) == (303, "/ui/activity", session)
+    assert visitor.post("/ui/sign-in", asked, Sec_Fetch_Site="same-site").status == 403
+
+
+def test_a_cookie_that_is_none_of_ours_is_not_taken_for_a_form(visitor: Visitor) -> None:
+    name = f"catalog_ext_page_{_port(visitor)}_form"
+    for made_up in ("x", "x" * 4000, "a;b", "<b>"):
+        visitor.cookies = {name: made_up}
+        visitor.form_key()
+        assert visitor.cookies[name] != made_up
+
+
 def test_who_signs_out_is_out_on_every_screen(visitor: Visitor, service: Service) -> None:
     visitor.sign_in()
     other = Visitor(service)
