@@ -195,9 +195,14 @@ class _Page:
         return HTMLResponse(self._render(http, "failed.html", title=title, message=message), status)
 
     async def _sign_in_form(self, http: Request) -> Response:
+        to = http.query_params.get("to", "")
         if self._sessions.is_open(http.cookies.get(self._cookie)):
-            return RedirectResponse(f"{ROOT}/", 303)
-        return self._form(http, http.query_params.get("to", ""))
+            return RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
+        if http.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            # Who follows a link from elsewhere sends no cookie, signed in or not: asked by us, he does.
+            here = Query(f"{ROOT}/sign-in", {"to": to} if is_local(to) else {}).but()
+            return HTMLResponse(self._render(http, "from_elsewhere.html", here=here))
+        return self._form(http, to)
 
     def _form(self, http: Request, to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
         """Return the form, with a cookie that it is good for: nobody signs somebody else in from another site."""

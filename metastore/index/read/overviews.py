@@ -112,10 +112,14 @@ class Overviews:
             return connection.execute(sa.select(f.version).where(f.table_id == table.table_id)).scalar()
 
     def count_deliveries(self, table: Table | None) -> tuple[int, int]:
-        """Return how many messages the metastore has not taken, and how many of them were tried in vain."""
+        """Return how many messages the metastore has not taken, and how many of them were tried in vain.
+
+        Of a table those are counted that ``Index.pending_deliveries`` lists: of a dropped one of its name, too.
+        """
         statement = sa.select(sa.func.count(), sa.func.count(outbox.c.last_error))
         if table is not None:
-            statement = statement.where(outbox.c.table_id == table.table_id)
+            named = table.identifier
+            statement = statement.where(outbox.c.namespace == named.namespace, outbox.c.table_name == named.name)
         with self._database.reading() as connection:
             pending, failed = connection.execute(statement).one()
         return int(pending), int(failed)

@@ -144,6 +144,11 @@ def test_what_the_metastore_has_to_hear_of_what_is_gone_is_counted(tmp_path: Pat
             assert "Pending for the metastore 1" in Read(visitor.page("/ui/", search="t")).text
             assert "Pending for the metastore 0" in Read(visitor.page("/ui/", metastore="failed")).text
             assert visitor.get("/ui/table/S/T").status == 200
+            # One that has come in the place of another waits for that one's DROP.
+            create(c.index, "gone", {"k": "int"})
+            text = Read(visitor.page("/ui/table/s/gone")).text
+            assert "drop_table for the metastore" in text
+            assert "1 message pending." in text
 
 
 def _listed(visitor: Visitor, **chosen: str | int) -> list[str]:

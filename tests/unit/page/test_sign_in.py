@@ -62,6 +62,21 @@ def test_nobody_is_sent_elsewhere(visitor: Visitor, to: str) -> None:
     assert visitor.sign_in(to=to).headers["location"] == "/ui/"
 
 
+def test_who_comes_from_elsewhere_is_asked_to_come_from_here(visitor: Visitor) -> None:
+    asked = "/ui/sign-in?to=%2Fui%2Factivity"
+    for site in ("cross-site", "same-site"):
+        answer = visitor.ask("GET", asked, headers={"Sec-Fetch-Site": site})
+        assert 'content="0; url=/ui/sign-in?to=%2Fui%2Factivity"' in answer.text
+        assert (answer.status, answer.cookies, "<form" in answer.text) == (200, [], False)
+    hostile = visitor.ask("GET", "/ui/sign-in?to=//elsewhere.example/%22%3E", headers={"Sec-Fetch-Site": "cross-site"})
+    assert 'content="0; url=/ui/sign-in"' in hostile.text
+    for site in ("same-origin", "none"):
+        assert "<form" in visitor.ask("GET", asked, headers={"Sec-Fetch-Site": site}).text
+    visitor.sign_in()
+    assert visitor.get(asked).headers["location"] == "/ui/activity"
+    assert visitor.get("/ui/sign-in?to=https://elsewhere.example/").headers["location"] == "/ui/"
+
+
 def test_the_cookie_is_for_this_page_alone_and_is_not_the_token(service: Service, visitor: Visitor) -> None:
     visitor.sign_in()
     (cookie,) = visitor.cookies.values()
