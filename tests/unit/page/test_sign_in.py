@@ -48,7 +48,9 @@ def _port(visitor: Visitor) -> str:
 def test_who_signs_in_comes_to_the_page_that_was_asked_for(visitor: Visitor) -> None:
     asked = visitor.get("/ui/activity").headers["location"]
     assert asked == "/ui/sign-in?to=%2Fui%2Factivity"
-    assert 'name="to" value="/ui/activity"' in visitor.page(asked)
+    page = visitor.page(asked)
+    assert 'name="to" value="/ui/activity"' in page
+    assert "spark.sql.catalog.<bdi>lake</bdi>.token-file</code>" in page, "a session has it in no setting"
     answer = visitor.sign_in(to="/ui/activity")
     assert (answer.status, answer.headers["location"]) == (303, "/ui/activity")
     assert "Under way" in visitor.page("/ui/activity")
