@@ -20,10 +20,12 @@ from catalog_ext.overview.dates import (
     Holes,
     checked_period,
     count_periods,
+    days_of_parts,
     find_holes,
     first_day,
     is_date_within,
     next_period,
+    parts_of_dates,
     previous_period,
 )
 
@@ -242,7 +244,11 @@ def read_map(
     dated = [(key, each.form) for key, each in zip(keys, bounds, strict=True) if each.form is not None]
     holes = None
     for key, form in dated[:1]:
-        holes = find_holes(key, overviews.days_of(table, predicate, key, form, _MOST_DAYS))
+        holes = find_holes(key.name, overviews.days_of(table, predicate, key, form, _MOST_DAYS))
+    parts = parts_of_dates(keys_by_name(table).values())
+    if not dated and not set(parts).isdisjoint(keys):
+        found = overviews.combinations(table, predicate, parts, _MOST_DAYS)
+        holes = find_holes(", ".join(key.name for key in parts), days_of_parts(parts, found))
     keys_of_dates = [key for key, _ in dated]
     nulls = zip(keys_of_dates, overviews.count_nulls(table, predicate, keys_of_dates), strict=True)
     undated = tuple(

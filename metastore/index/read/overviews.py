@@ -60,6 +60,12 @@ class Overviews:
         """Return how many partitions have NULL for each of some keys (``partition_map.count_nulls``)."""
         return partition_map.count_nulls(self._database, table, predicate, keys)
 
+    def combinations(
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
+    ) -> list[tuple[str, ...]]:  # fmt: skip
+        """Return the combinations of values of some keys (``partition_map.combinations``)."""
+        return partition_map.combinations(self._database, table, predicate, keys, limit)
+
     def days_of(
         self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int
     ) -> list[str]:  # fmt: skip

@@ -152,6 +152,9 @@ def test_the_ends_and_the_values_of_keys(filled: tuple[Index, list[Table]]) -> N
                     read += more
                 assert read == values
             assert index.overviews.days_of(table, predicate, keys[0], ISO, 999) == sorted({each[0] for each in encoded})
+            assert index.overviews.combinations(table, predicate, keys, 999) == sorted(
+                {tuple(each) for each in encoded}
+            )
             nulls = [sum(not each[key.position] for each in encoded) for key in keys]
             assert index.overviews.count_nulls(table, predicate, keys) == nulls
         assert index.overviews.key_bounds(table, None, keys)[0].are_days
