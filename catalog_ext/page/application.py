@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 4
 """Pages that are made at the same time: the others wait, and planning queries of Spark do not wait for them."""
 
-_LONGEST_FORM = 4096
+_LONGEST_FORM = 16_384
 _HEADERS = (
     (
         b"content-security-policy",

@@ -321,10 +321,12 @@ def test_a_page_has_less_than_a_megabyte_whatever_the_names(tmp_path: Any) -> No
         ]  # fmt: skip
         fill(catalog.index, table, names)
         with looking_at(catalog) as visitor:
-            for chosen in ({}, {"y": "-"}, {"where": "`x'y` >= '" + "\\'" * 900 + "'"}):
+            junk = {f"junk{n}": "ä" * 200 for n in range(40)} | {"xto": "ä" * 1000, "search": "ä" * 1000}
+            for chosen in ({}, {"y": "-"}, {"where": "`x'y` >= '" + "\\'" * 900 + "'"}, junk):
                 page = visitor.page("/ui/table/s/t", **chosen)
                 assert "on the map" in page or "No partition" in page
                 assert len(page.encode()) < MOST_BYTES
+                assert "junk" not in page
 
 
 def test_a_part_that_fails_does_not_take_the_others_with_it(
