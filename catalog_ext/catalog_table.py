@@ -112,7 +112,7 @@ class CatalogTable:
                 f"Table {self._identifier} has no partition columns: there is no map of its partitions.",
                 {"table": str(self._identifier)},
             )
-        return plot_map(shown, self.name, ax)
+        return plot_map(shown, self.name, ax, table.totals.partitions if where is None else None)
 
     def __repr__(self) -> str:
         return f"<CatalogTable {self.name}>"

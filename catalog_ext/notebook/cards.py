@@ -173,6 +173,10 @@ def _map(index: Index, table: Table, now_ms: int) -> tuple[SmallMap | None, Prob
         found = read_map(index.overviews, table, None, first_keys(table), choice, now_ms)
     except CatalogExtError as error:
         return None, Problem(error.code, error.message)
+    except Exception as error:
+        # What is known of the table stays on the card.
+        logger.exception("The map of %s failed unexpectedly", table.identifier)
+        return None, Problem(type(error).__name__, str(error))
     return (None if found is None or not found.rows else SmallMap(found)), None
 
 

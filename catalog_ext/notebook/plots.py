@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
+from catalog_ext.overview.partition_map import MEASURES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import ModuleType
 
     from matplotlib.axes import Axes
@@ -26,6 +27,7 @@ NOTHING, HOLE, NONE = "#e8ebef", "#b3261e", "#d5dae1"
 CHANGED = {"added": "#1a7f4b", "changed": "#d99000", "dropped": "#b3261e", "skipped": "#8b949e"}
 """The colours of what a repair does, by its word."""
 
+_OF_NOTHING = "grey: nothing, or not known"
 _MOST_LABELS, _LONGEST_LABEL = 24, 24
 
 
@@ -48,12 +50,13 @@ class Changes:
     more: int = 0
 
 
-def plot_map(of: PartitionMap, title: str, ax: Axes | None = None) -> Axes:
+def plot_map(of: PartitionMap, title: str, ax: Axes | None = None, of_all: int | None = None) -> Axes:
     """Draw a partition map, and return what it is drawn on.
 
     Args:
         of: The map.
         title: Above the picture.
+        of_all: How many partitions there are of which the map shows some; None where nobody knows.
         ax: Where it is drawn; None for a figure of its own.
 
     Raises:
@@ -68,16 +71,36 @@ def plot_map(of: PartitionMap, title: str, ax: Axes | None = None) -> Axes:
         _draw_places(of, ax)
         _label_axis(ax.xaxis, [head.label for head in of.columns])
         _label_axis(ax.yaxis, [head.label for head, _ in of.rows])
-        ax.set_ylabel(_text(of.corner), parse_math=False)
+        if any(head.label for head, _ in of.rows):
+            ax.set_ylabel(_text(of.corner), parse_math=False)
+        ax.set_xlabel(_text(of.across), parse_math=False)
     else:
         _say(ax, "no partition")
-    lines = [title, of.caption]
-    if of.holes is not None and of.holes.missing:
-        framed = any(place and place.kind == "hole" for _, places in of.rows for place in places)
-        where = " (framed red)" if framed else ""
-        lines.append(f"{counted(of.holes.missing, 'day')} of {of.holes.days:,} without a partition{where}")
-    ax.set_title("\n".join(_text(line, 100) for line in lines), loc="left", fontsize="medium", parse_math=False)
+    ax.set_title(
+        "\n".join(_text(line, 100) for line in _title(of, title, of_all)),
+        loc="left",
+        fontsize="medium",
+        parse_math=False,
+    )
     return ax
+
+
+def _title(of: PartitionMap, title: str, of_all: int | None) -> Iterator[str]:
+    """Yield the lines above a map: of which table it is, what is drawn of it, and what the signs mean."""
+    yield title
+    some = f", {of.shown:,} of {counted(of_all, 'partition')}" if of_all is not None and of.shown < of_all else ""
+    yield f"{of.caption}{some}"
+    if of.undated:
+        yield ", ".join(each.label for each in of.undated)
+    kinds = {place.kind for _, places in of.rows for place in places if place}
+    if of.holes is not None and of.holes.missing:
+        framed = " (framed red)" if "hole" in kinds else ""
+        yield f"{counted(of.holes.missing, 'day')} of {of.holes.days:,} without a partition{framed}"
+    elif "hole" in kinds:
+        yield "framed red: no partition"
+    signs = [words for kind, words in (("none", "framed: no partition"), ("l0", _OF_NOTHING)) if kind in kinds]
+    if signs:
+        yield ", ".join(signs)
 
 
 def _draw_places(of: PartitionMap, ax: Axes) -> None:
@@ -109,6 +132,7 @@ def _draw_places(of: PartitionMap, ax: Axes) -> None:
     ax.tick_params(length=0)
     if of.least and ax.figure is not None:
         bar = ax.figure.colorbar(mesh, ax=ax, ticks=[1, len(PALETTE)], shrink=0.9)
+        bar.set_label(f"{MEASURES[of.measure]} (logarithm)")
         ends = [of.least, of.greatest]
         bar.set_ticklabels(ends[::-1] if of.youngest_first else ends, parse_math=False)
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import FOR_EVER, Unit
+from catalog_ext.metastore.model.key_encoding import decoded_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.index import Bounds
     from catalog_ext.metastore.model.values import Key
 
 _MOST_HOLES = 40
 _LAST = "9999-12-31"
+_PARTS = (("year", "yyyy", "yr", "y"), ("month", "mm", "mon", "m"), ("day", "dd", "d"))
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "string", "varchar", "char"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +112,34 @@ def is_date_within(at: str, bounds: Bounds, unit: Unit) -> bool:
     return unit is Unit.MONTH or _day(at) is not None
 
 
-def find_holes(key: Key, days: Sequence[str]) -> Holes | None:
+def parts_of_dates(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Return the keys of year, month and day, by their names; none unless a table has all three of them."""
+    by_name = {key.name.lower(): key for key in keys if key.type.name in _NUMBERS}
+    found = [next((by_name[name] for name in names if name in by_name), None) for names in _PARTS]
+    return tuple(key for key in found if key is not None) if None not in found else ()
+
+
+def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[str]:
+    """Return the days that encoded values of year, month and day are; what is none is left out."""
+    days = []
+    for each in values:
+        texts = [decoded_text(part, key.type) for part, key in zip(each, keys, strict=True)]
+        try:
+            year, month, day = (int(text or "") for text in texts)
+            days.append(date(year, month, day).isoformat())
+        except (ValueError, OverflowError):
+            continue
+    return days
+
+
+def find_holes(key: str, days: Sequence[str]) -> Holes | None:
     """Return what is missing among days; None where fewer than two are there.
 
     Nothing is missing between the last day and one that stands for what has no end.
+
+    Args:
+        key: The name of the key, or of its parts.
+        days: As ISO 8601 has them.
     """
     there = sorted({day for text in days if text < FOR_EVER and (day := _day(text)) is not None})
     if len(there) < 2:
@@ -120,7 +147,7 @@ def find_holes(key: Key, days: Sequence[str]) -> Holes | None:
     gaps = list(_gaps(there))
     longest = sorted(sorted(gaps, key=lambda gap: gap.days, reverse=True)[:_MOST_HOLES], key=lambda gap: gap.first)
     return Holes(
-        key.name, there[0].isoformat(), there[-1].isoformat(), (there[-1] - there[0]).days + 1,
+        key, there[0].isoformat(), there[-1].isoformat(), (there[-1] - there[0]).days + 1,
         sum(gap.days for gap in gaps), tuple(longest), len(gaps) - len(longest),
     )  # fmt: skip
 

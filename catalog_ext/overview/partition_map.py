@@ -20,10 +20,12 @@ from catalog_ext.overview.dates import (
     Holes,
     checked_period,
     count_periods,
+    days_of_parts,
     find_holes,
     first_day,
     is_date_within,
     next_period,
+    parts_of_dates,
     previous_period,
 )
 
@@ -160,6 +162,9 @@ class PartitionMap:
     """A map as it is shown.
 
     Attributes:
+        corner: What the heads of the rows are.
+        across: What the heads of the columns are; ``''`` for numbers alone.
+        measure: What the colour says.
         rows: Head and places of each; None for what is beside the map, as a 31st of February.
         least: The measure of the palest place, and ``greatest`` of the strongest; empty where there is none.
         shown: How many partitions are on it.
@@ -171,6 +176,8 @@ class PartitionMap:
 
     caption: str
     corner: str
+    across: str
+    measure: Measure
     columns: tuple[Head, ...]
     rows: tuple[tuple[Head, tuple[Place | None, ...]], ...]
     least: str
@@ -197,6 +204,7 @@ class _Row:
 @dataclass(frozen=True, slots=True)
 class _Layout:
     axes: tuple[Axis, ...]
+    across: str
     columns: tuple[tuple[str, str | None], ...]
     rows: tuple[_Row, ...]
     steps: tuple[Step, ...]
@@ -236,7 +244,11 @@ def read_map(
     dated = [(key, each.form) for key, each in zip(keys, bounds, strict=True) if each.form is not None]
     holes = None
     for key, form in dated[:1]:
-        holes = find_holes(key, overviews.days_of(table, predicate, key, form, _MOST_DAYS))
+        holes = find_holes(key.name, overviews.days_of(table, predicate, key, form, _MOST_DAYS))
+    parts = parts_of_dates(keys_by_name(table).values())
+    if not dated and not set(parts).isdisjoint(keys):
+        found = overviews.combinations(table, predicate, parts, _MOST_DAYS)
+        holes = find_holes(", ".join(key.name for key in parts), days_of_parts(parts, found))
     keys_of_dates = [key for key, _ in dated]
     nulls = zip(keys_of_dates, overviews.count_nulls(table, predicate, keys_of_dates), strict=True)
     undated = tuple(
@@ -281,7 +293,7 @@ class _Plan:
             _Row(label, condition, tuple((x, y) for x, _, _ in across.values)) for y, label, condition in down.values
         )
         columns = tuple((label, condition) for _, label, condition in across.values)
-        return _Layout((across.axis, down.axis), columns, rows, (*across.steps, *down.steps))
+        return _Layout((across.axis, down.axis), keys[0].name, columns, rows, (*across.steps, *down.steps))
 
     def calendar(self, key: Key, bounds: Bounds, unit: Unit) -> _Layout:
         """Return the places of a date: a row a month, or a row a year."""
@@ -296,7 +308,8 @@ class _Plan:
             for period in periods
         )  # fmt: skip
         axis = Axis(key, unit, periods[0], next_period(periods[-1], longer), form)
-        return _Layout((axis,), tuple((str(n), None) for n in numbers), rows, steps)
+        across = "day of the month" if unit is Unit.DAY else "month"
+        return _Layout((axis,), across, tuple((str(n), None) for n in numbers), rows, steps)
 
     def listed(self, key: Key, bounds: Bounds) -> _Layout:
         """Return the places of any key: values in one row, which has their names, or in rows of thirty."""
@@ -305,12 +318,12 @@ class _Plan:
         if len(values) <= _LIST_ROW:
             columns = tuple((label, condition) for _, label, condition in values)
             row = _Row("", None, tuple((value,) for value, _, _ in values))
-            return _Layout((axis.axis,), columns, (row,) if values else (), axis.steps)
+            return _Layout((axis.axis,), key.name, columns, (row,) if values else (), axis.steps)
         rows = tuple(
             _Row(f"{some[0][1]} …", None, tuple((value,) for value, _, _ in some))
             for some in (values[i : i + _LIST_ROW] for i in range(0, len(values), _LIST_ROW))
         )
-        return _Layout((axis.axis,), tuple((str(n + 1), None) for n in range(_LIST_ROW)), rows, axis.steps)
+        return _Layout((axis.axis,), "", tuple((str(n + 1), None) for n in range(_LIST_ROW)), rows, axis.steps)
 
     def _axis(self, key: Key, bounds: Bounds, name: str, most: int | None) -> _Shown:
         if bounds.form is not None:
@@ -393,6 +406,8 @@ def _drawn(
     return PartitionMap(
         caption=f"{MEASURES[measure].capitalize()} by {' and '.join(key.name for key in keys)}",
         corner=keys[1].name if len(keys) == 2 else keys[0].name,
+        across=layout.across,
+        measure=measure,
         columns=tuple(_head(label, condition) for label, condition in layout.columns),
         rows=tuple((_head(row.label, row.condition), tuple(map(place, row.places))) for row in layout.rows),
         least=_shown(known[0], measure) if known else "",

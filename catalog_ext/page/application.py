@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 4
 """Pages that are made at the same time: the others wait, and planning queries of Spark do not wait for them."""
 
-_LONGEST_FORM = 4096
+_LONGEST_FORM = 16_384
 _HEADERS = (
     (
         b"content-security-policy",
@@ -195,13 +195,20 @@ class _Page:
         return HTMLResponse(self._render(http, "failed.html", title=title, message=message), status)
 
     async def _sign_in_form(self, http: Request) -> Response:
+        to = http.query_params.get("to", "")
         if self._sessions.is_open(http.cookies.get(self._cookie)):
-            return RedirectResponse(f"{ROOT}/", 303)
-        return self._form(http, http.query_params.get("to", ""))
+            return RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
+        if http.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            # Who follows a link from elsewhere sends no cookie, signed in or not: asked by us, he does.
+            here = Query(f"{ROOT}/sign-in", {"to": to} if is_local(to) else {}).but()
+            return HTMLResponse(self._render(http, "from_elsewhere.html", here=here))
+        return self._form(http, to)
 
     def _form(self, http: Request, to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
         """Return the form, with a cookie that it is good for: nobody signs somebody else in from another site."""
-        visitor = self._sessions.new_visitor()
+        # The same for all tabs of a browser: a form that was opened before another is good, too.
+        kept = http.cookies.get(f"{self._cookie}_form", "")
+        visitor = kept if Sessions.is_visitor(kept) else self._sessions.new_visitor()
         page = self._render(
             http, "sign_in.html", to=to if is_local(to) else "", problem=problem, key=self._sessions.form_key(visitor)
         )
@@ -212,6 +219,9 @@ class _Page:
     async def _sign_in(self, http: Request) -> Response:
         form = await _form_of(http)
         to, client = form.get("to", ""), http.client.host if http.client else ""
+        if _is_of_this_site(http) and self._sessions.is_open(http.cookies.get(self._cookie)):
+            # In another tab, whose form this one was.
+            return RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
         if not _is_of_this_site(http) or not self._sessions.is_form_key(
             form.get("key", ""), http.cookies.get(f"{self._cookie}_form")
         ):

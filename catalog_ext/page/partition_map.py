@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from catalog_ext.overview.partition_map import Head, PartitionMap, Place
     from catalog_ext.page.query import Query
 
-_LINKED = 300
-"""Characters of a condition that is linked to: a page has thousands of places."""
+_LINKED, _LONGEST_LINK = 300, 2000
+"""Characters of a condition that is linked to, and of a link with all that is chosen besides: a page has hundreds."""
 
 _POSITIONS = ("xa", "xto", "ya", "yto")
 
@@ -106,4 +106,5 @@ def _head(head: Head, query: Query) -> LinkedHead:
     wanted = f"({before}) AND {condition}" if before else condition
     if wanted is None or len(wanted) > _LINKED:
         return LinkedHead(head.label, None)
-    return LinkedHead(head.label, query.but(where=wanted, xa=None, ya=None))
+    href = query.but(where=wanted, xa=None, ya=None)
+    return LinkedHead(head.label, href if len(href) <= _LONGEST_LINK else None)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 _Choice = TypeVar("_Choice", bound="StrEnum")
 
 ROOT = "/ui"
-_LONGEST = 2000
+_LONGEST, _LONGEST_ADDRESS = 2000, 4000
+_KNOWN = frozenset({
+    "search", "metastore", "sort", "desc", "from", "x", "y", "m", "unit", "where", "xa", "xto", "ya", "yto", "small",
+    "before",
+})  # fmt: skip
+"""What there is to choose. Anything else would come again in each of a page's links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Query:
 
     @classmethod
     def of(cls, path: str, given: Mapping[str, str]) -> Query:
-        """Return what an address says.
+        """Return what an address says; what no page knows is left out.
 
         Raises:
             InvalidInputError: A part of it is too long, or has a NUL.
@@ -46,7 +51,7 @@ class Query:
                 raise InvalidInputError(
                     f"{name[:40]!r} in the page's address has {len(value)} characters; at most {_LONGEST} are taken."
                 )
-        return cls(path, {name: value for name, value in given.items() if value})
+        return cls(path, {name: value for name, value in given.items() if value and name in _KNOWN})
 
     def text(self, name: str) -> str:
         """Return what is chosen, ``''`` for nothing."""
@@ -92,4 +97,6 @@ def table_path(identifier: TableIdentifier) -> str:
 
 def is_local(address: str) -> bool:
     """Return whether an address is one of the page's own, to which somebody may be sent after signing in."""
+    if len(address) > _LONGEST_ADDRESS:
+        return False
     return address.startswith(f"{ROOT}/") and "\\" not in address and address.isprintable() and "//" not in address

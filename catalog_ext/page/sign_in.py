@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 import time
@@ -17,6 +18,7 @@ SESSION_S = 12 * 3600
 """Seconds after which one has to sign in again."""
 
 _MOST_SESSIONS = 1000
+_VISITOR = re.compile(r"[\w-]{22}", re.ASCII)
 _WRONG_S, _MOST_WRONG, _MOST_CLIENTS = 60.0, 5, 1000
 
 
@@ -68,6 +70,11 @@ class Sessions:
     def new_visitor() -> str:
         """Return a random cookie of somebody who has not signed in yet."""
         return secrets.token_urlsafe(16)
+
+    @staticmethod
+    def is_visitor(cookie: str) -> bool:
+        """Return whether a cookie looks like one of these."""
+        return _VISITOR.fullmatch(cookie) is not None
 
     def form_key(self, cookie: str) -> str:
         """Return what a form has to hold that is sent with this cookie: another site cannot know it."""

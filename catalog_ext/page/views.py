@@ -89,11 +89,12 @@ class Views:
             TableNotFoundError: There is none.
             InvalidInputError: The address asks for what there is not.
         """
-        found = self._catalog.index.views.load_relation(TableIdentifier(path["namespace"], path["name"]))
+        named = TableIdentifier(path["namespace"].lower(), path["name"].lower())
+        found = self._catalog.index.views.load_relation(named)
         now_ms = self._catalog.index.now_ms()
         summary = self._overviews.load_table((found.table if isinstance(found, View) else found).table_id)
         if summary is None:
-            raise TableNotFoundError(f"The table {path['namespace']}.{path['name']} does not exist any more.")
+            raise TableNotFoundError(f"The table {named} does not exist any more.")
         below, before = query.number("small", SMALL), position_of(query.text("before"))
         if below not in SMALL_CHOICES:
             raise InvalidInputError(f"small is {below} in the page's address; it is one of {SMALL_CHOICES}.")

@@ -45,8 +45,8 @@ PICTURES = Path(os.environ.get("CATALOG_EXT_SCREENSHOTS", PROJECT / "build" / "s
 _ABOVE = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
 # In the search: pages that name everything come behind those that explain it.
 _WEIGHTS = {
-    "tasks.md": 3.0, "troubleshooting.md": 2.0, "changelog.md": 0.2, "conformance.md": 0.3, "benchmarks.md": 0.3,
-    "contributing.md": 0.3, "errors.md": 0.5, "api.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
+    "tasks.md": 3.0, "troubleshooting.md": 2.0, "page.md": 2.0, "changelog.md": 0.2, "conformance.md": 0.3,
+    "benchmarks.md": 0.3, "contributing.md": 0.3, "errors.md": 0.5, "api.md": 0.5, "spec/*": 0.6, "design/*": 0.6,
 }  # fmt: skip
 _OURS = Path(__file__).parent
 _ICON = PROJECT / "catalog_ext" / "page" / "static" / "icon.svg"
@@ -169,12 +169,13 @@ def _of_notebook(notebook: File, config: MkDocsConfig) -> Iterator[File]:
 
 
 def _picture(found: re.Match[str], page: Page, files: Files) -> str:
-    """The picture in both themes; nothing where none was made."""
+    """The picture in both themes, which leads to itself in full; nothing where none was made."""
     there = [theme for theme in ("light", "dark") if files.get_file_from_path(_picture_path(found["name"], theme))]
     root = posixpath.relpath(".", posixpath.dirname(page.file.src_uri) or ".")
     return "\n".join(
-        f"![{found['shows']}]({posixpath.join(root, _picture_path(found['name'], theme))}#only-{theme})"
+        f"[![{found['shows']}]({place}#only-{theme})]({place})"
         for theme in there
+        if (place := posixpath.join(root, _picture_path(found["name"], theme)))
     )
 
 

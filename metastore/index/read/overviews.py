@@ -60,6 +60,12 @@ class Overviews:
         """Return how many partitions have NULL for each of some keys (``partition_map.count_nulls``)."""
         return partition_map.count_nulls(self._database, table, predicate, keys)
 
+    def combinations(
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
+    ) -> list[tuple[str, ...]]:  # fmt: skip
+        """Return the combinations of values of some keys (``partition_map.combinations``)."""
+        return partition_map.combinations(self._database, table, predicate, keys, limit)
+
     def days_of(
         self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int
     ) -> list[str]:  # fmt: skip
@@ -112,10 +118,14 @@ class Overviews:
             return connection.execute(sa.select(f.version).where(f.table_id == table.table_id)).scalar()
 
     def count_deliveries(self, table: Table | None) -> tuple[int, int]:
-        """Return how many messages the metastore has not taken, and how many of them were tried in vain."""
+        """Return how many messages the metastore has not taken, and how many of them were tried in vain.
+
+        Of a table those are counted that ``Index.pending_deliveries`` lists: of a dropped one of its name, too.
+        """
         statement = sa.select(sa.func.count(), sa.func.count(outbox.c.last_error))
         if table is not None:
-            statement = statement.where(outbox.c.table_id == table.table_id)
+            named = table.identifier
+            statement = statement.where(outbox.c.namespace == named.namespace, outbox.c.table_name == named.name)
         with self._database.reading() as connection:
             pending, failed = connection.execute(statement).one()
         return int(pending), int(failed)

@@ -170,6 +170,20 @@ def count_nulls(database: Database, table: Table, predicate: Predicate | None, k
     return list(_one(database, [count.scalar_subquery() for count in counts]))
 
 
+def combinations(
+    database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
+) -> list[tuple[str, ...]]:
+    """Return the combinations of encoded values of some keys that partitions have, in their order; so many at the most.
+
+    Raises:
+        InvalidPredicateError: The index cannot decide the condition by itself.
+    """
+    columns = [_column(key) for key in keys]
+    chosen = _among(sa.select(*columns), table, _exact(database.dialect, table, predicate))
+    with database.reading() as connection:
+        return [tuple(row) for row in connection.execute(chosen.distinct().order_by(*columns).limit(limit))]
+
+
 def days_of(
     database: Database, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int
 ) -> list[str]:

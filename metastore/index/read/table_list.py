@@ -69,7 +69,8 @@ class TableListing:
 
     Attributes:
         tables: How many there are, views included.
-        pending: Messages that the metastore has not taken of them.
+        pending: Messages that the metastore has not taken of them; without a filter all of them, also of what is gone.
+        failed: How many of these were tried in vain.
     """
 
     page: tuple[TableSummary, ...]
@@ -105,7 +106,10 @@ def list_summaries(
     t, o = tables.c, _undelivered()
     where = [_matches(search), *_of_pending(pending, o)]
     count, failed = sa.func.coalesce(o.c.pending, 0), sa.func.coalesce(o.c.failed, 0)
-    sums = map(total, (t.total_partitions, t.total_files, t.total_bytes, count, failed))
+    sums = [*map(total, (t.total_partitions, t.total_files, t.total_bytes)), total(count), total(failed)]
+    if not search.strip() and pending is Pending.ALL:
+        # Also what is told of namespaces, and of tables that are gone: a DROP waits longest of all.
+        sums[3:] = [sa.select(each).scalar_subquery() for each in (sa.func.count(outbox.c.outbox_id), _failed())]
     with database.reading() as connection:
         totals = connection.execute(sa.select(sa.func.count(), *sums).select_from(_source(o)).where(*where)).one()
         rows = connection.execute(
@@ -150,7 +154,7 @@ def _undelivered() -> sa.Subquery:
         sa.select(
             o.table_id,
             sa.func.count().label("pending"),
-            sa.func.count(o.last_error).label("failed"),
+            _failed().label("failed"),
             total(sa.case((o.refusals >= SET_ASIDE_AFTER, 1), else_=0)).label("set_aside"),
             sa.func.min(o.created_at_ms).label("since_ms"),
         )
@@ -158,6 +162,10 @@ def _undelivered() -> sa.Subquery:
         .group_by(o.table_id)
         .subquery("undelivered")
     )
+
+
+def _failed() -> sa.ColumnElement[int]:
+    return sa.func.count(outbox.c.last_error)
 
 
 def _matches(search: str) -> sa.ColumnElement[bool]:

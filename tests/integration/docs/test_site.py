@@ -186,6 +186,9 @@ def test_the_api_is_what_others_hold_on_to(site: Site) -> None:
 def test_a_picture_is_shown_where_the_tests_have_made_it(site: Site) -> None:
     pictures = [image["src"] for image in site.pages["page.html"].select("article img")]
     assert pictures == [f"pictures/page-tables-{theme}-1280.png#only-{theme}" for theme in ("light", "dark")]
+    # On a small screen it is too small to be read: it leads to itself.
+    links = [image.parent["href"] for image in site.pages["page.html"].select("article a > img")]
+    assert links == [picture.partition("#")[0] for picture in pictures]
 
 
 TASKS = {

@@ -152,8 +152,42 @@ def test_the_ends_and_the_values_of_keys(filled: tuple[Index, list[Table]]) -> N
                     read += more
                 assert read == values
             assert index.overviews.days_of(table, predicate, keys[0], ISO, 999) == sorted({each[0] for each in encoded})
+            assert index.overviews.combinations(table, predicate, keys, 999) == sorted(
+                {tuple(each) for each in encoded}
+            )
+            nulls = [sum(not each[key.position] for each in encoded) for key in keys]
+            assert index.overviews.count_nulls(table, predicate, keys) == nulls
         assert index.overviews.key_bounds(table, None, keys)[0].are_days
         assert not index.overviews.key_bounds(table, None, keys)[1].are_days
+
+
+@pytest.mark.parametrize(("kind", "written"), [("date", "{}"), ("string", "{}"), ("string", "{}T05"), ("int", "{}")])
+def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]], kind: str, written: str) -> None:
+    index, _ = filled
+    dash = "" if kind == "int" else "-"
+    table = create(index, f"{kind}{len(written)}", {"d": kind, "r": "string"}, "other")
+    days = ("2024-12-30", "2024-12-31", "2025-01-01", "9999-12-31")
+    names = [f"d={written.format(day.replace('-', dash))}/r={r}" for day in days[1:3] for r in "ab"]
+    names += [f"d={day.replace('-', dash)}/r=a" for day in (days[0], days[3])] + ["d=__HIVE_DEFAULT_PARTITION__/r=a"]
+    index.commit(table.table_id, [AddPartition(name, ()) for name in names], operation="INSERT", deliver=False)
+    table = index.load_table(table.identifier)
+    key, other = table.definition.keys
+    (bounds,) = index.overviews.key_bounds(table, None, [key])
+    assert (bounds.least, bounds.newest, bounds.greatest) == ("2024-12-30", "2025-01-01", "9999-12-31")
+    assert bounds.form is not None
+    for predicate in (None, Comparison(Operator.GE, "r", "a")):
+        assert index.overviews.days_of(table, predicate, key, bounds.form, 99) == list(days)
+        for unit, places in (
+            (Unit.DAY, days[1:3]),
+            (Unit.MONTH, ("2024-12", "2025-01")),
+            (Unit.YEAR, ("2024", "2025")),
+        ):
+            first = Axis(key, unit, "2024-12-31"[: unit.length], "2025-12", bounds.form)
+            for axes in ([first], [first, Axis(other, None, "", None)]):
+                found = index.overviews.partition_map(table, predicate, axes, 99)
+                assert sorted({place[0] for place in found}) == list(places)
+                assert sum(cell.partitions for cell in found.values()) == (4 if unit is Unit.DAY else 5)
+    index.drop_table(table.identifier, deliver=False)
 
 
 def test_what_the_index_cannot_decide_is_refused(filled: tuple[Index, list[Table]]) -> None:

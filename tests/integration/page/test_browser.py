@@ -145,6 +145,30 @@ def test_the_cookie_is_out_of_reach(browser: Browser, service: Service) -> None:
         assert "/ui/sign-in" in seen.page.url
 
 
+def test_a_link_from_elsewhere_leads_to_the_page_of_who_has_signed_in(browser: Browser, service: Service) -> None:
+    context = browser.new_context()
+    try:
+        there = f"{service.uri}{TRIPS}?m=files"
+        context.route(
+            "http://elsewhere.example/",
+            lambda route: route.fulfill(body=f'<a href="{there}">look</a>', content_type="text/html"),
+        )
+        seen = Seen(context, service)
+        seen.page.goto("http://elsewhere.example/")
+        seen.page.get_by_text("look").click()
+        seen.page.get_by_label("Token").fill(service.token)
+        seen.page.get_by_role("button", name="Sign in").click()
+        seen.page.wait_for_url(there)
+        # Signed in now, the same link leads there at once.
+        seen.page.goto("http://elsewhere.example/")
+        seen.page.get_by_text("look").click()
+        seen.page.wait_for_url(there)
+        assert seen.page.get_by_role("heading", name="sales.trips").is_visible()
+        assert seen.messages == []
+    finally:
+        context.close()
+
+
 def test_what_is_chosen_is_in_the_address_and_comes_back(browser: Browser, service: Service) -> None:
     with looking(browser, service) as seen:
         seen.go(TRIPS)

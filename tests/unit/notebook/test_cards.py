@@ -118,6 +118,14 @@ def test_one_key_is_a_calendar_and_its_holes_are_framed(catalog: Catalog) -> Non
     assert places.count(COLOURS["l7"]) == 3 + 1
 
 
+def test_what_has_no_end_and_what_has_no_date_are_told(catalog: Catalog) -> None:
+    days = ("2025-01-01", "2025-01-02", "9999-12-31", NULL)
+    fill(catalog.index, create(catalog.index, "t", {"ds": "date"}), [f"ds={day}" for day in days])
+    text = said(card(catalog, "s.t"))
+    assert "2 of 4 partitions · 1 partition without a ds" in text
+    assert "No day is missing from 2025-01-01 to 2025-01-02." in text
+
+
 def test_null_ten_keys_and_views_have_cards(catalog: Catalog) -> None:
     ten = {f"k{n}": "string" for n in range(10)}
     name = "/".join(f"k{n}={NULL if n == 1 else n}" for n in range(10))
@@ -234,6 +242,10 @@ def test_a_map_that_fails_leaves_the_facts(catalog: Catalog, monkeypatch: pytest
         raise ZeroDivisionError("<i>by zero</i>")
 
     monkeypatch.setattr("catalog_ext.notebook.cards.read_map", breaks)
+    text = said(card(catalog, "s.t"))
+    assert "Keys k STRING (virtual)" in text
+    assert "The partition map could not be made. ZeroDivisionError: <i>by zero</i>" in text
+    monkeypatch.setattr("catalog_ext.notebook.cards.metastore_state", breaks)
     assert said(card(catalog, "s.t")) == "lake.s.t ZeroDivisionError: <i>by zero</i>"
 
 

@@ -15,6 +15,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidInputError, InvalidPredicateError
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.notebook.plots import CHANGED, HOLE, NONE, NOTHING, PALETTE
 from catalog_ext.overview.partition_map import LEVELS
 from catalog_ext.repair.report import NEW
@@ -92,6 +93,31 @@ def test_two_keys_measures_and_conditions(catalog: Catalog) -> None:
     assert labels(ax.xaxis) == ["NULL", "a", "b"]
     ax = drawn(table.plot_partitions(where="r = 'c'"))
     assert [text.get_text() for text in ax.texts] == ["no partition"]
+
+
+def test_a_picture_says_what_its_axes_its_colour_and_its_frames_are(catalog: Catalog) -> None:
+    names = [f"ds=2025-01-{day:02}/n={n}" for day in (1, 2, 4) for n in range(45)]
+    fill(catalog.index, create(catalog.index, "t", {"ds": "date", "n": "int"}), [*names, f"ds={NULL}/n=1"])
+    table = catalog.table("s.t")
+    by_two = drawn(table.plot_partitions(measure="rows"))
+    assert (by_two.get_xlabel(), by_two.get_ylabel()) == ("ds", "n")
+    assert by_two.figure.axes[-1].get_ylabel() == "rows (logarithm)"
+    assert by_two.get_title(loc="left").splitlines() == [
+        "lake.s.t", "Rows by ds and n, 120 of 136 partitions", "1 partition without a ds",
+        "1 day of 4 without a partition (framed red)",
+    ]  # fmt: skip
+    assert drawn(table.plot_partitions("ds", unit="day")).get_xlabel() == "day of the month"
+    assert drawn(table.plot_partitions("ds", unit="month")).get_xlabel() == "month"
+    numbered = drawn(table.plot_partitions("n", measure="age"))
+    assert (numbered.get_xlabel(), numbered.figure.axes[-1].get_ylabel()) == ("", "age of the last change (logarithm)")
+
+
+def test_a_picture_of_values_says_what_is_not_there(catalog: Catalog) -> None:
+    table = create(catalog.index, "t", {"r": "string", "n": "int"})
+    catalog.index.commit(table.table_id, [AddPartition("r=a/n=1", ())], operation="INSERT", deliver=False)
+    fill(catalog.index, table, ["r=b/n=2"])
+    title = drawn(catalog.table("s.t").plot_partitions()).get_title(loc="left")
+    assert title.splitlines() == ["lake.s.t", "Size by r and n", "framed: no partition, grey: nothing, or not known"]
 
 
 def test_it_is_drawn_where_one_wants_it(catalog: Catalog) -> None:

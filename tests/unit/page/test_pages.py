@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import catalog_ext
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column
@@ -22,6 +24,7 @@ from tests.repair_cases import local_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from catalog_ext.catalog import Catalog
     from tests.page_cases import Visitor
@@ -125,6 +128,27 @@ def test_the_list_has_each_table_with_what_it_comes_to(visitor: Visitor) -> None
     assert "sales.trips parquet 1,064 3,652 153 GiB 2 h ago 3 d ago failed" in text
     assert "sales.riders parquet 1 1 3.00 MiB" in text
     assert "Pending for the metastore 1 1 failed" in text
+
+
+def test_what_the_metastore_has_to_hear_of_what_is_gone_is_counted(tmp_path: Path) -> None:
+    where = {"index": str(tmp_path / "i.db"), "metastore": "thrift://127.0.0.1:1", "warehouse": str(tmp_path)}
+    with catalog_ext.connect(**where) as c:
+        for name in ("gone", "t"):
+            table = create(c.index, name, {"k": "int"})
+            c.index.commit(table.table_id, [AddPartition("k=1", ())], operation="INSERT", deliver=True)
+        c.index.drop_table(TableIdentifier("s", "gone"), deliver=True)
+        told = c.index.count_deliveries()
+        assert told == 2
+        with looking_at(c) as visitor:
+            assert f"Pending for the metastore {told}" in Read(visitor.page("/ui/")).text
+            assert "Pending for the metastore 1" in Read(visitor.page("/ui/", search="t")).text
+            assert "Pending for the metastore 0" in Read(visitor.page("/ui/", metastore="failed")).text
+            assert visitor.get("/ui/table/S/T").status == 200
+            # One that has come in the place of another waits for that one's DROP.
+            create(c.index, "gone", {"k": "int"})
+            text = Read(visitor.page("/ui/table/s/gone")).text
+            assert "drop_table for the metastore" in text
+            assert "1 message pending." in text
 
 
 def _listed(visitor: Visitor, **chosen: str | int) -> list[str]:
@@ -297,10 +321,12 @@ def test_a_page_has_less_than_a_megabyte_whatever_the_names(tmp_path: Any) -> No
         ]  # fmt: skip
         fill(catalog.index, table, names)
         with looking_at(catalog) as visitor:
-            for chosen in ({}, {"y": "-"}, {"where": "`x'y` >= '" + "\\'" * 900 + "'"}):
+            junk = {f"junk{n}": "ä" * 200 for n in range(40)} | {"xto": "ä" * 1000, "search": "ä" * 1000}
+            for chosen in ({}, {"y": "-"}, {"where": "`x'y` >= '" + "\\'" * 900 + "'"}, junk):
                 page = visitor.page("/ui/table/s/t", **chosen)
                 assert "on the map" in page or "No partition" in page
                 assert len(page.encode()) < MOST_BYTES
+                assert "junk" not in page
 
 
 def test_a_part_that_fails_does_not_take_the_others_with_it(

@@ -243,3 +243,31 @@ def test_hours_that_are_written_behind_a_day_fill_it(catalog: Catalog, where: st
     assert found.shown == 4
     assert found.holes is not None
     assert found.holes.gaps == (Gap("2025-03-01", "2025-03-01", 1),)
+
+
+@pytest.mark.parametrize("keys", [
+    {"year": "int", "month": "int", "day": "int"},
+    {"Year": "string", "MONTH": "string", "day": "string", "hour": "int"},
+    {"region": "string", "y": "smallint", "m": "tinyint", "d": "string"},
+])  # fmt: skip
+def test_days_that_are_missing_among_years_months_and_days(catalog: Catalog, keys: dict[str, str]) -> None:
+    there = (*days(2, date(2024, 2, 27)), *days(2, date(2024, 3, 2)))
+    names = []
+    for day in there:
+        parts = dict(zip(("y", "m", "d"), day.split("-"), strict=True))
+        of = {"region": "eu", "hour": "7", **parts}
+        names.append("/".join(f"{key}={of[key.lower() if key in of else key[0].lower()]}" for key in keys))
+    names += ["/".join(f"{key}={value}" for key, value in zip(keys, ("2024", "2", "31", "0"), strict=False))]
+    table = made(catalog, keys, names)
+    found = mapped(catalog, table)
+    assert found.holes is not None
+    assert found.holes.key == ", ".join(key for key in keys if key[0].lower() in "ymd")
+    assert (found.holes.first, found.holes.last, found.holes.missing) == ("2024-02-27", "2024-03-03", 2)
+    assert found.holes.gaps == (Gap("2024-02-29", "2024-03-01", 2),)
+    last = list(keys)[-1] if "hour" not in keys else "day"
+    assert mapped(catalog, table, f"{last} = '03'" if keys[last] == "string" else f"{last} = 3").holes is None
+
+
+def test_a_year_without_days_has_no_holes(catalog: Catalog) -> None:
+    table = made(catalog, {"year": "int", "month": "int"}, ["year=2024/month=1", "year=2024/month=3"])
+    assert mapped(catalog, table).holes is None

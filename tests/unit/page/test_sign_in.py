@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import logging
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,7 +50,9 @@ def _port(visitor: Visitor) -> str:
 def test_who_signs_in_comes_to_the_page_that_was_asked_for(visitor: Visitor) -> None:
     asked = visitor.get("/ui/activity").headers["location"]
     assert asked == "/ui/sign-in?to=%2Fui%2Factivity"
-    assert 'name="to" value="/ui/activity"' in visitor.page(asked)
+    page = visitor.page(asked)
+    assert 'name="to" value="/ui/activity"' in page
+    assert "spark.sql.catalog.<bdi>lake</bdi>.token-file</code>" in page, "a session has it in no setting"
     answer = visitor.sign_in(to="/ui/activity")
     assert (answer.status, answer.headers["location"]) == (303, "/ui/activity")
     assert "Under way" in visitor.page("/ui/activity")
@@ -60,6 +64,21 @@ def test_who_signs_in_comes_to_the_page_that_was_asked_for(visitor: Visitor) -> 
 def test_nobody_is_sent_elsewhere(visitor: Visitor, to: str) -> None:
     assert 'name="to" value=""' in visitor.page("/ui/sign-in", to=to)
     assert visitor.sign_in(to=to).headers["location"] == "/ui/"
+
+
+def test_who_comes_from_elsewhere_is_asked_to_come_from_here(visitor: Visitor) -> None:
+    asked = "/ui/sign-in?to=%2Fui%2Factivity"
+    for site in ("cross-site", "same-site"):
+        answer = visitor.ask("GET", asked, headers={"Sec-Fetch-Site": site})
+        assert 'content="0; url=/ui/sign-in?to=%2Fui%2Factivity"' in answer.text
+        assert (answer.status, answer.cookies, "<form" in answer.text) == (200, [], False)
+    hostile = visitor.ask("GET", "/ui/sign-in?to=//elsewhere.example/%22%3E", headers={"Sec-Fetch-Site": "cross-site"})
+    assert 'content="0; url=/ui/sign-in"' in hostile.text
+    for site in ("same-origin", "none"):
+        assert "<form" in visitor.ask("GET", asked, headers={"Sec-Fetch-Site": site}).text
+    visitor.sign_in()
+    assert visitor.get(asked).headers["location"] == "/ui/activity"
+    assert visitor.get("/ui/sign-in?to=https://elsewhere.example/").headers["location"] == "/ui/"
 
 
 def test_the_cookie_is_for_this_page_alone_and_is_not_the_token(service: Service, visitor: Visitor) -> None:
@@ -106,6 +125,26 @@ def test_a_form_of_another_site_signs_nobody_in_or_out(visitor: Visitor, service
     assert visitor.sign_in(Origin=f"http://{visitor.address}", Sec_Fetch_Site="same-origin").status == 303
     assert visitor.post("/ui/sign-out", {"key": "made-up"}).status == 403
     assert visitor.get("/ui/").status == 200
+
+
+def test_the_forms_of_several_tabs_are_good(visitor: Visitor, service: Service) -> None:
+    first = visitor.form_key()
+    asked = {"key": first, "token": service.token, "to": "/ui/activity"}
+    assert visitor.form_key() == first
+    assert visitor.post("/ui/sign-in", asked).headers["location"] == "/ui/activity"
+    session = dict(visitor.cookies)
+    # The other tab, which still shows its form, is sent on as well; nothing is signed in anew.
+    answer = visitor.post("/ui/sign-in", {**asked, "token": "wrong"})
+    assert (answer.status, answer.headers["location"], visitor.cookies) == (303, "/ui/activity", session)
+    assert visitor.post("/ui/sign-in", asked, Sec_Fetch_Site="same-site").status == 403
+
+
+def test_a_cookie_that_is_none_of_ours_is_not_taken_for_a_form(visitor: Visitor) -> None:
+    name = f"catalog_ext_page_{_port(visitor)}_form"
+    for made_up in ("x", "x" * 4000, "a;b", "<b>"):
+        visitor.cookies = {name: made_up}
+        visitor.form_key()
+        assert visitor.cookies[name] != made_up
 
 
 def test_who_signs_out_is_out_on_every_screen(visitor: Visitor, service: Service) -> None:
@@ -169,8 +208,18 @@ def test_the_token_is_in_no_answer_and_no_log(catalog: Catalog, caplog: pytest.L
     assert not any(cookie in caplog.text for cookie in visitor.cookies.values())
 
 
+def test_one_can_sign_in_from_a_long_address(visitor: Visitor, service: Service) -> None:
+    for where in ("k = 'ä'" + " OR k = 'ä'" * 40, "k = 'ä'" + " OR k = 'ä'" * 250):
+        asked = visitor.get("/ui/table/s/t", where=where).headers["location"]
+        to = html.unescape(re.findall(r'name="to" value="([^"]*)"', visitor.page(asked))[0])
+        answer = visitor.sign_in(to=to)
+        assert (answer.status, answer.headers["location"]) == (303, to or "/ui/")
+        assert bool(to) is (len(where) < 1000), "one that is too long is not kept"
+        visitor.cookies = {}
+
+
 def test_a_form_that_is_too_long_is_not_read(visitor: Visitor) -> None:
-    assert visitor.post("/ui/sign-in", {"key": visitor.form_key(), "to": "", "token": "x" * 10_000}).status == 403
+    assert visitor.post("/ui/sign-in", {"key": visitor.form_key(), "to": "", "token": "x" * 20_000}).status == 403
 
 
 def test_nothing_can_be_changed_through_the_page(visitor: Visitor) -> None:
