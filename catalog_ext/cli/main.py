@@ -20,7 +20,13 @@ from catalog_ext import __version__
 from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
 from catalog_ext.conf import keys
 from catalog_ext.metastore.backports import add_note
-from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    InvalidInputError,
+    NamespaceNotFoundError,
+    RepairRefusedError,
+    TableNotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,8 +103,8 @@ class Commands(click.Group):
         """Run the command; the error of a table that is not there says which index was looked at, and what is near."""
         try:
             return super().invoke(ctx)
-        except TableNotFoundError as error:
-            if type(error) is TableNotFoundError and ctx.obj is not None:
+        except (TableNotFoundError, NamespaceNotFoundError) as error:
+            if type(error) in (TableNotFoundError, NamespaceNotFoundError) and ctx.obj is not None:
                 from catalog_ext.cli.near_names import where_to_look
 
                 of_metastore = ctx.invoked_subcommand == "import"
