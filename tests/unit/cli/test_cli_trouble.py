@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import sqlite3
@@ -12,6 +13,8 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+
+from catalog_ext.cli.main import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,3 +134,52 @@ def test_a_server_that_is_no_metastore_makes_no_index(run: Run, working_folder: 
     assert (code, out) == (4, "")
     assert "or that is no metastore" in err
     assert list(working_folder.iterdir()) == []
+
+
+def _piped(index: Path, redirect: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    words = " ".join(arguments)
+    command = f"{sys.executable} -m catalog_ext.cli.main --index {index} {words} {redirect}"
+    return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("output", ["table", "json", "csv"])
+def test_an_output_that_takes_no_more(index: Path, output: str) -> None:
+    ended = _piped(index, "> /dev/full", "tables", "-o", output)
+    assert ended.returncode == 1
+    assert ended.stderr == "error: The output cannot be written: No space left on device. Make room where it goes.\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("command", "code"), [("tables", 0), ("events", 0), ("tabels", 2)])
+def test_streams_that_the_caller_has_closed(index: Path, closed: str, command: str, code: int) -> None:
+    ended = _piped(index, closed, command)
+    assert (ended.returncode, "Unexpected" in ended.stderr) == (code, False), ended.stderr
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+@pytest.mark.parametrize("width", [80, 40])
+def test_help_fits_the_screen_and_its_examples_are_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str | None, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = run(*([] if command is None else [command]), "--help")
+    assert code == 0
+    # Of examples, which are copied, a line is a line.
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_usage_error_is_json_where_that_is_asked_for(run: Run, working_folder: Path) -> None:
+    for arguments in (("publish", "-o", "json"), ("tables", "--json", "--columns", "tabel"), ("repair", "--json")):
+        code, out, err = run(*arguments)
+        error = json.loads(out)["error"]
+        assert (code, error["code"], error["retryable"]) == (2, "CATALOG_EXT_INVALID_INPUT", False)
+        assert error["message"] in err
+
+
+def test_a_condition_that_ends_too_soon(run: Run, index: Path) -> None:
+    table = index.parent / "t"
+    table.mkdir()
+    made = ("register", "s.t", str(table), "--key", "k", "--format", "csv", "--schema", "x INT", "--create-namespace")
+    assert run("--index", str(index), *made)[0] == 0
+    code, _, err = run("--index", str(index), "partitions", "s.t", "--where", "k =")
+    assert (code, "an operand is missing. Line 1" in err, "class" in err) == (2, True, False), err
