@@ -35,7 +35,8 @@ def adopt(invocation: Invocation, dry_run: bool, shape: Shape) -> None:
     \b
     catalog-ext --index lake.db --metastore thrift://new-host:9083 adopt
     catalog-ext --index lake.db --warehouse s3://bucket/lake adopt --dry-run
-    catalog-ext --index .catalog-ext/index.db --metastore embedded --warehouse spark-warehouse adopt
+    catalog-ext --index .catalog-ext/index.db --metastore embedded \\
+        --warehouse spark-warehouse adopt
     """  # noqa: D301 -- click wants the character, not a raw backslash
     from catalog_ext.metastore.index.database.urls import missing_file
     from catalog_ext.metastore_sync.home import adopt as adopt_home

@@ -47,7 +47,7 @@ def events(invocation: Invocation, file: BinaryIO, sqs: str | None, once: bool, 
 
     \b
     tail -F events.jsonl | catalog-ext events
-    catalog-ext events --sqs https://sqs.eu-central-1.amazonaws.com/123456789012/lake
+    catalog-ext events --sqs https://sqs.eu-west-1.amazonaws.com/123456789012/lake
     """  # noqa: D301 -- click wants the character, not a raw backslash
     if once and sqs is None:
         raise click.UsageError("--once goes with --sqs: a file is read to its end anyway.")

@@ -58,6 +58,7 @@ def import_(
     catalog-ext import 'sales.*' --jobs 8 --refused-ok
     """  # noqa: D301 -- click wants the character, not a raw backslash
     given = pairs(properties, "--property")
+    invocation.require_metastore()
     if is_pattern(table):
         return _import_many(invocation, table, given, jobs, refused_ok=refused_ok, shape=shape)
     with (

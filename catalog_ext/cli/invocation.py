@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
+    from catalog_ext.metastore.index import Index
 
 _SETTLE_TIMEOUT_S = 30.0
 _SETTLE_PAUSE_S = 0.1
@@ -81,7 +82,15 @@ class Invocation:
             self.require_java()
         # Who looks at a table, or mistypes its metastore, does not say what a whole index belongs to.
         at_home = open_at_home if makes_index else look_home
-        catalog = Catalog(settings, settings.open_storage, at_home=at_home, embedded=embedded)
+        named = None if with_metastore or self.metastore in (UNSET, None) else self.settings()
+
+        def checked(index: Index, found: Settings) -> Settings:
+            if named is not None:
+                # Who names another index's metastore is in the wrong place, whether or not it would be asked.
+                look_home(index, named)
+            return at_home(index, found)
+
+        catalog = Catalog(settings, settings.open_storage, at_home=checked, embedded=embedded)
         if at_once:
             try:
                 _check_embedded(catalog.settings)
@@ -120,6 +129,19 @@ class Invocation:
         found = Contents.INDEX if file is None else contents(file)
         if file is not None and found is not Contents.INDEX and not (or_none and found is Contents.NOTHING):
             raise no_index(file, found)
+
+    def require_metastore(self) -> None:
+        """Refuse to make an index for what is to be read from a metastore that does not answer.
+
+        Raises:
+            MetastoreUnavailableError: It does not.
+        """
+        from catalog_ext.metastore.index.database.urls import missing_file
+        from catalog_ext.metastore_sync.connection import check_answers
+
+        settings = self.settings()
+        if missing_file(settings.index) is not None:
+            check_answers(settings)
 
     def settings(self, *, with_metastore: bool = True) -> Settings:
         """Return the resolved settings, without opening anything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import itertools
 import json
 import logging
@@ -20,7 +21,13 @@ from catalog_ext import __version__
 from catalog_ext.cli.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_REFUSED, EXIT_UNAVAILABLE, EXIT_USAGE
 from catalog_ext.conf import keys
 from catalog_ext.metastore.backports import add_note
-from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    InvalidInputError,
+    NamespaceNotFoundError,
+    RepairRefusedError,
+    TableNotFoundError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +64,8 @@ COMMANDS = {
     "init-conf": "init_conf",
 }
 
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What is wrong with an output that takes no more."""
 _COMPLETION = "_CATALOG_EXT_COMPLETE"
 _JSON_PAIRS = (("-o", "json"), ("--output", "json"))
 
@@ -64,11 +73,12 @@ _EPILOG = """
 \b
 Exit codes:
   0    done
-  1    an error; `doctor`: something is wrong; `migrate --check`: not at head; `recover`,
-       `vacuum`: not all could be done
+  1    an error; `doctor`: something is wrong; `migrate --check`: not at head;
+       `recover`, `vacuum`: not all could be done; `follow --once`: a table
+       is not in step
   2    an argument is wrong
-  3    `repair --strict`: something was skipped; `repair --check`: out of step;
-       `drift --check`: the sides differ
+  3    `repair --strict`: something was skipped; `repair --check`: out of
+       step; `drift --check`: the sides differ
   4    the index, the store or the metastore is not available: try again
   130  interrupted
 """
@@ -97,8 +107,8 @@ class Commands(click.Group):
         """Run the command; the error of a table that is not there says which index was looked at, and what is near."""
         try:
             return super().invoke(ctx)
-        except TableNotFoundError as error:
-            if type(error) is TableNotFoundError and ctx.obj is not None:
+        except (TableNotFoundError, NamespaceNotFoundError) as error:
+            if type(error) in (TableNotFoundError, NamespaceNotFoundError) and ctx.obj is not None:
                 from catalog_ext.cli.near_names import where_to_look
 
                 of_metastore = ctx.invoked_subcommand == "import"
@@ -188,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; those of the process if left out.
     """
+    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     as_json = wants_json(given)
@@ -205,26 +216,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
         register()
     try:
         result = cli.main(given, prog_name="catalog-ext", standalone_mode=False)
+        sys.stdout.flush()  # here, where it can still be said that it failed
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted: what was committed stays, nothing else was changed", err=True)
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        _placed(error).show()
+        placed = _placed(error)
+        if as_json:
+            _echo_error(InvalidInputError(placed.format_message()))
+        placed.show()
         return error.exit_code
     except BrokenPipeError:
-        # The reader of a pipe has left. Python would complain once more when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of a pipe has left.
+        _leave_output()
         return EXIT_ERROR
     except CatalogExtError as error:
         return _report(error, as_json=as_json, debug=debug)
+    except OSError as error:
+        if error.errno not in _OF_OUTPUT or error.filename is not None:
+            return _report(_unexpected(error, debug=debug), as_json=as_json, debug=debug)
+        _leave_output()
+        click.echo(f"error: The output cannot be written: {error.strerror}. Make room where it goes.", err=True)
+        return EXIT_ERROR
     except Exception as error:  # noqa: BLE001 -- the outermost frame: whatever it is, it ends as a line and a code
-        hint = "" if debug else " Run it again with --debug for the traceback."
-        unexpected = CatalogExtError(f"Unexpected {type(error).__name__}: {error}.{hint}")
-        unexpected.__cause__ = error
-        return _report(unexpected, as_json=as_json, debug=debug)
+        return _report(_unexpected(error, debug=debug), as_json=as_json, debug=debug)
     return result if isinstance(result, int) else 0
+
+
+def _unexpected(error: Exception, *, debug: bool) -> CatalogExtError:
+    hint = "" if debug else " Run it again with --debug for the traceback."
+    unexpected = CatalogExtError(f"Unexpected {type(error).__name__}: {error}.{hint}")
+    unexpected.__cause__ = error
+    return unexpected
+
+
+def _open_closed_streams() -> None:
+    """Give the process the standard streams that its caller has closed: what is read is empty, what is written goes."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 -- for as long as the process lives
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _leave_output() -> None:
+    """Write no more: Python would complain once more when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def wants_json(given: Sequence[str]) -> bool:
@@ -259,17 +299,21 @@ def _report(error: CatalogExtError, *, as_json: bool, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
     if as_json:
-        fields = {
-            "code": error.code,
-            "message": error.message,
-            "retryable": error.retryable,
-            "parameters": error.parameters,
-        }
-        click.echo(json.dumps({"error": fields}))
+        _echo_error(error)
     # What can be done stands at the end.
     hints = "".join(f" {_shown(note)}" for note in getattr(error, "__notes__", ()))
     click.echo(f"error [{error.code}]: {_shown(error.message)}{hints}", err=True)
     return exit_code(error)
+
+
+def _echo_error(error: CatalogExtError) -> None:
+    fields = {
+        "code": error.code,
+        "message": error.message,
+        "retryable": error.retryable,
+        "parameters": error.parameters,
+    }
+    click.echo(json.dumps({"error": fields}))
 
 
 def _shown(text: str) -> str:

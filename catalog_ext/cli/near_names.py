@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.conf.resolved import UNSET
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.runtime.wording import did_you_mean
+from catalog_ext.tables.near_tables import near_namespaces, near_tables
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
-    from catalog_ext.metastore.errors import TableNotFoundError
+    from catalog_ext.metastore.errors import NotFoundError
 
 
-def where_to_look(invocation: Invocation, error: TableNotFoundError, *, of_metastore: bool = False) -> str:
+def where_to_look(invocation: Invocation, error: NotFoundError, *, of_metastore: bool = False) -> str:
     """Return the sentences that stand behind the error.
 
     Args:
@@ -25,13 +28,12 @@ def where_to_look(invocation: Invocation, error: TableNotFoundError, *, of_metas
         return _in_metastore(invocation, asked)
     where = "`catalog-ext tables` shows what is there; --index names another index."
     try:
-        with invocation.catalog(with_metastore=False) as catalog:
-            names = [f"{space}.{name}" for space in catalog.list_namespaces() for name in catalog.list_tables(space)]
+        with replace(invocation, metastore=UNSET).catalog(with_metastore=False) as catalog:
+            is_table = isinstance(error, TableNotFoundError)
+            question = near_tables(catalog.index, asked, 3) if is_table else near_namespaces(catalog.index, asked)
             index = catalog.index.url
     except CatalogExtError:
         return where
-    near = difflib.get_close_matches(asked.lower(), names, 3)
-    question = f"Did you mean {' or '.join(near)}? " if near else ""
     return f"{question}The index is {index}: {where}"
 
 
@@ -43,6 +45,5 @@ def _in_metastore(invocation: Invocation, asked: str) -> str:
             names = [f"{database}.{name}" for name in client.list_tables(database)]
     except CatalogExtError:
         return "--metastore names another metastore."
-    near = difflib.get_close_matches(asked.lower(), names, 3)
-    question = f"Did you mean {' or '.join(near)}? " if near else ""
+    question = did_you_mean(asked, names, 3)
     return f"{question}The metastore is {where}, and has {len(names):,} tables in {database}."

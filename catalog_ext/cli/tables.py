@@ -209,7 +209,8 @@ def init(invocation: Invocation, as_json: bool) -> None:
 
     \b
     catalog-ext init
-    catalog-ext --index postgresql+psycopg://user@host/lake --metastore thrift://host:9083 --warehouse s3://b/lake init
+    catalog-ext --index postgresql+psycopg://user@host/lake \\
+        --metastore thrift://host:9083 --warehouse s3://b/lake init
     """  # noqa: D301 -- click wants the character, not a raw backslash
     from catalog_ext.metastore.index import Index
 

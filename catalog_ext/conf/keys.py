@@ -14,9 +14,11 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
+from catalog_ext.conf.format_options import NEARLY, OF_SPARK
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.log_keys import LOG_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
+from catalog_ext.conf.near_names import nearest
 from catalog_ext.conf.page_keys import PAGE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import (
@@ -337,9 +339,9 @@ def of_catalog(spark: Mapping[str, str], catalog: str) -> dict[str, str]:
 
 
 def check_options(options: Collection[str], scope: Scope) -> None:
-    """Return if no option of a read, a write or a stream is nearly called as one that catalog-ext has.
+    """Return if no option of a read, a write or a stream is nearly called as one that catalog-ext or Spark has.
 
-    What it does not know may be the format's (``header``, ``mergeSchema``), and is Spark's to judge.
+    What is near to nothing may be for another program.
 
     Args:
         options: Their names; those that are settings are not looked at.
@@ -349,20 +351,16 @@ def check_options(options: Collection[str], scope: Scope) -> None:
         InvalidConfigurationError: One is: it would be without effect.
     """
     known = {name.lower() for s in SETTINGS for name in (*s.names, *([s.spark] if s.spark else []))}
-    ours = {_bare(name): name for s in SETTINGS if scope in s.scopes for name in s.names}
+    known |= {name.lower() for name in OF_SPARK}
+    ours = [name for s in SETTINGS if scope in s.scopes for name in s.names]
     for option in options:
-        close = [] if option.lower() in known else difflib.get_close_matches(_bare(option), ours, 1, _NEARLY)
-        if close:
+        near = None if option.lower() in known else nearest(option, [*ours, *OF_SPARK], NEARLY)
+        if near is not None:
             raise InvalidConfigurationError(
                 f"{option[:60]!r} is no {scope} that catalog-ext or Spark has, and would change nothing. "
-                f"Did you mean {ours[close[0]]!r}?",
+                f"Did you mean {near!r}?",
                 {"key": option[:60]},
             )
-
-
-def _bare(name: str) -> str:
-    """Return a name without what people write differently: case and what is between its words."""
-    return "".join(c for c in name.lower() if c not in "-_.")
 
 
 def check_properties(properties: Mapping[str, str]) -> None:

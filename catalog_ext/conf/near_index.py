@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEARLY = 0.5
+_WHAT = {
+    Contents.OTHERS: "This SQLite database has other tables, and no index of catalog-ext:",
+    Contents.FOLDER: "An index is a file, and this is a folder:",
+}
 _LOOKED_AT = 500
 """Entries of a folder that are looked at."""
 
 
 def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
     """Return the error of an index that is not there, or of a file that is another program's."""
-    theirs = found is Contents.OTHERS
-    what = "This SQLite database has other tables, and no index of catalog-ext:" if theirs else "There is no index at"
+    what = _WHAT.get(found, "There is no index at")
     near = nearest_index(file)
     question = "" if near is None else f" Did you mean --index {shlex.quote(_short(near))}?"
     return InvalidConfigurationError(
@@ -51,6 +54,8 @@ def nearest_index(file: Path) -> Path | None:
 
 
 def _candidates(file: Path) -> Iterator[Path]:
+    # A folder that was named for the file in it.
+    yield from (file / "index.db", file / STATE_FOLDER / "index.db")
     there = next(folder for folder in file.parents if folder.is_dir())
     wrong, *rest = file.relative_to(there).parts
     try:

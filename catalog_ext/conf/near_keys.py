@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.keys import SETTINGS
+from catalog_ext.conf.near_names import nearest
 from catalog_ext.conf.setting import ENVIRONMENT_PREFIX, Scope, Setting
 from catalog_ext.metastore.errors import InvalidConfigurationError
 
@@ -50,7 +50,7 @@ def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = Fals
                 f"{_places(setting)}.",
                 {"key": key},
             )
-        near = _nearest(name, given_there, _NEARLY)
+        near = nearest(name, given_there, _NEARLY)
         if near is not None:
             raise InvalidConfigurationError(
                 f"{key!r} is no setting of a catalog, and would change nothing. Did you mean "
@@ -73,24 +73,13 @@ def check_variables(environment: Collection[str]) -> None:
     for variable in environment:
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in others:
             continue
-        near = _nearest(variable.removeprefix(ENVIRONMENT_PREFIX), ours, _NEARLY_OURS)
+        near = nearest(variable.removeprefix(ENVIRONMENT_PREFIX), ours, _NEARLY_OURS)
         if near is not None:
             raise InvalidConfigurationError(
                 f"The environment variable {variable[:80]} is none that catalog-ext reads, and would change nothing. "
                 f"Did you mean {ENVIRONMENT_PREFIX}{near}? One for another program needs a name that differs more.",
                 {"key": variable[:80]},
             )
-
-
-def bare(name: str) -> str:
-    """Return a name without what people write differently: case and what is between its words."""
-    return "".join(c for c in name.lower() if c not in "-_.")
-
-
-def _nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
-    by_bare = {bare(each): each for each in known}
-    close = difflib.get_close_matches(bare(name), by_bare, 1, cutoff)
-    return by_bare[close[0]] if close else None
 
 
 def _is_of_family(name: str, known: Iterable[str]) -> bool:

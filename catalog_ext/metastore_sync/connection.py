@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -164,3 +165,14 @@ class MetastoreConnection:
             client.close()
         if self._embedded is not None:
             self._embedded.stop()
+
+
+def check_answers(settings: Settings) -> None:
+    """Return if the metastore of the settings answers, where it is one that runs somewhere.
+
+    Raises:
+        MetastoreUnavailableError: It does not.
+    """
+    if settings.metastore not in (None, EMBEDDED):
+        with contextlib.closing(connect(str(settings.metastore), settings)) as client:
+            client.list_databases()

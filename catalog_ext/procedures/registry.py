@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ProcedureNotFoundError
+from catalog_ext.metastore.runtime.wording import did_you_mean
 from catalog_ext.procedures import drift, metastore, partitions, tables, views, writes
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def find_procedure(name: str) -> Procedure:
     procedure = _BY_NAME.get(name.lower())
     if procedure is None:
         raise ProcedureNotFoundError(
-            f"There is no procedure {name[:60]!r}. The catalog's procedures are: {', '.join(_BY_NAME)}.",
+            f"There is no procedure {name[:60]!r}. {did_you_mean(name[:60], _BY_NAME)}The catalog's procedures are: "
+            f"{', '.join(_BY_NAME)}.",
             {"procedure": name[:60]},
         )
     return procedure

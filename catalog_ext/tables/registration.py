@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.format_options import check_format_options
 from catalog_ext.conf.properties import checked_map, checked_properties
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format, partition_columns_of
@@ -69,14 +70,17 @@ class Registration:
     def _bare(self) -> TableDefinition:
         """Return the definition by the user's words alone."""
         location, properties = located(self.identifier, self.location, checked_properties(self.properties))
+        file_format = check_format(self.format, str(self.identifier))
+        options = checked_map(self.options, "options")
+        check_format_options(options, file_format, str(self.identifier))
         return TableDefinition(
             self.identifier,
             TableType.EXTERNAL,
-            check_format(self.format, str(self.identifier)),
+            file_format,
             location,
             check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else (),
             partition_columns_of(self.partition_columns or {}, str(self.identifier)),
-            checked_map(self.options, "options"),
+            options,
             properties,
             self.comment,
         )

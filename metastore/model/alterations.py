@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.errors import (
     ColumnAlreadyExistsError,
-    ColumnNotFoundError,
     InvalidAlterationError,
     PartitionColumnAlterationError,
     UnsupportedTypeChangeError,
 )
-from catalog_ext.metastore.model.column_paths import Item, at_path, find
+from catalog_ext.metastore.model.column_paths import Item, at_path, find, not_found
 from catalog_ext.metastore.model.identifiers import validate_column_name
 from catalog_ext.metastore.model.tables import Column, TableDefinition
 from catalog_ext.metastore.model.types import Field, parse_type
@@ -229,9 +228,7 @@ class _Alteration:
         if at is None and isinstance(change, DropColumn) and change.if_exists:
             return list(items)
         if at is None:
-            raise ColumnNotFoundError(
-                f"Table {self._table} has no column {self._column!r}.", {"table": self._table, "column": self._column}
-            )
+            raise not_found(self.change.path[-1], self._table, [each.name for each in items], shown=self._column)
         if isinstance(change, DropColumn):
             if len(items) == 1 and len(change.path) > 1:
                 raise self._invalid("the struct would have no field left")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from catalog_ext.metastore.errors import ColumnNotFoundError
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import DataType, Field
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 Item: TypeAlias = Column | Field
 """A column of a table, or a field of a struct."""
@@ -37,7 +38,7 @@ def at_path(items: Sequence[Item], path: Sequence[str], work: OnLevel, table: st
     if len(path) == 1:
         return work(items, at)
     if at is None:
-        raise _not_found(path[0], table)
+        raise not_found(path[0], table, [each.name for each in items])
     item = items[at]
     changed = _in_type(item.data_type, path[1:], work, table)
     new = replace(item, type=str(changed)) if isinstance(item, Column) else replace(item, type=changed)
@@ -50,7 +51,7 @@ def _in_type(data_type: DataType, path: Sequence[str], work: OnLevel, table: str
         return replace(data_type, fields=tuple(f for f in fields if isinstance(f, Field)))
     parts = _PARTS.get(data_type.name, ())
     if path[0].lower() not in parts:
-        raise _not_found(path[0], table)
+        raise not_found(path[0], table, parts)
     at = parts.index(path[0].lower())
     children = list(data_type.children)
     if len(path) > 1:
@@ -62,5 +63,15 @@ def _in_type(data_type: DataType, path: Sequence[str], work: OnLevel, table: str
     return replace(data_type, children=tuple(children))
 
 
-def _not_found(name: str, table: str) -> ColumnNotFoundError:
-    return ColumnNotFoundError(f"Table {table} has no column or field {name!r}.", {"table": table, "column": name})
+def not_found(name: str, table: str, names: Iterable[str], *, shown: str | None = None) -> ColumnNotFoundError:
+    """Return the error of a column or field that is not there, which asks for the one that is near.
+
+    Args:
+        name: Its own name, or that of the first part of its path that is not there.
+        table: The table.
+        names: What there is in its place.
+        shown: How it is called in the message.
+    """
+    question = did_you_mean(name, names).strip()
+    message = f"Table {table} has no column or field {shown or name!r}."
+    return ColumnNotFoundError(f"{message} {question}".strip(), {"table": table, "column": shown or name})

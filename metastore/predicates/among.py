@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidPredicateError
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.tree import In, IsNull, all_of, any_of
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
@@ -72,8 +73,10 @@ def key_named(table: Table, name: str) -> Key:
     """
     found = next((key for key in table.definition.keys if key.name.lower() == name.lower()), None)
     if found is None:
+        names = [key.name for key in table.definition.keys]
         raise InvalidPredicateError(
-            f"{name[:120]!r} is not a partition column of table {table.identifier}.",
+            f"{name[:120]!r} is not a partition column of table {table.identifier}. "
+            f"{did_you_mean(name[:120], names)}Its partition columns are: {', '.join(names) or 'none'}.",
             {"table": str(table.identifier), "column": name[:120]},
         )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from catalog_ext.metastore.predicates.tree import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
+"""What sqlglot says, in the names of its classes, of ``ds =``."""
 MAX_LENGTH = 1_000_000
 """Characters of the longest predicate text that is parsed."""
 
@@ -88,7 +91,8 @@ def _shown(text: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    text = (str(error).splitlines() or [type(error).__name__])[0]
+    return _MISSING.sub("an operand is missing", text)[:200]
 
 
 class _Converter:

@@ -14,6 +14,7 @@ from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, forma
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.values import cast_text, local_text, value_text
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Not, Operator, Or, all_of
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -204,7 +205,7 @@ def _key(table: Table, name: str, session: Session) -> Key:
     if found is None:
         raise _error(
             table, f"The PARTITION clause names '{name[:60]}', which is no partition column of {_subject(table)}; "
-            f"those are {_listed(key.name for key in keys)}.",
+            f"those are {_listed(key.name for key in keys)}. {did_you_mean(name[:60], (k.name for k in keys))}".strip(),
         )  # fmt: skip
     return found
 

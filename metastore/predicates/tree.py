@@ -18,6 +18,7 @@ from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPredicateError, InvalidValueError
 from catalog_ext.metastore.model.values import Scalar, Value, value_text
 from catalog_ext.metastore.predicates.literals import Literal, least_value, literal_of
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -262,10 +263,10 @@ class _Binder:
     def _key(self, column: str) -> Key:
         key = self._keys.get(column.lower())
         if key is None:
-            names = ", ".join(k.name for k in self._keys.values()) or "none"
+            names = [k.name for k in self._keys.values()]
             raise InvalidPredicateError(
                 f"{column[:120]!r} is not a partition column of table {self._table}. "
-                f"Its partition columns are: {names}.",
+                f"{did_you_mean(column[:120], names)}Its partition columns are: {', '.join(names) or 'none'}.",
                 {"table": self._table, "column": column[:120]},
             )
         return key

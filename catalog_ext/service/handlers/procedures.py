@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.errors import NotFoundError
 from catalog_ext.procedures.procedure import SessionTable
 from catalog_ext.procedures.registry import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.partitions import session_of
+from catalog_ext.tables.near_tables import asked_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +36,13 @@ class ProcedureOperations:
         name, arguments = request.text("procedure"), request.mapping("arguments")
         session_table, session = _session_table(request), session_of(request)
         request.finish()
-        result = find_procedure(name).call(self._catalog, arguments, session_table, session.settings)
+        try:
+            result = find_procedure(name).call(self._catalog, arguments, session_table, session.settings)
+        except NotFoundError as error:
+            asked = asked_again(self._catalog.index, error)
+            if asked is error:
+                raise
+            raise asked from error
         return ArrowStream(result.schema, result.batches)
 
 

@@ -65,8 +65,8 @@ class Access:
             return ""
         wanted = "" if self.tls is not None else "TLS (hive.metastore.use.SSL) or "
         return (
-            f". A server that wants {wanted}Kerberos (hive.metastore.sasl.enabled) answers like this: ask what it "
-            "wants, and set the same here"
+            f". A server that wants {wanted}Kerberos (hive.metastore.sasl.enabled), or that is no metastore "
+            "(HiveServer2 on port 10000, a web server), answers like this: ask what it wants, and set the same here"
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
 from catalog_ext.metastore.index.database import adbc, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
@@ -264,6 +264,12 @@ def _make_parent_folder(url: URL) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            raise InvalidConfigurationError(
+                f"The index {shown_url(url)} cannot be made: {folder} is no folder, or lies below a file. Give another "
+                "path.",
+                {"index": shown_url(url)},
+            ) from error
         raise IndexUnavailableError(
             f"The folder {folder} of the index {shown_url(url)} cannot be made: {error.strerror}. Give another path.",
             {"index": shown_url(url)},

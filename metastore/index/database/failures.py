@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError, IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index.database.sqlite_file import why_unopened
 from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
@@ -125,9 +126,9 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
         )
     if _is_read_only(origin):
         return IndexUnavailableError(
-            f"The index {database} can be read and not written: {text}. Let its user write the database (the file and "
-            "its folder, of SQLite), or, after a failover, give the address of the server that takes writes; then run "
-            "the statement again.",
+            f"The index {database} can be read and not written: {text}. Let its user write the database (of SQLite the "
+            "file and its folder, who only reads too), or, after a failover, give the address of the server that takes "
+            "writes; then run the statement again.",
             parameters,
         )
     if _DISK_WORDS in text:
@@ -136,6 +137,9 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
             "full, or broken; what the index has taken down before is whole. Make room and run the statement again.",
             parameters,
         )
+    unopened = why_unopened(database) if text.startswith("unable to open") else None
+    if unopened is not None:
+        return IndexUnavailableError(f"The index {database} cannot be opened: {unopened}.", parameters)
     if _is_unreachable(error):
         return IndexUnavailableError(
             f"The index {database} cannot be reached or used: {text}. Check that the database is running, that the "
@@ -146,6 +150,12 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
         return IndexDatabaseError(
             f"The index {database} is no SQLite database: {text}. Name another file (--index, or index=), or move this "
             "one away and register the tables again.",
+            parameters,
+        )
+    if "malformed" in text:
+        return IndexDatabaseError(
+            f"The index {database} is damaged: {text}. Bring back a copy of the file, or move it away, make a new "
+            "index and register the tables again: their files are whole.",
             parameters,
         )
     return IndexDatabaseError(f"The index {database} refused a statement: {text}.", parameters)

@@ -53,6 +53,9 @@ class Contents(Enum):
     NOTHING = "nothing"
     """No file, or one without a table."""
 
+    FOLDER = "folder"
+    """A directory."""
+
     OTHERS = "others"
     """Tables of somebody else."""
 
@@ -62,13 +65,53 @@ class Contents(Enum):
 
 def contents(path: Path) -> Contents:
     """Return what there is at a path."""
-    if not path.exists():
+    if not may_exist(path):
         return Contents.NOTHING
+    if _is_folder(path):
+        return Contents.FOLDER
     try:
         names = _tables(path)
     except sqlite3.Error:
         return Contents.INDEX
     return Contents.INDEX if VERSION_TABLE in names else Contents.OTHERS if names else Contents.NOTHING
+
+
+def may_exist(path: Path) -> bool:
+    """Return whether there is something at a path, or nobody knows, because its folder cannot be looked into."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
+def why_unopened(index: str) -> str | None:
+    """Return why the file of a SQLite index cannot be opened, which SQLite does not say; None where it is no file's.
+
+    Args:
+        index: Its path, or a plain URL.
+    """
+    path = plain_file(index)
+    if path is None:
+        return None
+    folder = path.parent
+    if _is_folder(path):
+        return "it is a directory. Name the file in it"
+    if not folder.is_dir():
+        return f"its folder {folder} is not there, or this user cannot look into it. Let him, or give another path"
+    if not os.access(folder, os.X_OK):
+        return f"this user cannot look into its folder {folder}. Let him, or give another path"
+    if not may_exist(path):
+        return f"no file can be made in its folder {folder}. Let this user write there, or give another path"
+    if not os.access(path, os.R_OK | os.W_OK):
+        return "this user may not read and write the file. Let him, or name another index"
+    return None
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def holds_index(path: Path) -> bool:

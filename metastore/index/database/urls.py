@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
-from catalog_ext.metastore.index.database.sqlite_file import absolute_path
+from catalog_ext.metastore.index.database.sqlite_file import absolute_path, may_exist
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 
 _FORMS = "sqlite:///path/index.db, postgresql+psycopg://user@host/database or mysql+pymysql://user@host/database"
@@ -89,7 +89,7 @@ def missing_file(text: str) -> Path | None:
         InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
     """
     path = index_file(text)
-    return None if path is None or path.exists() else path
+    return None if path is None or may_exist(path) else path
 
 
 def shown_url(url: URL) -> str:

@@ -261,9 +261,8 @@ def test_a_wrong_predicate_names_the_column(run: Run, trips: Path) -> None:
     assert "'nope' is not a partition column of table sales.trips" in err
 
 
-def test_an_index_that_cannot_be_reached_exits_with_4(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    code, _, err = run("--index", str(tmp_path / "folder"), "tables")
+def test_an_index_that_cannot_be_reached_exits_with_4(run: Run) -> None:
+    code, _, err = run("--index", "postgresql://127.0.0.1:1/lake", "tables")
     assert code == 4
     assert "CATALOG_EXT_INDEX_UNAVAILABLE" in err
 

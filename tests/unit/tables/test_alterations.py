@@ -104,7 +104,7 @@ REFUSED: list[tuple[ColumnChange, type[CatalogExtError], str]] = [
     (ChangeNullability(("id",), False), InvalidAlterationError, "may hold NULL"),
     (ChangeDefault(("n", "a"), "1"), InvalidAlterationError, "only a column of the table itself"),
     (DropColumn(("n", "b", "element", "x")), InvalidAlterationError, "no field left"),
-    (DropColumn(("x",)), ColumnNotFoundError, "no column 'x'"),
+    (DropColumn(("x",)), ColumnNotFoundError, "no column or field 'x'"),
     (RenameColumn(("x", "y"), "z"), ColumnNotFoundError, "'x'"),
     (ChangeType(("n", "b", "value"), "int"), ColumnNotFoundError, "'value'"),
     (ChangeType(("n", "b", "element", "q"), "int"), ColumnNotFoundError, "n.b.element.q"),

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.commands
 
+import java.util.Locale
+
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
@@ -43,10 +45,21 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     val known = described()
     known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
       case Some(node) => new ServiceProcedure(catalogName, client, node)
-      case None => throw ConnectorErrors.analysis(ConnectorErrors.ProcedureNotFound,
-        s"There is no procedure $catalogName.$ident; there are: " +
-          known.map(node => s"$catalogName.system.${node.string("name")}").mkString(", ") + ".")
+      case None =>
+        val names = known.map(_.string("name"))
+        throw ConnectorErrors.analysis(ConnectorErrors.ProcedureNotFound,
+          s"There is no procedure $catalogName.$ident. ${didYouMean(ident.name(), names)}There are: " +
+            names.map(name => s"$catalogName.system.$name").mkString(", ") + ".")
     }
+  }
+
+  /** The question which procedure is meant, by how many letters are others; nothing where it would be a guess. */
+  private def didYouMean(name: String, names: Seq[String]): String = {
+    val asked = UTF8String.fromString(name.toLowerCase(Locale.ROOT))
+    val near = names.map(each => asked.levenshteinDistance(UTF8String.fromString(each)) -> each).minOption
+    near.collect { case (distance, each) if distance * 4 <= each.length =>
+      s"Did you mean $catalogName.system.$each? "
+    }.getOrElse("")
   }
 
   /** Calls a procedure by name with text arguments, for the commands that stand for one. */

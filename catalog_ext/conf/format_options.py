@@ -1,0 +1,87 @@
+"""The options of Spark's own formats: what is nearly called as one is a slip, which Spark passes over silently."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.near_names import nearest
+from catalog_ext.metastore.errors import InvalidConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+NEARLY = 0.8
+"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+OF_FILES = _words("""
+    basePath format ignoreCorruptFiles ignoreMissingFiles modifiedAfter modifiedBefore path
+    pathGlobFilter paths recursiveFileLookup schema timeZone
+""")
+"""Those of every format, and of reading and writing as such."""
+
+_OF_TEXTS = _words("""
+    charset codec compression encoding lineSep locale
+""")
+_OF_RECORDS = _OF_TEXTS | _words("""
+    columnNameOfCorruptRecord columnPruning dateFormat enableDateTimeParsingFallback mode multiLine
+    preferDate samplingRatio singleVariantColumn timeFormat timestampFormat timestampNTZFormat
+""")
+OF_FORMAT: dict[str, frozenset[str]] = {
+    "csv": _OF_RECORDS
+    | _words("""
+    charToEscapeQuoteEscaping comment delimiter emptyValue enforceSchema escape escapeQuotes header
+    ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace inferSchema inputBufferSize maxCharsPerColumn
+    maxColumns maxMalformedLogPerPartition nanValue negativeInf nullValue positiveInf quote quoteAll sep
+    unescapedQuoteHandling
+"""),
+    "json": _OF_RECORDS
+    | _words("""
+    allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros
+    allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames dropFieldIfAllNull
+    ignoreNullFields inferTimestamp maxNestingDepth maxNumLen maxStringLen prefersDecimal pretty
+    primitivesAsString useUnsafeRow writeNonAsciiCharacterAsCodePoint writeNullIfWithDefaultValue
+"""),
+    "text": _OF_TEXTS | {"wholetext"},
+    "parquet": _words("""
+    compression datetimeRebaseMode int96RebaseMode mergeSchema variantReadInfo
+"""),
+    "orc": _words("""
+    compression mergeSchema
+"""),
+}
+"""By format, as Spark 4 has them (``CSVOptions`` and others)."""
+
+OF_SPARK = OF_FILES.union(
+    *OF_FORMAT.values(),
+    # Of reads, writes and streams of any source, and of other sources: what a job gives to several.
+    _words("""
+    checkpointLocation cleanSource failOnDataLoss fileNameOnly ignoreChanges ignoreDeletes latestFirst
+    maxFileAge maxRecordsPerFile outputMode overwriteSchema partitionOverwriteMode queryName
+    readChangeFeed replaceWhere sourceArchiveDir startingTimestamp timestampAsOf versionAsOf
+"""),
+)
+
+
+def check_format_options(names: Collection[str], file_format: str, table: str) -> None:
+    """Return if no option that a table is made with is nearly called as one of its format.
+
+    A name with a dot is Hadoop's or a library's, which are not known here.
+
+    Raises:
+        InvalidConfigurationError: One is: it would be without effect.
+    """
+    known = OF_FILES | OF_FORMAT.get(file_format, frozenset())
+    lower = {name.lower() for name in known}
+    for name in names:
+        near = None if "." in name or name.lower() in lower else nearest(name, known, NEARLY)
+        if near is not None:
+            raise InvalidConfigurationError(
+                f"{name[:60]!r} is no option of the format {file_format} that Spark has, and would change nothing in "
+                f"table {table}. Did you mean {near!r}?",
+                {"key": name[:60], "table": table},
+            )
