@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -510,6 +511,8 @@ def test_the_next_writer_recovers_expired_transactions(stand: Stand, tmp_path: P
 
 
 def vacuum(stand: Stand, retention_s: float = 0, *, dry_run: bool = False) -> list[tuple[str, str]]:
+    # Files of this very millisecond are younger than it.
+    time.sleep(0.005)
     report = stand.engine.vacuum(stand.table(), retention_s, dry_run=dry_run)
     assert report.failed == ()
     return sorted((str(e.action), Path(e.path).name) for e in report.entries)
