@@ -21,9 +21,11 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write import commits, removals, row_writes, transaction_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions import owner
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
@@ -36,7 +38,15 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions.reports import RecoveredTransaction
+    from catalog_ext.metastore.transactions import owner
+from catalog_ext.metastore.transactions.reports import RecoveredTransaction
+
+
+@pytest.fixture(autouse=True)
+def _short_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of files are long with 50 of them."""
+    for module in (owner, transaction_files, commits, row_writes, removals):
+        monkeypatch.setattr(module, "FILES_PER_DOCUMENT", 50)
 
 
 @pytest.fixture
@@ -81,7 +91,7 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
 
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
-@pytest.mark.parametrize("staged_before", [0, 700])
+@pytest.mark.parametrize("staged_before", [0, 70])
 def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
     stand: Stand, tmp_path: Path, staged_before: int, forgets: str, fails_at: str
 ) -> None:
@@ -91,8 +101,8 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
     with at(forgets, fails_at, unavailable=fails_at == "commit.after"):
         begun = stand.begin()
         staged = stand.put(begun, {f"k={k}": "new\n" for k in range(3)}, task=staged_before)
-        for task in range(0, staged_before, 100):
-            before = [file for t in range(task, task + 100) for file in stand.put(begun, {"k=1": "new\n"}, task=t)]
+        for task in range(0, staged_before, 10):
+            before = [file for t in range(task, task + 10) for file in stand.put(begun, {"k=1": "new\n"}, task=t)]
             stand.engine.stage(begun.transaction_id, before, task)
         with pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
             stand.engine.commit(begun.transaction_id, staged, staged=staged_before)
@@ -103,7 +113,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
 
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
-@pytest.mark.parametrize("count", [2, 600])
+@pytest.mark.parametrize("count", [2, 60])
 def test_files_of_a_load_that_a_failover_forgot_go_back(
     stand: Stand, tmp_path: Path, count: int, forgets: str, fails_at: str
 ) -> None:
@@ -124,7 +134,7 @@ def test_files_of_a_load_that_a_failover_forgot_go_back(
     assert stand.engine.recover(older_than_s=0).transactions == ()
 
 
-@pytest.mark.parametrize("count", [2, 600])
+@pytest.mark.parametrize("count", [2, 60])
 def test_a_load_that_an_older_index_does_not_know_stays_where_it_is(stand: Stand, tmp_path: Path, count: int) -> None:
     place = tmp_path / "in"
     place.mkdir()
