@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.transactions import owner
-from catalog_ext.metastore.transactions.reports import RecoveredTransaction
+    from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
 @pytest.fixture(autouse=True)
