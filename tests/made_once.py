@@ -26,15 +26,16 @@ class MadeOnce:
     files: dict[Path, tuple[bytes, int]]
     metastore: FakeMetastore
 
-    def again(self, metastore: FakeMetastore) -> Path:
-        """Return the folder as it was made; the metastore has what that one had."""
+    def again(self, metastore: FakeMetastore | None = None) -> Path:
+        """Return the folder as it was made; a metastore has what that one had."""
         shutil.rmtree(self.folder)
         for path in self.folders:
             path.mkdir(parents=True, exist_ok=True)
         for path, (content, modified_ns) in self.files.items():
             path.write_bytes(content)
             os.utime(path, ns=(modified_ns, modified_ns))
-        metastore.take_over(self.metastore)
+        if metastore is not None:
+            metastore.take_over(self.metastore)
         return self.folder
 
 

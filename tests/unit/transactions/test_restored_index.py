@@ -30,6 +30,7 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
 from tests.index_cases import local_index
+from tests.made_once import MadeOnce, making
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -48,13 +49,27 @@ def _short_documents(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "FILES_PER_DOCUMENT", 50)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """A table with a row."""
+    folder = tmp_path_factory.mktemp("restored")
+    with making(folder) as made, local_index(folder) as index:
+        stand = Stand(index)
+        stand.create(definition(folder / "t"))
+        stand.write({"k=1": "old\n"})
+    return made
+
+
+@pytest.fixture
+def tmp_path(made: MadeOnce) -> Path:
+    """The folder as it was made."""
+    return made.again()
+
+
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
     with local_index(tmp_path) as index:
-        stand = Stand(index)
-        stand.create(definition(tmp_path / "t"))
-        stand.write({"k=1": "old\n"})
-        yield stand
+        yield Stand(index)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -253,10 +268,13 @@ def fail_over(tmp_path: Path) -> Callable[..., AbstractContextManager[None]]:
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
 @pytest.mark.parametrize("external", [True, False])
-def test_a_write_that_was_never_reserved_leaves_no_file(tmp_path: Path, kind: WriteKind, external: bool) -> None:
-    with local_index(tmp_path) as index:
+def test_a_write_that_was_never_reserved_leaves_no_file(
+    tmp_path_factory: pytest.TempPathFactory, kind: WriteKind, external: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("own")
+    with local_index(folder) as index:
         stand = Stand(index)
-        table = stand.create(definition(tmp_path / "t", external=external))
+        table = stand.create(definition(folder / "t", external=external))
         stand.put(stand.begin(), {"k=1": "of nobody\n"})
         stand.put(stand.begin(kind, table, definition=table.definition), {"k=1": "nor of this one\n"})
         stand.engine.recover(older_than_s=0)
