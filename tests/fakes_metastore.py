@@ -57,6 +57,12 @@ class FakeMetastore:
         self._tables: dict[tuple[str, str], HiveTable] = {}
         self._partitions: dict[tuple[str, str], dict[tuple[str, ...], HivePartition]] = {}
 
+    def take_over(self, other: FakeMetastore) -> None:
+        """Have the databases, tables and partitions that another one has."""
+        self._databases = dict(other._databases)
+        self._tables = dict(other._tables)
+        self._partitions = {table: dict(partitions) for table, partitions in other._partitions.items()}
+
     def close(self) -> None:
         self.closed += 1
 

@@ -24,7 +24,7 @@ class Asked(NamedTuple):
 
 
 class PagedKeys:
-    """Serves keys, 1,000 a page; the size of each is its length, and it was modified 123 ms into a second.
+    """Serves keys, 1,000 a page or fewer; the size of each is its length, and it was modified 123 ms into a second.
 
     Attributes:
         endpoint: Its URL.
@@ -34,7 +34,8 @@ class PagedKeys:
         alter: Changes the text of an answer.
     """
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, keys: Sequence[str], of_page: int = 1000) -> None:
+        self._of_page = of_page
         self.keys = sorted(keys, key=lambda key: key.encode())
         self.asked: list[Asked] = []
         self.fault: Callable[[Asked], tuple[int, str] | None] = lambda _: None
@@ -75,7 +76,7 @@ class PagedKeys:
         place = self._after(begin, whole=bool(delimiter) and begin.endswith(delimiter))
         place = max(place, bisect_left(self.keys, prefix.encode(), key=str.encode))
         while place < len(self.keys) and self.keys[place].startswith(prefix):
-            if len(lines) == 1000:
+            if len(lines) == self._of_page:
                 more = True
                 break
             key = self.keys[place]

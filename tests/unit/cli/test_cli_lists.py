@@ -28,28 +28,48 @@ _FILE = "part-00000-3f2b8c9e-1234-4d5e-8f90-abcdef012345.c000.snappy.parquet"
 _NO_LISTS = {"register", "unregister", "describe", "init", "migrate", "serve", "events", "follow"}
 
 
-@pytest.fixture
-def run(tmp_path: Path, without_metastore: Path) -> Run:
-    """Runs the command line in a folder with two tables."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A folder with two tables, and their index as it was made."""
+    folder = tmp_path_factory.mktemp("lists")
     for name, partition in (("sales.trips", "ds=2025-01-01/region=日本"), (_LONG, "k=a%09b c")):
-        folder = tmp_path / name / partition
-        folder.mkdir(parents=True)
-        (folder / _FILE).write_bytes(b"x")
+        place = folder / name / partition
+        place.mkdir(parents=True)
+        (place / _FILE).write_bytes(b"x")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        with connect(metastore=None) as catalog:
+            for name, keys in (("sales.trips", {"ds": "DATE", "region": "STRING"}), (_LONG, {"k": "STRING"})):
+                catalog.create_namespace(name.partition(".")[0])
+                catalog.register_table(name, location=str(folder / name), partition_columns=keys, schema="id INT")
+                catalog.repair_partitions(name)
+    return folder, (folder / ".catalog-ext" / "index.db").read_bytes()
+
+
+@pytest.fixture
+def folder(made: tuple[Path, bytes], without_metastore: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that one works in, with its two tables."""
+    folder, index = made
+    for left in (folder / ".catalog-ext").glob("index.db*"):
+        left.unlink()
+    (folder / ".catalog-ext" / "index.db").write_bytes(index)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Runs the command line in the folder."""
 
     def run(*arguments: str, width: int | None = None) -> Result:
         return CliRunner(env={"COLUMNS": None if width is None else str(width)}).invoke(cli, arguments)
 
-    with connect(metastore=None) as catalog:
-        for name, keys in (("sales.trips", {"ds": "DATE", "region": "STRING"}), (_LONG, {"k": "STRING"})):
-            catalog.create_namespace(name.partition(".")[0])
-            catalog.register_table(name, location=str(tmp_path / name), partition_columns=keys, schema="id INT")
-            catalog.repair_partitions(name)
     return run
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("command", [("tables",), ("partitions",), ("files",), ("history",), ("repair",), ("doctor",)])
-def test_no_name_and_no_path_is_broken(run: Run, tmp_path: Path, command: tuple[str, ...], width: int) -> None:
+def test_no_name_and_no_path_is_broken(run: Run, folder: Path, command: tuple[str, ...], width: int) -> None:
     arguments = {"repair": ("sales.trips",), "doctor": ("--quick",), "tables": ()}.get(command[0], ("sales.trips",))
     result = run(*command, *arguments, width=width)
     assert result.exit_code == 0, result.output
@@ -59,7 +79,7 @@ def test_no_name_and_no_path_is_broken(run: Run, tmp_path: Path, command: tuple[
         "files": [_FILE, "ds=2025-01-01/region=日本"],
         "history": ["committed", "repair", "+1,"],
         "repair": ["sales.trips,"],
-        "doctor": [(tmp_path / "spark-warehouse").as_uri(), f"sqlite+pysqlite:///{tmp_path}/.catalog-ext/index.db"],
+        "doctor": [(folder / "spark-warehouse").as_uri(), f"sqlite+pysqlite:///{folder}/.catalog-ext/index.db"],
     }
     words = result.output.split()
     assert [name for name in whole[command[0]] if name not in words] == []
@@ -67,12 +87,12 @@ def test_no_name_and_no_path_is_broken(run: Run, tmp_path: Path, command: tuple[
     assert max(map(len, result.output.splitlines())) <= max(width, longest + 2)
 
 
-def test_what_there_is_no_room_for_is_named_and_wide_shows_it(run: Run, tmp_path: Path) -> None:
+def test_what_there_is_no_room_for_is_named_and_wide_shows_it(run: Run, folder: Path) -> None:
     narrow = run("tables", "sales", width=60).output
     assert "Left out for want of room: location. --wide shows all." in narrow.replace("\n", " ")
-    assert str(tmp_path) not in narrow
+    assert str(folder) not in narrow
     wide = run("tables", "sales", "--wide", width=60).output
-    assert (tmp_path / "sales.trips").as_uri() in wide.split()
+    assert (folder / "sales.trips").as_uri() in wide.split()
     assert "Left out" not in wide
     assert "external" in wide, "what is usually hidden, too"
     assert run("tables", "sales").output.count("\n") == 4, "without a terminal a row is a line"
@@ -102,9 +122,9 @@ def test_csv_is_read_back(run: Run) -> None:
     assert int(newest["committed_at_ms"]) > 1e12
 
 
-def test_names_that_would_steer_a_terminal_or_end_a_line(run: Run, tmp_path: Path) -> None:
+def test_names_that_would_steer_a_terminal_or_end_a_line(run: Run, folder: Path) -> None:
     hostile = "a\tb\x1b[31m\n\u202e\"'"
-    with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
+    with Index.open(str(folder / ".catalog-ext" / "index.db")) as index:
         index.create_namespace(Namespace(hostile), deliver=True)
     text = run("outbox").output
     assert "a\\tb\\x1b[31m\\n\\u202e\"'" in text

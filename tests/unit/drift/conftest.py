@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from tests.made_once import MadeOnce, making
 from tests.repair_cases import write
 
 if TYPE_CHECKING:
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
     from tests.fakes_metastore import FakeMetastore
 
 
-@pytest.fixture
-def catalog(tmp_path: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
-    """A catalog with a metastore, and the table ``s.t`` with two partitions that all sides have."""
-    with catalog_ext.connect(
-        index=str(tmp_path / "index.db"), metastore="thrift://fake:9083", warehouse=str(tmp_path / "warehouse")
-    ) as catalog:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """The table ``s.t`` with two partitions that all sides have."""
+    folder = tmp_path_factory.mktemp("drift")
+    with making(folder) as made, _connected(folder) as catalog:
         catalog.create_namespace("s")
-        root = tmp_path / "t"
+        root = folder / "t"
         write(root, "ds=1/a.csv", "ds=2/a.csv")
         catalog.register_table(
             "s.t", location=str(root), partition_columns={"ds": "STRING"}, schema="x INT, y STRING", format="csv",
@@ -30,4 +30,23 @@ def catalog(tmp_path: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
         )  # fmt: skip
         catalog.repair_partitions("s.t")
         assert catalog.deliver().pending == 0
+    return made
+
+
+@pytest.fixture
+def tmp_path(made: MadeOnce, metastore: FakeMetastore) -> Path:
+    """The folder of the table and the index, as it was made."""
+    return made.again(metastore)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    """A catalog with a metastore, and the table ``s.t`` with two partitions that all sides have."""
+    with _connected(tmp_path) as catalog:
         yield catalog
+
+
+def _connected(folder: Path) -> Catalog:
+    return catalog_ext.connect(
+        index=str(folder / "index.db"), metastore="thrift://fake:9083", warehouse=str(folder / "warehouse")
+    )

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-KEYS = [f"t/a={one}/b={number // 100:02d}/f{number:05d}" for one in range(3) for number in range(2550)]
+KEYS = [f"t/a={one}/b={number // 10:02d}/f{number:05d}" for one in range(3) for number in range(255)]
 
 
 @pytest.fixture
 def store() -> Iterator[PagedKeys]:
-    with PagedKeys(KEYS) as paged:
+    with PagedKeys(KEYS, of_page=100) as paged:
         yield paged
 
 

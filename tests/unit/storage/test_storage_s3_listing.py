@@ -85,8 +85,8 @@ def test_what_is_written_in_another_way_is_read_too() -> None:
 
 
 def test_the_files_of_a_directory_come_together() -> None:
-    keys = [f"t/a={one}/b={number % 7}/{number:05d}" for one in range(6) for number in range(2500)]
-    with PagedKeys(keys) as store:
+    keys = [f"t/a={one}/b={number % 7}/{number:05d}" for one in range(6) for number in range(700)]
+    with PagedKeys(keys, of_page=280) as store:
         for depth_hint in (1, 2):
             found = listed(store, depth_hint)
             assert len(found) == len(set(found)) == len(keys)
@@ -101,12 +101,14 @@ def test_a_directory_of_more_files_than_wait_comes_in_parts(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("flat", [True, False])
-def test_what_is_held_does_not_grow_with_the_keys(flat: bool) -> None:
-    """0.8 kB a key was held before: 13 MB here."""
+def test_what_is_held_does_not_grow_with_the_keys(monkeypatch: pytest.MonkeyPatch, flat: bool) -> None:
+    """0.8 kB a key was held before: 6 MB here."""
+    for limit in ("_LARGEST_WAITING", "_REMEMBERED"):
+        monkeypatch.setattr(f"catalog_ext.metastore.storage.s3.listing.{limit}", 2500)
     held = {}
-    for count in (10_000, 16_000):
+    for count in (2500, 7500):
         keys = [f"t/k={0 if flat else number:06d}/part-{number:06d}.parquet" for number in range(count)]
-        with PagedKeys(keys) as store:
+        with PagedKeys(keys, of_page=250) as store:
             storage = Storage(store.options)
             storage.keys_of(Location.parse("s3a://bucket/t"))
             tracemalloc.start()
@@ -117,20 +119,20 @@ def test_what_is_held_does_not_grow_with_the_keys(flat: bool) -> None:
             finally:
                 tracemalloc.stop()
     # What waits of one directory is the most.
-    assert held[16_000] < 8_000_000
-    assert held[16_000] < 1.2 * held[10_000] + 500_000
+    assert held[7500] < 3_000_000
+    assert held[7500] < 2 * held[2500] + 500_000
 
 
 def test_a_failure_in_the_middle_is_one() -> None:
-    keys = [f"t/a={one}/b={number // 10:04d}/{number:05d}" for one in range(3) for number in range(3500)]
-    with PagedKeys(keys) as store:
+    keys = [f"t/a={one}/b={number // 10:04d}/{number:05d}" for one in range(3) for number in range(875)]
+    with PagedKeys(keys, of_page=250) as store:
         store.fault = lambda asked: (403, "AccessDenied") if asked.prefix == "t/a=1/" and asked.page == 2 else None
         found = listed(store, 2)
         failures = [item for item in found if isinstance(item, ListingFailure)]
         assert [failure.directory for failure in failures] == ["a=1"]
         assert isinstance(failures[0].error, StorageAccessDeniedError)
         files = [item for item in found if isinstance(item, ListedFile) and not item.directory.startswith("a=1/")]
-        assert len(files) == 7000
+        assert len(files) == 1750
         # Of the root it is everybody's.
         store.fault = lambda asked: (403, "AccessDenied") if asked.page == 2 else None
         with pytest.raises(StorageAccessDeniedError):
@@ -168,7 +170,7 @@ def test_no_bucket_and_no_prefix() -> None:
 
 
 def test_a_directory_that_is_turned_down_is_left_out_of_the_pages() -> None:
-    keys = [f"t/a={number:05d}/b={number % 2}/f" for number in range(12_500)]
-    with PagedKeys(keys) as store:
+    keys = [f"t/a={number:05d}/b={number % 2}/f" for number in range(2500)]
+    with PagedKeys(keys, of_page=200) as store:
         found = listed(store, 1, lambda directory: not directory.endswith("b=1"))
-        assert len(found) == 6250
+        assert len(found) == 1250

@@ -31,6 +31,7 @@ from catalog_ext.service.handlers.procedures import ProcedureOperations
 from catalog_ext.service.handlers.tables import TableOperations
 from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
+from tests.made_once import making
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.writes import begin, crash_at, insert, stage
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from tests.fakes_metastore import FakeMetastore
+    from tests.made_once import MadeOnce
 
 ONE, TWO, NEW = "Day=1", "Day=2", "Day=9"
 IS_ONE = Comparison(Operator.EQ, "Day", 1)
@@ -50,20 +52,34 @@ LOCKS = {"lock", "check_lock", "heartbeat_lock", "unlock", "show_locks", "config
 SHARED, EXCLUSIVE = LockType.SHARED_READ, LockType.EXCLUSIVE
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "t"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path, root: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
-    """A catalog with a metastore and the managed tables ``s.t`` and ``s.o``, of two partitions and none."""
-    with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
-        write(root, f"{ONE}/a.csv", f"{TWO}/b.csv")
-        register(catalog, root, {"Day": "INT"})
-        register(catalog, tmp_path / "o", {"Day": "INT"}, table="s.o")
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """The managed tables ``s.t`` and ``s.o``, of two partitions and none, in a metastore, too."""
+    folder = tmp_path_factory.mktemp("locks")
+    with making(folder) as made, local_catalog(folder, metastore="thrift://fake:9083") as catalog:
+        write(folder / "t", f"{ONE}/a.csv", f"{TWO}/b.csv")
+        register(catalog, folder / "t", {"Day": "INT"})
+        register(catalog, folder / "o", {"Day": "INT"}, table="s.o")
         catalog.repair_partitions("s.t")
         switch(catalog, "strict")
+    return made
+
+
+@pytest.fixture
+def folder(made: MadeOnce, metastore: FakeMetastore) -> Path:
+    """The folder as it was made."""
+    return made.again(metastore)
+
+
+@pytest.fixture
+def root(folder: Path) -> Path:
+    return folder / "t"
+
+
+@pytest.fixture
+def catalog(folder: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
+    """The catalog of the folder, with the metastore."""
+    with local_catalog(folder, metastore="thrift://fake:9083") as catalog:
         metastore.calls.clear()
         yield catalog
 
@@ -192,18 +208,18 @@ def requests(catalog: Catalog, path: Path) -> dict[str, tuple[str, dict[str, obj
      "exchange partition", "repair", "drop table", "drop namespace"],
 )  # fmt: skip
 def test_what_the_session_says_of_locks_holds_for_each_statement(
-    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, name: str
+    catalog: Catalog, metastore: FakeMetastore, folder: Path, name: str
 ) -> None:
     catalog.alter_table_properties("s.t", {"external.table.purge": "true"}, ["hive-locks", "hive-locks.wait"])
     catalog.alter_table_properties("s.o", {}, ["hive-locks", "hive-locks.wait"])
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "n.csv").write_text("5\n")
+    (folder / "new").mkdir()
+    (folder / "new" / "n.csv").write_text("5\n")
     handlers = {
         **WriteOperations(catalog).handlers, **PartitionOperations(catalog).handlers,
         **ProcedureOperations(catalog).handlers, **TableOperations(catalog).handlers,
         **NamespaceOperations(catalog).handlers,
     }  # fmt: skip
-    operation, fields = requests(catalog, tmp_path / "new" / "n.csv")[name]
+    operation, fields = requests(catalog, folder / "new" / "n.csv")[name]
     session = {"settings": {"hive-locks": "strict", "hive-locks.wait": "0s"}}
     with hive_holds(metastore, ""), pytest.raises(HiveLockTimeoutError, match="within 0 s"):
         handlers[operation](Request({**fields, "session": session}))
@@ -294,12 +310,10 @@ def stage_of(partition: str) -> StagedFile:
     return StagedFile(partition, "a.csv", 1)
 
 
-def test_what_the_metastore_cannot_hold_is_not_locked(
-    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
-) -> None:
-    (tmp_path / "i").mkdir()
+def test_what_the_metastore_cannot_hold_is_not_locked(catalog: Catalog, metastore: FakeMetastore, folder: Path) -> None:
+    (folder / "i").mkdir()
     catalog.register_table(
-        "s.i", location=str(tmp_path / "i"), format="csv", schema="x INT", options={"sep": "||"},
+        "s.i", location=str(folder / "i"), format="csv", schema="x INT", options={"sep": "||"},
         partition_columns={"k": "STRING"}, properties={"hive-locks": "strict"},
     )  # fmt: skip
     insert(catalog, "k=1", table="s.i")

@@ -17,6 +17,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import local_index
+from tests.made_once import MadeOnce, making
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -27,15 +28,28 @@ K1 = Comparison(Operator.EQ, "k", "1")
 DYNAMIC = WriteKind.OVERWRITE_PARTITIONS
 
 
-@pytest.fixture(params=[False, True], ids=["managed", "external"])
-def stand(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stand]:
+@pytest.fixture(scope="module", params=[False, True], ids=["managed", "external"])
+def made(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> MadeOnce:
     """A table whose partition k=1 was relocated: {1} is left at its default place, and {new} lies elsewhere."""
-    with local_index(tmp_path) as index:
+    folder = tmp_path_factory.mktemp("relocated")
+    with making(folder) as made, local_index(folder) as index:
         stand = Stand(index)
-        stand.create(definition(tmp_path / "t", external=request.param))
+        stand.create(definition(folder / "t", external=request.param))
         stand.write({"k=1": "1\n", "k=2": "2\n"})
         stand.write({"k=1": "new\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
-        yield stand
+    return made
+
+
+@pytest.fixture
+def tmp_path(made: MadeOnce) -> Path:
+    """The folder as it was made."""
+    return made.again()
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    with local_index(tmp_path) as index:
+        yield Stand(index)
 
 
 def drop(stand: Stand) -> None:

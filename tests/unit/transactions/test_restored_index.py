@@ -21,13 +21,16 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write import commits, removals, row_writes, transaction_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions import owner
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
 from tests.index_cases import local_index
+from tests.made_once import MadeOnce, making
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -39,13 +42,34 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
+@pytest.fixture(autouse=True)
+def _short_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of files are long with 50 of them."""
+    for module in (owner, transaction_files, commits, row_writes, removals):
+        monkeypatch.setattr(module, "FILES_PER_DOCUMENT", 50)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """A table with a row."""
+    folder = tmp_path_factory.mktemp("restored")
+    with making(folder) as made, local_index(folder) as index:
+        stand = Stand(index)
+        stand.create(definition(folder / "t"))
+        stand.write({"k=1": "old\n"})
+    return made
+
+
+@pytest.fixture
+def tmp_path(made: MadeOnce) -> Path:
+    """The folder as it was made."""
+    return made.again()
+
+
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
     with local_index(tmp_path) as index:
-        stand = Stand(index)
-        stand.create(definition(tmp_path / "t"))
-        stand.write({"k=1": "old\n"})
-        yield stand
+        yield Stand(index)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -81,7 +105,7 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
 
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
-@pytest.mark.parametrize("staged_before", [0, 700])
+@pytest.mark.parametrize("staged_before", [0, 70])
 def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
     stand: Stand, tmp_path: Path, staged_before: int, forgets: str, fails_at: str
 ) -> None:
@@ -91,8 +115,8 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
     with at(forgets, fails_at, unavailable=fails_at == "commit.after"):
         begun = stand.begin()
         staged = stand.put(begun, {f"k={k}": "new\n" for k in range(3)}, task=staged_before)
-        for task in range(0, staged_before, 100):
-            before = [file for t in range(task, task + 100) for file in stand.put(begun, {"k=1": "new\n"}, task=t)]
+        for task in range(0, staged_before, 10):
+            before = [file for t in range(task, task + 10) for file in stand.put(begun, {"k=1": "new\n"}, task=t)]
             stand.engine.stage(begun.transaction_id, before, task)
         with pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
             stand.engine.commit(begun.transaction_id, staged, staged=staged_before)
@@ -103,7 +127,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
 
 @pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
-@pytest.mark.parametrize("count", [2, 600])
+@pytest.mark.parametrize("count", [2, 60])
 def test_files_of_a_load_that_a_failover_forgot_go_back(
     stand: Stand, tmp_path: Path, count: int, forgets: str, fails_at: str
 ) -> None:
@@ -124,7 +148,7 @@ def test_files_of_a_load_that_a_failover_forgot_go_back(
     assert stand.engine.recover(older_than_s=0).transactions == ()
 
 
-@pytest.mark.parametrize("count", [2, 600])
+@pytest.mark.parametrize("count", [2, 60])
 def test_a_load_that_an_older_index_does_not_know_stays_where_it_is(stand: Stand, tmp_path: Path, count: int) -> None:
     place = tmp_path / "in"
     place.mkdir()
@@ -244,10 +268,13 @@ def fail_over(tmp_path: Path) -> Callable[..., AbstractContextManager[None]]:
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
 @pytest.mark.parametrize("external", [True, False])
-def test_a_write_that_was_never_reserved_leaves_no_file(tmp_path: Path, kind: WriteKind, external: bool) -> None:
-    with local_index(tmp_path) as index:
+def test_a_write_that_was_never_reserved_leaves_no_file(
+    tmp_path_factory: pytest.TempPathFactory, kind: WriteKind, external: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("own")
+    with local_index(folder) as index:
         stand = Stand(index)
-        table = stand.create(definition(tmp_path / "t", external=external))
+        table = stand.create(definition(folder / "t", external=external))
         stand.put(stand.begin(), {"k=1": "of nobody\n"})
         stand.put(stand.begin(kind, table, definition=table.definition), {"k=1": "nor of this one\n"})
         stand.engine.recover(older_than_s=0)
