@@ -93,7 +93,8 @@ def configure(
     """Return the builder with a catalog set up: the connector's jar, the SQL extensions, and a service in this process.
 
     The service runs on the loopback interface until the process ends. What the builder sets for S3A
-    (``spark.hadoop.fs.s3a.*``), before or after this call, is used by the Python side too.
+    (``spark.hadoop.fs.s3a.*``), before or after this call, is used by the Python side too. Jars, packages and
+    extensions that the builder, spark-defaults.conf or spark-submit name stay.
 
     Args:
         builder: ``SparkSession.builder``, maybe with settings.

@@ -370,7 +370,7 @@ def test_the_single_pass_analyzer_alone_is_refused(lake: Lake, spark: SparkSessi
     # Of a session with variables it takes no views at all.
     alone = Sql(sibling(spark))
     alone.spark.conf.set(conf, "true")
-    for read in (*OURS, "over", "lake.w.shown.history", f"lake.`{lake.folder}`"):
+    for read in (*OURS, "over", "lake.w.shown.history", f"lake.`{lake.folder}/hidden`"):
         refused = alone.error(f"SELECT * FROM {read}")
         assert refused.getCondition() == "CATALOG_EXT_NOT_SUPPORTED", read
         assert f"spark.conf.set('{conf}', 'false')" in str(refused)
