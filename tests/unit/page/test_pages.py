@@ -183,6 +183,8 @@ def test_the_list_is_filtered_and_sorted_by_its_address(visitor: Visitor) -> Non
     ("/ui/?from=-1", 400, "from is '-1' in the page's address; it is a whole number"),
     (f"/ui/?search={'x' * 2001}", 400, "at most 2000"),
     ("/ui/?search=%00", 400, "has a NUL"),
+    ("/ui/table/sales/a%00b", 400, "has a NUL"),
+    ("/ui/table/sales/%ff", 404, "sales.�"),
     ("/ui/table/sales/nothing", 404, "sales.nothing"),
     ("/ui/table/sales/trips?x=nothing", 400, "x is 'nothing' in the page's address; the table's keys are ds, region"),
     ("/ui/table/sales/trips?small=7", 400, "small is 7"),
