@@ -44,6 +44,8 @@ class Query:
         Raises:
             InvalidInputError: A part of it is too long, or has a NUL.
         """
+        if "\x00" in path:
+            raise InvalidInputError("The page's address has a NUL, which no name has.")
         for name, value in given.items():
             if "\x00" in value:
                 raise InvalidInputError(f"{name[:40]!r} in the page's address has a NUL, which no name has.")

@@ -211,6 +211,12 @@ class FileSizes:
     every: int
     worst: tuple[SmallFiles, ...]
 
+    @property
+    def share(self) -> str:
+        """How many of a hundred files are too small, in words: a few are not none, and nearly all are not all."""
+        percent = 100 * self.small / self.files if self.files else 0
+        return "under 1" if 0 < percent < 1 else "over 99" if 99 < percent < 100 else f"{percent:.0f}"
+
 
 def read_file_sizes(overviews: Overviews, table: Table, below: int) -> FileSizes | None:
     """Return how large the table's files are; None where it has none."""

@@ -39,10 +39,12 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const map of document.querySelectorAll("table.map")) walk(map);
 });
 
-// One place of the map is in the order of Tab; the arrows go from it to its neighbours, and what is there is said below.
+// One place of the map is in the order of Tab; the arrows go from it to its neighbours, and from the first row to the heads
+// above it, which lead somewhere. What is there is said below.
 function walk(map) {
   const said = document.getElementById("map-said");
   const rows = [...map.tBodies[0].rows].map((row) => [...row.cells]);
+  const heads = [...map.tHead.rows[0].cells].map((cell) => cell.querySelector("a"));
   let at = map.querySelector("td[title]");
   if (!at) return;
   at.tabIndex = 0;
@@ -70,13 +72,14 @@ function walk(map) {
   map.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step || event.target !== at) return;
-    let row = at.parentElement.sectionRowIndex, column = at.cellIndex;
+    const cell = at.closest("th, td");
+    let row = at === cell ? cell.parentElement.sectionRowIndex : -1, column = cell.cellIndex;
     do {
       row += step[0];
       column += step[1];
     } while (rows[row]?.[column] && !rows[row][column].title && rows[row][column].tagName === "TD");
-    const next = rows[row]?.[column];
-    if (next?.title) {
+    const next = row < 0 ? heads[column] : rows[row]?.[column];
+    if (next && (row < 0 || next.title)) {
       event.preventDefault();
       go(next);
     }

@@ -207,8 +207,21 @@ def test_the_keyboard_is_enough(browser: Browser, service: Service) -> None:
         seen.page.keyboard.press("ArrowDown")
         assert seen.page.locator("#map-said").inner_text().startswith("ds=2025-08-27 · region=emea: ")
         assert seen.page.evaluate(outline) == "solid"
+        # Above the first row are the heads: they lead to what is below them.
+        for key in ("ArrowUp", "ArrowUp", "ArrowRight"):
+            seen.page.keyboard.press(key)
+        assert seen.page.evaluate("document.activeElement.textContent") == "2025-08-28"
+        assert seen.page.evaluate(outline) == "solid"
+        seen.page.keyboard.press("ArrowUp")
+        seen.page.keyboard.press("ArrowDown")
+        assert seen.page.locator("#map-said").inner_text().startswith("ds=2025-08-28 · region=apac: ")
         seen.page.keyboard.press("Tab")
         assert seen.page.evaluate("document.activeElement.tagName") != "TD"
+        seen.page.keyboard.press("Shift+Tab")
+        seen.page.keyboard.press("ArrowUp")
+        with seen.page.expect_navigation():
+            seen.page.keyboard.press("Enter")
+        assert seen.chosen["where"] == "ds >= '2025-08-28' AND ds < '2025-08-29'"
 
 
 def test_the_theme_can_be_switched_and_is_remembered(browser: Browser, service: Service) -> None:

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from markupsafe import Markup
 
 import catalog_ext
 from catalog_ext.metastore.model.changes import AddPartition
@@ -16,6 +17,7 @@ from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.formats import visible
+from catalog_ext.page.sections import FileSizes
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
 from tests.index_cases import create
@@ -181,6 +183,8 @@ def test_the_list_is_filtered_and_sorted_by_its_address(visitor: Visitor) -> Non
     ("/ui/?from=-1", 400, "from is '-1' in the page's address; it is a whole number"),
     (f"/ui/?search={'x' * 2001}", 400, "at most 2000"),
     ("/ui/?search=%00", 400, "has a NUL"),
+    ("/ui/table/sales/a%00b", 400, "has a NUL"),
+    ("/ui/table/sales/%ff", 404, "sales.�"),
     ("/ui/table/sales/nothing", 404, "sales.nothing"),
     ("/ui/table/sales/trips?x=nothing", 400, "x is 'nothing' in the page's address; the table's keys are ds, region"),
     ("/ui/table/sales/trips?small=7", 400, "small is 7"),
@@ -357,3 +361,10 @@ def test_a_view_has_a_page_without_files(catalog: Catalog) -> None:
     assert "s.v view" in text
     assert "1 partition of 1 on the map." in text
     assert "File sizes" not in text
+
+
+@pytest.mark.parametrize(("small", "files", "share"), [
+    (0, 0, "0"), (0, 9, "0"), (1, 3652, "under 1"), (1, 3, "33"), (3651, 3652, "over 99"), (5, 5, "100"),
+])  # fmt: skip
+def test_a_share_is_not_rounded_to_nothing_or_all(small: int, files: int, share: str) -> None:
+    assert FileSizes(Markup(), (), 2**25, small, 0, files, 1, ()).share == share
