@@ -19,7 +19,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 OF_FILES = _words("""
-    basePath format ignoreCorruptFiles ignoreMissingFiles modifiedAfter modifiedBefore path
+    archivePathFilter basePath format ignoreCorruptFiles ignoredPathSegmentRegex ignoreMissingFiles modifiedAfter modifiedBefore path
     pathGlobFilter paths recursiveFileLookup schema timeZone
 """)
 """Those of every format, and of reading and writing as such."""
@@ -34,7 +34,7 @@ _OF_RECORDS = _OF_TEXTS | _words("""
 OF_FORMAT: dict[str, frozenset[str]] = {
     "csv": _OF_RECORDS
     | _words("""
-    charToEscapeQuoteEscaping comment delimiter emptyValue enforceSchema escape escapeQuotes header
+    charToEscapeQuoteEscaping comment delimiter emptyValue enforceSchema escape escapeQuotes extension header
     ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace inferSchema inputBufferSize maxCharsPerColumn
     maxColumns maxMalformedLogPerPartition nanValue negativeInf nullValue positiveInf quote quoteAll sep
     unescapedQuoteHandling
@@ -44,7 +44,7 @@ OF_FORMAT: dict[str, frozenset[str]] = {
     allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros
     allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames dropFieldIfAllNull
     ignoreNullFields inferTimestamp maxNestingDepth maxNumLen maxStringLen prefersDecimal pretty
-    primitivesAsString useUnsafeRow writeNonAsciiCharacterAsCodePoint writeNullIfWithDefaultValue
+    primitivesAsString sortKeys useUnsafeRow writeNonAsciiCharacterAsCodePoint writeNullIfWithDefaultValue
 """),
     "text": _OF_TEXTS | {"wholetext"},
     "parquet": _words("""

@@ -80,7 +80,9 @@ class Service:
         try:
             self._socket = socket.create_server((host, port), backlog=128)
         except OSError as error:
-            raise ServiceError(f"The service cannot listen on {host}:{port}: {error}. Choose another port.") from error
+            raise ServiceError(
+                f"The service cannot listen on {host}:{port}: {error}. Choose another port or host."
+            ) from error
         # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
         # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

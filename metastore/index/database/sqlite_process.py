@@ -8,6 +8,7 @@ While SQLite is at work on what comes next, lines ``alive`` go out before, and b
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
 import sys
@@ -96,7 +97,10 @@ def _signs(give: Callable[[], None]) -> Iterator[None]:
         while not done.wait(_SIGN_S):
             now = time.clock_gettime(clock)
             if now > before:
-                give()
+                try:
+                    give()
+                except BrokenPipeError:
+                    return  # as the answer will find
             before = now
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -109,4 +113,8 @@ def _signs(give: Callable[[], None]) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    try:
+        main(sys.argv[1])
+    except BrokenPipeError:
+        # Who has asked was interrupted, and does not wait for the answer. Python flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -178,7 +178,10 @@ class _Process:
     """
 
     def __init__(self, command: Sequence[str], timeout_s: float) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        # Its own session: Ctrl-C in the terminal is for who has started it, also while it is being loaded.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+        )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._timeout_s = timeout_s

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Run = Callable[..., tuple[int, str, str]]
+
+_PIPED: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+_WAIT = "print('loading', flush=True)"
 
 
 @pytest.fixture
@@ -183,3 +188,30 @@ def test_a_condition_that_ends_too_soon(run: Run, index: Path) -> None:
     assert run("--index", str(index), *made)[0] == 0
     code, _, err = run("--index", str(index), "partitions", "s.t", "--where", "k =")
     assert (code, "an operand is missing. Line 1" in err, "class" in err) == (2, True, False), err
+
+
+@pytest.mark.parametrize("delay_s", [0.06, 0.12, 0.2, 0.35])
+def test_an_interruption_while_it_is_loaded_is_no_trace(index: Path, delay_s: float) -> None:
+    program = [sys.executable, "-c", f"import catalog_ext.cli.entry as e, sys; {_WAIT}; sys.exit(e.main())"]
+    with subprocess.Popen([*program, "--index", str(index), "tables"], stdin=subprocess.PIPE, **_PIPED) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loading\n"
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert "Traceback" not in err
+    assert process.returncode in (0, 130, -signal.SIGINT)
+    assert ("interrupted: " in err) is (process.returncode == 130)
+
+
+def test_a_reader_whose_asker_is_gone_ends_silently(index: Path) -> None:
+    program = [sys.executable, "-m", "catalog_ext.metastore.index.database.sqlite_process", str(index)]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, **_PIPED) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 300000) SELECT x FROM n"
+        process.stdin.write(json.dumps({"text": many, "values": []}) + "\n")
+        process.stdin.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
