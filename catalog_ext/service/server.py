@@ -191,6 +191,10 @@ class Service:
         self._drain(drain_s)
         self._socket.close()
 
+    def forget(self) -> None:
+        """Close the socket of a forked child: the parent answers, and nobody is to wait for it when that has ended."""
+        self._socket.close()
+
     def _drain(self, seconds: int) -> None:
         """Wait for the calls that run: a commit whose client has hung up goes on, and would else be cut off."""
         if not self._under_way.wait(seconds):

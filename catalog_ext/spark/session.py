@@ -268,6 +268,18 @@ def _executor_listing(threshold: int) -> TreeLister:
     return ExecutorListing(threshold)
 
 
+def _forget_all() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for running in _running.values():
+        running.service.forget()
+    _running.clear()
+
+
+# The services of a forked child's parent go on: its end must stop no service, delete no token and cancel no job.
+os.register_at_fork(after_in_child=_forget_all)
+
+
 @atexit.register
 def _stop_all() -> None:
     if _running:

@@ -71,7 +71,7 @@ def test_what_only_this_machine_reaches_is_known(host: str, loopback: bool) -> N
 
 
 def has_version_6() -> bool:
-    """Whether the kernel of this machine has the loopback address of version 6; without it the pure parts are tested."""
+    """Whether the kernel of this machine has version 6; without it what is told of that is tested."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

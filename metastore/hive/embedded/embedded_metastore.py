@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import secrets
 import subprocess
 import threading
 import time
+import weakref
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -82,6 +84,11 @@ class EmbeddedMetastore:
         self._extra_jars = tuple(extra_jars)
         self._engine_jars = tuple(engine_jars)
         self._niceness = niceness
+        self._forget()
+        _known.add(self)
+
+    def _forget(self) -> None:
+        """Begin as one that nobody has started, as it is in a forked child: its parent's lease has no use there."""
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -325,3 +332,15 @@ class EmbeddedMetastore:
             return f"Its log {self.log_file} is empty."
         tail = "\n".join(lines[-_LOG_TAIL_LINES:])
         return f"Its log {self.log_file} ends with:\n{tail}"
+
+
+_known: weakref.WeakSet[EmbeddedMetastore] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for metastore in list(_known):
+        metastore._forget()
+
+
+# Otherwise a child that ends would wait for its parent's server to start, or to end.
+os.register_at_fork(after_in_child=_forget_all)

@@ -14,6 +14,7 @@ import queue
 import select
 import subprocess
 import sys
+import weakref
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -69,6 +70,7 @@ class SqliteReaders:
         self._command = [sys.executable, *safe, str(_SCRIPT), str(Path(path).resolve())]
         self._shown = shown
         self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
+        _known.add(self)
 
     def close(self) -> None:
         """End the processes that wait."""
@@ -77,6 +79,10 @@ class SqliteReaders:
                 self._idle.get_nowait().end()
             except queue.Empty:
                 return
+
+    def forget(self) -> None:
+        """Begin without processes, in a forked child: those of its parent would get the queries of both."""
+        self._idle = queue.LifoQueue()
 
     def read(self, text: str, values: Sequence[object]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a query, as they arrive.
@@ -186,6 +192,7 @@ class _Process:
         os.set_blocking(self._queries, False)
         self.pid = self._process.pid
         self.answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), timeout_s), _BUFFER)
+        _processes.add(self)
 
     def asked(self, query: bytes) -> bytes:
         """Return the first line of the answer to a query; nothing where the process has ended.
@@ -207,6 +214,12 @@ class _Process:
         while line == _ALIVE:
             line = self.answers.readline()
         return line
+
+    def forget(self) -> None:
+        """Close the pipes of a forked child, so that the process ends when the child's parent has."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def end(self) -> None:
         """Kill the process, also one that is stopped."""
@@ -247,3 +260,17 @@ def _wait(pipe: int, event: int, timeout_s: float) -> None:
     poll.register(pipe, event)
     if not poll.poll(timeout_s * 1000):
         raise TimeoutError
+
+
+_known: weakref.WeakSet[SqliteReaders] = weakref.WeakSet()
+_processes: weakref.WeakSet[_Process] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for process in list(_processes):
+        process.forget()
+    for readers in list(_known):
+        readers.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
