@@ -23,7 +23,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
     both = bare == _ANY and socket.has_dualstack_ipv6()
     # An address of version 6 has two numbers more, of which the last is the network interface.
-    return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)  # type: ignore[arg-type]
+    return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
 
 
 def authority(host: str, port: int) -> str:

@@ -6,15 +6,15 @@ import hmac
 import json
 import logging
 import time
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from catalog_ext.metastore.errors import (
@@ -51,6 +51,9 @@ from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
 from catalog_ext.service.observation import OTHER, PREFIX, Observation, operation_of
+from catalog_ext.service.rows_response import RowsResponse
+from catalog_ext.service.threads import kind_of, kind_of_rest
+from catalog_ext.service.under_way import OpenWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.service.monitoring import Monitoring
+    from catalog_ext.service.threads import Threads
     from catalog_ext.service.under_way import UnderWay
 
 logger = logging.getLogger(__name__)
@@ -179,15 +183,23 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
     yield sink.take()
 
 
-def operations_of(catalog: Catalog) -> Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]:
-    """Return what answers each operation on a catalog, by the contract's names."""
+def operations_of(
+    catalog: Catalog, open_writes: OpenWrites | None = None
+) -> Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]:
+    """Return what answers each operation on a catalog, by the contract's names.
+
+    Args:
+        catalog: The catalog.
+        open_writes: Is told of the transactions that begin and end; None where nobody asks.
+    """
+    writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.state_of))
     return {
         "ping": _ping,
         **NamespaceOperations(catalog).handlers,
         **TableOperations(catalog).handlers,
         **PartitionOperations(catalog).handlers,
         **StatisticsOperations(catalog).handlers,
-        **WriteOperations(catalog).handlers,
+        **writes.handlers,
         **ViewOperations(catalog).handlers,
         **PathOperations(catalog).handlers,
         **ProcedureOperations(catalog).handlers,
@@ -201,8 +213,9 @@ def _ping(request: Request) -> dict[str, Any]:
 
 
 def build_application(
-    catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, *, metrics_token: str | None = None
-) -> ASGIApp:
+    catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, open_writes: OpenWrites, *,
+    metrics_token: str | None = None,
+) -> ASGIApp:  # fmt: skip
     """Return the application that serves a catalog to whoever has the token, and says how it is.
 
     Args:
@@ -210,10 +223,11 @@ def build_application(
         token: What requests must carry.
         monitoring: Answers ``/health``, ``/ready`` and ``/metrics``.
         under_way: Is told of the calls that run.
+        open_writes: Is told of the transactions that begin and end.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
     """
-    operations = operations_of(catalog)
-    metrics = monitoring.metrics
+    operations = operations_of(catalog, open_writes)
+    metrics, threads = monitoring.metrics, monitoring.threads
     metrics.expect((*operations, OTHER), ())
 
     async def handle(http: HttpRequest) -> Response:
@@ -231,7 +245,9 @@ def build_application(
         try:
             _check_contract(http.headers.get(CONTRACT_HEADER))
             body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
-            answer = await run_in_threadpool(under_way.run, _answer, operations, name, body, seconds, user)
+            answer = await threads.run(
+                kind_of(name), under_way.run, _answer, operations, name, body, seconds, user, threads
+            )
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:
@@ -296,6 +312,7 @@ def _answer(
     body: bytes,
     seconds: float | None,
     user: str | None,
+    threads: Threads,
 ) -> Response:
     handler = operations.get(name)
     if handler is None:
@@ -318,8 +335,9 @@ def _answer(
         if more is None:
             return Response(b"".join(begun), media_type=ARROW_STREAM)
         begun.append(more)
-    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds)
-    return StreamingResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)
+    run = partial(threads.run, kind_of_rest(name))
+    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds, run)
+    return RowsResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)
 
 
 def _parsed(body: bytes) -> object:

@@ -24,7 +24,7 @@ from catalog_ext.service.addresses import authority, listening_socket, without_b
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.monitoring import Monitoring
-from catalog_ext.service.under_way import UnderWay
+from catalog_ext.service.under_way import OpenWrites, UnderWay
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -91,9 +91,11 @@ class Service:
         self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
-        self._under_way = UnderWay()
+        self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.state_of)
         self._application = WithPage(
-            build_application(catalog, self.token, self._monitoring, self._under_way, metrics_token=metrics_token),
+            build_application(
+                catalog, self.token, self._monitoring, self._under_way, self._open_writes, metrics_token=metrics_token
+            ),
             lambda: self._build_page(catalog),
         )
         if PAGE.read(catalog.settings.conf) if page is None else page:
@@ -190,6 +192,10 @@ class Service:
             self._thread.join(drain_s + _START_TIMEOUT_S)
         self._drain(drain_s)
         self._socket.close()
+
+    def wait_for_writes(self, seconds: float) -> bool:
+        """Return whether no write that was begun through it is open any more, at the latest after so many seconds."""
+        return self._open_writes.wait(seconds)
 
     def forget(self) -> None:
         """Close the socket of a forked child: the parent answers, and nobody is to wait for it when that has ended."""

@@ -14,8 +14,9 @@ import queue
 import select
 import subprocess
 import sys
+import threading
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 _SCRIPT = Path(__file__).with_name("sqlite_process.py")
 _KEPT = 2
+MOST = 8
+"""Processes that read at once, of some 80 MB each."""
 _END_TIMEOUT_S = 5
 _BUFFER = 1 << 20
 _ALIVE = b"alive\n"
@@ -69,8 +72,12 @@ class SqliteReaders:
         safe = ["-P"] if sys.version_info >= (3, 11) else []
         self._command = [sys.executable, *safe, str(_SCRIPT), str(Path(path).resolve())]
         self._shown = shown
-        self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
+        self._begin()
         _known.add(self)
+
+    def _begin(self) -> None:
+        self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
+        self._free = threading.BoundedSemaphore(MOST)
 
     def close(self) -> None:
         """End the processes that wait."""
@@ -82,7 +89,15 @@ class SqliteReaders:
 
     def forget(self) -> None:
         """Begin without processes, in a forked child: those of its parent would get the queries of both."""
-        self._idle = queue.LifoQueue()
+        self._begin()
+
+    def reserve(self, place: ExitStack) -> bool:
+        """Return whether one process more may read, until a context ends; not where so many read already."""
+        free = self._free
+        if not free.acquire(blocking=False):
+            return False
+        place.callback(free.release)
+        return True
 
     def read(self, text: str, values: Sequence[object]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a query, as they arrive.
