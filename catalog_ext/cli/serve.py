@@ -18,6 +18,7 @@ from catalog_ext.cli.output import echo_json, note
 from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
+from catalog_ext.service.addresses import is_loopback
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ _DRAIN_SECONDS = 30
 
 
 @click.command()
-@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on.")
+@click.option("--host", default=LOOPBACK, show_default=True, help="Address to listen on; ::1 and :: for IPv6.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port, 0 for a free one.")
 @click.option(
     "--token-file",
@@ -99,7 +100,7 @@ def serve(
         else:
             _print_settings(service.uri, settings)
             _print_page(service.page_uri, token_file)
-        if host not in (LOOPBACK, "localhost", "::1"):
+        if not is_loopback(host):
             _warn(f"{host} can be reached from other machines; the token travels unencrypted.", lines)
         logger.info("Process %d serves the catalog %s at %s", os.getpid(), name, service.uri)
         catalog.keep_delivering()

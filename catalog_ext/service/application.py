@@ -6,16 +6,15 @@ import hmac
 import json
 import logging
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from catalog_ext.conf.home import id_of
@@ -54,6 +53,9 @@ from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
 from catalog_ext.service.observation import OTHER, PREFIX, Observation, operation_of
+from catalog_ext.service.rows_response import RowsResponse
+from catalog_ext.service.threads import kind_of, kind_of_rest
+from catalog_ext.service.under_way import OpenWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.index import Index
     from catalog_ext.service.monitoring import Monitoring
+    from catalog_ext.service.threads import Threads
     from catalog_ext.service.under_way import UnderWay
 
 logger = logging.getLogger(__name__)
@@ -190,15 +193,23 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
     yield sink.take()
 
 
-def operations_of(catalog: Catalog) -> Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]:
-    """Return what answers each operation on a catalog, by the contract's names."""
+def operations_of(
+    catalog: Catalog, open_writes: OpenWrites | None = None
+) -> Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]:
+    """Return what answers each operation on a catalog, by the contract's names.
+
+    Args:
+        catalog: The catalog.
+        open_writes: Is told of the transactions that begin and end; None where nobody asks.
+    """
+    writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.state_of))
     return {
         "ping": _ping,
         **NamespaceOperations(catalog).handlers,
         **TableOperations(catalog).handlers,
         **PartitionOperations(catalog).handlers,
         **StatisticsOperations(catalog).handlers,
-        **WriteOperations(catalog).handlers,
+        **writes.handlers,
         **ViewOperations(catalog).handlers,
         **PathOperations(catalog).handlers,
         **ProcedureOperations(catalog).handlers,
@@ -240,8 +251,9 @@ class _Identity:
 
 
 def build_application(
-    catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, *, metrics_token: str | None = None
-) -> ASGIApp:
+    catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, open_writes: OpenWrites, *,
+    metrics_token: str | None = None,
+) -> ASGIApp:  # fmt: skip
     """Return the application that serves a catalog to whoever has the token, and says how it is.
 
     Args:
@@ -249,11 +261,12 @@ def build_application(
         token: What requests must carry.
         monitoring: Answers ``/health``, ``/ready`` and ``/metrics``.
         under_way: Is told of the calls that run.
+        open_writes: Is told of the transactions that begin and end.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
     """
-    operations = operations_of(catalog)
+    operations = operations_of(catalog, open_writes)
     identity = _Identity(catalog.index)
-    metrics = monitoring.metrics
+    metrics, threads = monitoring.metrics, monitoring.threads
     metrics.expect((*operations, OTHER), ())
 
     async def handle(http: HttpRequest) -> Response:
@@ -275,15 +288,15 @@ def build_application(
 
             def answered() -> Response:
                 if theirs is None:
-                    return _answer(operations, name, body, seconds, user)
+                    return _answer(operations, name, body, seconds, user, threads)
                 refusal = identity.refusal(theirs)
                 if refusal is not None:
                     return refusal
-                made = _answer(operations, name, body, seconds, user)
+                made = _answer(operations, name, body, seconds, user, threads)
                 made.headers[INDEX_HEADER] = identity.id
                 return made
 
-            answer = await run_in_threadpool(under_way.run, answered)
+            answer = await threads.run(kind_of(name), under_way.run, answered)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:
@@ -348,6 +361,7 @@ def _answer(
     body: bytes,
     seconds: float | None,
     user: str | None,
+    threads: Threads,
 ) -> Response:
     handler = operations.get(name)
     if handler is None:
@@ -370,8 +384,9 @@ def _answer(
         if more is None:
             return Response(b"".join(begun), media_type=ARROW_STREAM)
         begun.append(more)
-    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds)
-    return StreamingResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)
+    run = partial(threads.run, kind_of_rest(name))
+    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds, run)
+    return RowsResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)
 
 
 def _parsed(body: bytes) -> object:

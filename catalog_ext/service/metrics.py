@@ -33,13 +33,14 @@ from catalog_ext.metastore.runtime.measures import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from prometheus_client import Metric
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.state import IndexState
     from catalog_ext.service.index_probe import Look
+    from catalog_ext.service.threads import Kind, ThreadsState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ROOTS = {Subject.INDEX: IndexDatabaseError, Subject.METASTORE: MetastoreError, Subject.STORAGE: StorageError}
@@ -151,9 +152,9 @@ class ServiceMetrics:
         """Count no more."""
         self._listening.close()
 
-    def text(self, look: Look) -> bytes:
-        """Return all of it, as ``CONTENT_TYPE`` says, with what a look at the index has found."""
-        return generate_latest(_Shown(self._registry, self._index, look))
+    def text(self, look: Look, threads: Mapping[Kind, ThreadsState]) -> bytes:
+        """Return all of it, as ``CONTENT_TYPE`` says, with what a look at the index has found, and the threads."""
+        return generate_latest(_Shown(self._registry, self._index, look, threads))
 
     def answered(self, operation: str, seconds: float) -> None:
         """Count an answer of an operation."""
@@ -212,15 +213,19 @@ class _Shown(Collector):
     An index that does not answer has no values, which are not zeros.
     """
 
-    def __init__(self, registry: CollectorRegistry, index: Index, look: Look) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, index: Index, look: Look, threads: Mapping[Kind, ThreadsState]
+    ) -> None:
         self._registry = registry
         self._index = index
         self._look = look
+        self._threads = threads
 
     def collect(self) -> Iterator[Metric]:
         for metric in self._registry.collect():
             metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
             yield metric
+        yield from _of_threads(self._threads)
         look, pool = self._look, self._index.pool
         yield _gauge("index_up", "1 if the index answers, with this release's schema.", look.state is not None)
         yield _gauge("index_look_seconds", "How long the last look at the index took.", look.seconds)
@@ -231,6 +236,15 @@ class _Shown(Collector):
         yield _gauge("index_pool_limit", "Connections that the pool may have at once; 0 without a pool.", pool.limit)
         if look.state is not None:
             yield from _of(look.state)
+
+
+def _of_threads(threads: Mapping[Kind, ThreadsState]) -> Iterator[Metric]:
+    def each(name: str, meaning: str, value: Callable[[ThreadsState], int]) -> Metric:
+        return _gauges(name, meaning, "kind", {str(kind): value(state) for kind, state in threads.items()})
+
+    yield each("threads_in_use", "Threads that carry out calls, by the kind of these.", lambda state: state.in_use)
+    yield each("threads_limit", "Threads that a kind of calls may have at once.", lambda state: state.limit)
+    yield each("calls_waiting", "Calls that wait for a thread of their kind.", lambda state: state.waiting)
 
 
 def _of(state: IndexState) -> Iterator[Metric]:

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from catalog_ext.metastore.errors import IndexNotAtHeadError, IndexUnavailableError
 from catalog_ext.service.index_probe import IndexProbe
 from catalog_ext.service.metrics import CONTENT_TYPE, ServiceMetrics
+from catalog_ext.service.threads import Threads
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,12 +41,14 @@ class Monitoring:
 
     Attributes:
         metrics: What it counts.
+        threads: Where calls are carried out, of which it tells whether they suffice.
         routes: The pages.
     """
 
     def __init__(self, index: Index, probe: IndexProbe | None = None) -> None:
         self._probe = probe or IndexProbe(index.state)
         self.metrics = ServiceMetrics(index)
+        self.threads = Threads()
         self._reason: str | None = None
         self.routes = [
             Route(HEALTH_PATH, self._health),
@@ -78,7 +81,7 @@ class Monitoring:
 
     async def _metrics(self, _: Request) -> Response:
         # In the loop itself: the threads of the requests may all be waiting for what is to be told here.
-        text = self.metrics.text(await self._probe.look())
+        text = self.metrics.text(await self._probe.look(), self.threads.states())
         return Response(text, media_type=CONTENT_TYPE, headers=_NOT_KEPT)
 
     def _log(self, error: CatalogExtError | None) -> None:

@@ -20,10 +20,11 @@ from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.page.mount import WithPage
 from catalog_ext.page.query import ROOT
 from catalog_ext.service import LOOPBACK
+from catalog_ext.service.addresses import authority, listening_socket, without_brackets
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.monitoring import Monitoring
-from catalog_ext.service.under_way import UnderWay
+from catalog_ext.service.under_way import OpenWrites, UnderWay
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -59,7 +60,7 @@ class Service:
 
     Args:
         catalog: What it serves; it is not closed with the service.
-        host: The address to listen on.
+        host: The address to listen on, of IP version 4 or 6, or a name.
         port: The port, 0 for a free one.
         token: What requests must carry; a new random one if left out.
         drain_seconds: How long requests that are in flight when it stops have to end.
@@ -68,7 +69,7 @@ class Service:
         page: Whether it shows the page; None for the setting ``page``.
 
     Raises:
-        ServiceError: The port is taken.
+        ServiceError: The port is taken, or the address is none of this machine's.
     """
 
     def __init__(
@@ -78,20 +79,23 @@ class Service:
         self.token = token or new_token()
         self._drain_s = drain_seconds
         try:
-            self._socket = socket.create_server((host, port), backlog=128)
+            self._socket = listening_socket(host, port)
         except OSError as error:
             raise ServiceError(
-                f"The service cannot listen on {host}:{port}: {error}. Choose another port or host."
+                f"The service cannot listen on {authority(host, port)}: {error}. Choose another port, or an address of "
+                "this machine."
             ) from error
         # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
         # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.host = host
+        self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
-        self._under_way = UnderWay()
+        self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.state_of)
         self._application = WithPage(
-            build_application(catalog, self.token, self._monitoring, self._under_way, metrics_token=metrics_token),
+            build_application(
+                catalog, self.token, self._monitoring, self._under_way, self._open_writes, metrics_token=metrics_token
+            ),
             lambda: self._build_page(catalog),
         )
         if PAGE.read(catalog.settings.conf) if page is None else page:
@@ -127,7 +131,7 @@ class Service:
     @property
     def uri(self) -> str:
         """Where it answers."""
-        return f"http://{self.host}:{self.port}"
+        return f"http://{authority(self.host, self.port)}"
 
     @property
     def page_uri(self) -> str | None:
@@ -187,6 +191,14 @@ class Service:
         if self._thread is not None:
             self._thread.join(drain_s + _START_TIMEOUT_S)
         self._drain(drain_s)
+        self._socket.close()
+
+    def wait_for_writes(self, seconds: float) -> bool:
+        """Return whether no write that was begun through it is open any more, at the latest after so many seconds."""
+        return self._open_writes.wait(seconds)
+
+    def forget(self) -> None:
+        """Close the socket of a forked child: the parent answers, and nobody is to wait for it when that has ended."""
         self._socket.close()
 
     def _drain(self, seconds: int) -> None:

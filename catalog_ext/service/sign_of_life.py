@@ -10,9 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.service.rows_response import RowsResponse, closed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Generator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 
     from starlette.responses import Response
 
@@ -40,7 +41,7 @@ async def answer_in_time(making: Coroutine[None, None, Response], seconds: float
     """Return the answer, or where it is not made within so many seconds, one that begins with blanks until it is."""
     answer = asyncio.ensure_future(making)
     done, _ = await asyncio.wait({answer}, timeout=seconds)
-    return answer.result() if done else StreamingResponse(_late(answer, seconds), 200, UNBUFFERED, _LATE)
+    return answer.result() if done else RowsResponse(_late(answer, seconds), 200, UNBUFFERED, _LATE)
 
 
 async def _late(answer: asyncio.Future[Response], seconds: float) -> AsyncIterator[bytes]:
@@ -51,19 +52,31 @@ async def _late(answer: asyncio.Future[Response], seconds: float) -> AsyncIterat
     if not isinstance(made, StreamingResponse):
         yield bytes(made.body)
         return
-    async for chunk in made.body_iterator:
-        yield chunk if isinstance(chunk, bytes) else bytes(chunk, "utf-8") if isinstance(chunk, str) else bytes(chunk)
+    async with closed(made.body_iterator) as chunks:
+        async for chunk in chunks:
+            yield (
+                chunk if isinstance(chunk, bytes) else bytes(chunk, "utf-8") if isinstance(chunk, str) else bytes(chunk)
+            )
 
 
 async def send_batches(
-    first: bytes, rest: Generator[bytes, None, None], schema: pa.Schema, seconds: float | None
-) -> AsyncIterator[bytes]:
-    """Yield the parts of an Arrow stream; while one takes longer than so many seconds, batches without rows."""
+    first: bytes, rest: Generator[bytes, None, None], schema: pa.Schema, seconds: float | None,
+    run: Callable[..., Awaitable[bytes]] = run_in_threadpool,
+) -> AsyncIterator[bytes]:  # fmt: skip
+    """Yield the parts of an Arrow stream; while one takes longer than so many seconds, batches without rows.
+
+    Args:
+        first: The part that is there already.
+        rest: Makes the others.
+        schema: That of the stream.
+        seconds: How long a part may take without a sign of life; None for as long as it takes.
+        run: Has a thread carry out a call.
+    """
     part: asyncio.Future[bytes] | None = None
     try:
         yield first
         while True:
-            part = asyncio.ensure_future(run_in_threadpool(next, rest, b""))
+            part = asyncio.ensure_future(run(next, rest, b""))
             while not (await asyncio.wait({part}, timeout=seconds))[0]:
                 yield _without_rows(schema)
             if not part.result():

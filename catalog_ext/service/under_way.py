@@ -1,13 +1,20 @@
-"""The calls that a service carries out, for who ends it."""
+"""The calls that a service carries out, and the writes that are open in it, for who ends it."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import CatalogExtError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+logger = logging.getLogger(__name__)
+
+_REMEMBERED = 10_000
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -34,3 +41,49 @@ class UnderWay:
         """Return whether none runs any more, at the latest after so many seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._calls, seconds)
+
+
+class OpenWrites:
+    """Remembers the transactions that were begun through a service, until they are committed or aborted.
+
+    Args:
+        state_of: Returns the state of a transaction, None where there is none of the id.
+    """
+
+    def __init__(self, state_of: Callable[[str], State | None]) -> None:
+        self._state_of = state_of
+        self._ids: dict[str, None] = {}
+        self._changed = threading.Condition()
+
+    def begun(self, transaction_id: str) -> None:
+        """Remember one; the oldest are forgotten where many were left open by writers that have died."""
+        with self._changed:
+            self._ids[transaction_id] = None
+            while len(self._ids) > _REMEMBERED:
+                del self._ids[next(iter(self._ids))]
+
+    def ended(self, transaction_id: str) -> None:
+        """Forget one."""
+        with self._changed:
+            self._ids.pop(transaction_id, None)
+            self._changed.notify_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether none is open any more, at the latest after so many seconds."""
+        self._forget_ended()
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._ids, seconds)
+
+    def _forget_ended(self) -> None:
+        """Forget those that others have ended, as the recovery does with what a dead writer has left."""
+        with self._changed:
+            ids = list(self._ids)
+        for transaction_id in ids:
+            try:
+                is_open = self._state_of(transaction_id) is State.OPEN
+            except CatalogExtError as error:
+                # Without the index nothing can end: nobody is to wait for that.
+                logger.debug("The state of transaction %s is not known: %s", transaction_id, error.message)
+                is_open = False
+            if not is_open:
+                self.ended(transaction_id)

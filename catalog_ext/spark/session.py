@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from catalog_ext.spark.storage import s3a_settings, spark_storage
 from catalog_ext.spark.submitted import EXTENSIONS, JARS, give_to_submit, submitted_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -72,7 +73,8 @@ class _Running:
 
 
 _EXIT_DRAIN_S = 60
-"""How long a commit has that is under way when Python ends: one cut off is finished by whoever recovers it, later."""
+"""How long writes have that are under way when Python ends: one cut off is ended by whoever recovers it, later."""
+_CANCEL_AGAIN_S = 1.0
 _COMPARED: dict[str, Callable[[Settings], object]] = {
     "index": lambda settings: public_url(parse_url(settings.index)),
     "metastore": lambda settings: settings.metastore,
@@ -288,21 +290,15 @@ def _executor_listing(threshold: int) -> TreeLister:
     return ExecutorListing(threshold)
 
 
-@atexit.register
-def _stop_all() -> None:
-    if _running:
-        _cancel_jobs()
-    for name in list(_running):
-        stop(name, _EXIT_DRAIN_S)
-
-
 def _leave_to_parent() -> None:
-    """In a forked child, have nothing to stop: services, connections and jobs go on in the parent.
+    """In a forked child, have nothing to stop: services, connections, tokens and jobs go on in the parent.
 
     What holds them is kept, because a connection that Python clears away here would end there as well.
     """
     global _lock
     _lock = threading.Lock()
+    for running in _running.values():
+        running.service.forget()
     _of_parent.extend(_running.values())
     _running.clear()
 
@@ -310,18 +306,47 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _cancel_jobs() -> None:
-    """End what an interrupt has left running in the JVM: a write that is cancelled now is undone, and not half done."""
+@atexit.register
+def _stop_all() -> None:
+    deadline = time.monotonic() + _EXIT_DRAIN_S
+    _end_writes([running.service for running in _running.values()], deadline)
+    for name in list(_running):
+        stop(name, max(1, round(deadline - time.monotonic())))
+
+
+def _end_writes(services: Sequence[Service], deadline: float) -> None:
+    """Cancel what an interrupt has left running in the JVM, and wait until its writes are undone, not half done.
+
+    Spark's jobs end some time after they were cancelled, and a write that was about to begin a job begins it then.
+    """
+    if not services:
+        return
+    told = False
+    while _cancel_jobs() and not all(service.wait_for_writes(_CANCEL_AGAIN_S) for service in services):
+        if time.monotonic() > deadline:
+            logger.warning("Writes that do not end are left open: a recovery undoes them when their lease is over")
+            return
+        if not told:
+            logger.info("Python ends when the writes that are open are undone, at the latest after %d s", _EXIT_DRAIN_S)
+            told = True
+
+
+def _cancel_jobs() -> bool:
+    """Cancel the JVM's jobs, and return whether it is there to end what they have begun."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None:
-        return
+        # Spark was stopped: what it has cancelled by that may not be undone yet.
+        process = getattr(SparkContext._gateway, "proc", None)
+        return process is not None and process.poll() is None
     try:
         context.cancelAllJobs()
     except (Py4JError, OSError) as error:
         logger.debug("Spark's jobs could not be cancelled: %s", error)
+        return False
+    return True
 
 
 def _catalog_class(catalog: str) -> str:

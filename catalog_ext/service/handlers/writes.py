@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError, InvalidInputError
 from catalog_ext.service.messages.core import Request, definition_of
 from catalog_ext.service.messages.partitions import clauses_of, optional_spec, session_of
 from catalog_ext.service.messages.writes import (
@@ -22,13 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.transaction import BegunWrite
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.service.under_way import OpenWrites
 
 
 class WriteOperations:
-    """The operations ``writes/…`` of one catalog."""
+    """The operations ``writes/…`` of one catalog.
 
-    def __init__(self, catalog: Catalog) -> None:
+    Args:
+        catalog: The catalog.
+        open_writes: Is told of the transactions that begin and end.
+    """
+
+    def __init__(self, catalog: Catalog, open_writes: OpenWrites) -> None:
         self._catalog = catalog
+        self._open = open_writes
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
             "writes/begin": self._begin,
             "writes/locations": self._locations,
@@ -67,11 +76,16 @@ class WriteOperations:
             definition, location = definition_of(described)
             described.finish()
             read = None if table_id is None or version is None else (table_id, version)
-            return begun_json(*self._catalog.writes.begin_creation(kind, definition, location, batch, read=read))
+            return self._begun(*self._catalog.writes.begin_creation(kind, definition, location, batch, read=read))
         if described is not None or table_id is None or version is None:
             raise InvalidInputError(f"A write of the kind '{kind}' needs 'table_id' and 'version' and no 'definition'.")
         begun = self._catalog.writes.begin(kind, table_id, version, batch, predicate=predicate, clauses=clauses)
-        return begun_json(*begun)
+        return self._begun(*begun)
+
+    def _begun(self, begun: BegunWrite, table: Table | TableDefinition) -> dict[str, Any]:
+        if not begun.duplicate:
+            self._open.begun(begun.transaction_id)
+        return begun_json(begun, table)
 
     def _locations(self, request: Request) -> dict[str, Any]:
         transaction, partitions = transaction_of(request), request.texts("partitions")
@@ -95,16 +109,27 @@ class WriteOperations:
         final, again, staged = request.flag("final"), request.flag("again"), request.count("staged")
         request.finish()
         transactions = self._catalog.writes.transactions
-        outcome = transactions.commit(
-            transaction, files, staged=staged, static_partition=static, watermark_ms=watermark_ms, final=final,
-            again=again,
-        )  # fmt: skip
+        try:
+            outcome = transactions.commit(
+                transaction, files, staged=staged, static_partition=static, watermark_ms=watermark_ms, final=final,
+                again=again,
+            )  # fmt: skip
+        except CatalogExtError as error:
+            # What may pass is asked for again; a conflict stays one.
+            if not error.retryable or isinstance(error, ConflictError):
+                self._open.ended(transaction)
+            raise
+        self._open.ended(transaction)
         return outcome_json(outcome)
 
     def _abort(self, request: Request) -> dict[str, Any]:
         transaction, reason = transaction_of(request), request.text("reason")
         request.finish()
-        self._catalog.writes.transactions.abort(transaction, reason)
+        try:
+            self._catalog.writes.transactions.abort(transaction, reason)
+        finally:
+            # Nobody asks for it again.
+            self._open.ended(transaction)
         return {"aborted": True}
 
     def _release(self, request: Request) -> dict[str, Any]:

@@ -84,12 +84,16 @@ class EmbeddedMetastore:
         self._extra_jars = tuple(extra_jars)
         self._engine_jars = tuple(engine_jars)
         self._niceness = niceness
+        self._forget()
+        _known.add(self)
+
+    def _forget(self) -> None:
+        """Begin as one that nobody has started, as it is in a forked child: its parent's lease has no use there."""
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._lease: Lease | None = None
         self._stopping = False
-        _made.add(self)
 
     @property
     def log_file(self) -> Path:
@@ -163,11 +167,6 @@ class EmbeddedMetastore:
         if started.exception(timeout=START_TIMEOUT_SECONDS) is None and self._lease is not None:
             self._end_lease(self._lease)
         self._lease = self._process = None
-
-    def forget(self) -> None:
-        """Be as if never started: in a forked child the server is the parent's, and so is the thread that starts it."""
-        self._guard = threading.Lock()
-        self._started = self._process = self._lease = None
 
     def __enter__(self) -> EmbeddedMetastore:
         self.start()
@@ -335,12 +334,13 @@ class EmbeddedMetastore:
         return f"Its log {self.log_file} ends with:\n{tail}"
 
 
-_made: weakref.WeakSet[EmbeddedMetastore] = weakref.WeakSet()
+_known: weakref.WeakSet[EmbeddedMetastore] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    for metastore in list(_made):
-        metastore.forget()
+    for metastore in list(_known):
+        metastore._forget()
 
 
+# Otherwise a child that ends would wait for its parent's server to start, or to end.
 os.register_at_fork(after_in_child=_forget_all)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -58,14 +59,20 @@ def stream(
             other process does.
 
     Raises:
-        IndexUnavailableError: The database is gone or locked.
+        IndexUnavailableError: The database is gone or locked, or many streams are read that do not end.
         IndexDatabaseError: It refused the query.
     """
-    batches = _batches(_read(database, statement, schema, few_rows if elsewhere else None, enough), step, at_end)
+    read = _in_turn(database, _read(database, statement, schema, few_rows if elsewhere else None, enough))
+    batches = _batches(read, step, at_end)
     first = next(batches, None)
     if first is None:
         return pa.RecordBatchReader.from_batches(schema, [])
     return pa.RecordBatchReader.from_batches(schema, _chain(first, batches))
+
+
+def _in_turn(database: Database, read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with database.streaming():
+        yield from read
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -97,19 +104,22 @@ def _read(
             yield _as(schema, batch)
         return
     many = None if few_rows is None else database.sqlite_readers
-    with database.reading(streams=True) as connection:
-        result = _execute(connection, statement)
-        # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
-        fetch = result.cursor.fetchmany if connection.dialect.name == "sqlite" else result.fetchmany
-        rows = fetch(few_rows or FEW_ROWS)
-        if few_rows is None or many is None or len(rows) < few_rows or enough(to_batch(rows, schema)):
-            while rows:
-                yield to_batch(rows, schema)
-                rows = fetch(BATCH_ROWS)
-            return
-        # What the driver got, not what the statement was made of: lists are JSON there, and truth is 1.
-        text, values = str(result.context.statement), tuple(result.context.parameters[0])
-    yield from _read_elsewhere(database, statement, schema, many.read(_typed(text, schema), values))
+    with ExitStack() as place:
+        with database.reading(streams=True) as connection:
+            result = _execute(connection, statement)
+            # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
+            fetch = result.cursor.fetchmany if connection.dialect.name == "sqlite" else result.fetchmany
+            rows = fetch(few_rows or FEW_ROWS)
+            few = few_rows is None or len(rows) < few_rows or enough(to_batch(rows, schema))
+            # Where so many processes read already, these rows come more slowly, and no sooner.
+            if few or many is None or not many.reserve(place):
+                while rows:
+                    yield to_batch(rows, schema)
+                    rows = fetch(BATCH_ROWS)
+                return
+            # What the driver got, not what the statement was made of: lists are JSON there, and truth is 1.
+            text, values = str(result.context.statement), tuple(result.context.parameters[0])
+        yield from _read_elsewhere(database, statement, schema, many.read(_typed(text, schema), values))
 
 
 def _typed(text: str, schema: pa.Schema) -> str:

@@ -6,6 +6,7 @@ import itertools
 import random
 import select
 import sqlite3
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigura
 from catalog_ext.metastore.index.database import adbc, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
+from catalog_ext.metastore.runtime.measures import Subject, failed
 from catalog_ext.metastore.runtime.retry import Backoff
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
 _POOL_SIZE, _POOL_OVERFLOW = 5, 25
+_POOL_WAIT_S = 30
+MOST_STREAMS = 20
+"""Results that are read as streams at once. Each holds a connection for as long as its reader takes, or a process; what
+is left of the pool's connections is for what is short."""
 _RESTS_SINCE = "catalog_ext_rests_since"
 _REST_S = 5.0
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
@@ -74,6 +80,7 @@ class Database:
         self.url = url
         self._counter = itertools.count()
         self._counted = 0
+        self._streams = threading.BoundedSemaphore(MOST_STREAMS)
         self.engine = _make_engine(url)
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
@@ -132,6 +139,26 @@ class Database:
             yield connection.execution_options(isolation_level="AUTOCOMMIT") if alone else connection
 
     @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """A context within which a result is read as a stream, after others where there are many.
+
+        Raises:
+            IndexUnavailableError: So many are read, and none of them has come to its end in time.
+        """
+        if not self._streams.acquire(timeout=_POOL_WAIT_S):
+            busy = IndexUnavailableError(
+                f"{MOST_STREAMS} results of many rows are being read from the index {self.shown}, and none has ended "
+                f"within {_POOL_WAIT_S} s: their readers are slow, or the database is. Run the statement again, and "
+                "look for statements that run long.",
+                {"index": self.shown},
+            )
+            raise failed(Subject.INDEX, busy)
+        try:
+            yield
+        finally:
+            self._streams.release()
+
+    @contextmanager
     def maintaining(self) -> Iterator[sa.Connection]:
         """Give a connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
         with translated(self.shown), self.engine.connect() as connection:
@@ -188,7 +215,7 @@ def _make_engine(url: URL) -> sa.Engine:
         arguments["connect_args"]["charset"] = "utf8mb4"
     engine = sa.create_engine(
         url, isolation_level="READ COMMITTED", pool_pre_ping=not postgresql, pool_size=_POOL_SIZE,
-        max_overflow=_POOL_OVERFLOW, pool_timeout=30, pool_recycle=1800, **arguments,
+        max_overflow=_POOL_OVERFLOW, pool_timeout=_POOL_WAIT_S, pool_recycle=1800, **arguments,
     )  # fmt: skip
     if postgresql:
         sa.event.listen(engine, "connect", _prepare_postgresql)
@@ -243,7 +270,7 @@ def _sqlite_engine(url: URL) -> sa.Engine:
         url,
         pool_size=_POOL_SIZE,
         max_overflow=_POOL_OVERFLOW,
-        pool_timeout=30,
+        pool_timeout=_POOL_WAIT_S,
         pool_recycle=900,  # new connections see the statistics that another process renewed
         connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
     )

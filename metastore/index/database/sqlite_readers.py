@@ -14,7 +14,9 @@ import queue
 import select
 import subprocess
 import sys
-from contextlib import suppress
+import threading
+import weakref
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 _SCRIPT = Path(__file__).with_name("sqlite_process.py")
 _KEPT = 2
+MOST = 8
+"""Processes that read at once, of some 80 MB each."""
 _END_TIMEOUT_S = 5
 _BUFFER = 1 << 20
 _ALIVE = b"alive\n"
@@ -68,7 +72,12 @@ class SqliteReaders:
         safe = ["-P"] if sys.version_info >= (3, 11) else []
         self._command = [sys.executable, *safe, str(_SCRIPT), str(Path(path).resolve())]
         self._shown = shown
+        self._begin()
+        _known.add(self)
+
+    def _begin(self) -> None:
         self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
+        self._free = threading.BoundedSemaphore(MOST)
 
     def close(self) -> None:
         """End the processes that wait."""
@@ -77,6 +86,18 @@ class SqliteReaders:
                 self._idle.get_nowait().end()
             except queue.Empty:
                 return
+
+    def forget(self) -> None:
+        """Begin without processes, in a forked child: those of its parent would get the queries of both."""
+        self._begin()
+
+    def reserve(self, place: ExitStack) -> bool:
+        """Return whether one process more may read, until a context ends; not where so many read already."""
+        free = self._free
+        if not free.acquire(blocking=False):
+            return False
+        place.callback(free.release)
+        return True
 
     def read(self, text: str, values: Sequence[object]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a query, as they arrive.
@@ -189,6 +210,7 @@ class _Process:
         os.set_blocking(self._queries, False)
         self.pid = self._process.pid
         self.answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), timeout_s), _BUFFER)
+        _processes.add(self)
 
     def asked(self, query: bytes) -> bytes:
         """Return the first line of the answer to a query; nothing where the process has ended.
@@ -210,6 +232,12 @@ class _Process:
         while line == _ALIVE:
             line = self.answers.readline()
         return line
+
+    def forget(self) -> None:
+        """Close the pipes of a forked child, so that the process ends when the child's parent has."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def end(self) -> None:
         """Kill the process, also one that is stopped."""
@@ -250,3 +278,17 @@ def _wait(pipe: int, event: int, timeout_s: float) -> None:
     poll.register(pipe, event)
     if not poll.poll(timeout_s * 1000):
         raise TimeoutError
+
+
+_known: weakref.WeakSet[SqliteReaders] = weakref.WeakSet()
+_processes: weakref.WeakSet[_Process] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for process in list(_processes):
+        process.forget()
+    for readers in list(_known):
+        readers.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

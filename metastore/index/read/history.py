@@ -114,7 +114,7 @@ def transaction_rows(database: Database, table: Table) -> pa.RecordBatchReader:
     )  # fmt: skip
 
     def pages() -> Iterator[pa.RecordBatch]:
-        with database.reading(streams=True) as connection:
+        with database.streaming(), database.reading(streams=True) as connection:
             result = connection.execution_options(stream_results=True, max_row_buffer=_PAGE).execute(select)
             for page in result.mappings().partitions(_PAGE):
                 yield pa.RecordBatch.from_pylist([dict(row) for row in page], schema=TRANSACTIONS_SCHEMA)

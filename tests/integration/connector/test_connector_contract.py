@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
-from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError, IndexUnavailableError
+from catalog_ext.metastore.errors import (
+    CommitStateUnknownError,
+    ConflictError,
+    IndexUnavailableError,
+    ServiceError,
+)
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.runtime.processes import this_host
 from catalog_ext.metastore.transactions.unknown_state import state_unknown
+from catalog_ext.service.server import Service
 from tests.integration.lake import rows
 from tests.integration.scans import files_read
 from tests.servers.recorder import (
@@ -530,6 +536,39 @@ class TestFailures:
         with service.answering(with_signs_of_life(1, silent_for=4), "procedures/call"):
             assert refused(spark, hasty, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
 
+    def test_what_waits_for_a_store_or_the_metastore_has_no_time_limit(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        """DROP TABLE deletes every file of a managed table, and ALTER may wait for Hive's locks."""
+        spark.conf.set("spark.sql.catalog.unhurried", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.unhurried.uri", service.uri)
+        spark.conf.set("spark.sql.catalog.unhurried.token", service.token)
+        spark.conf.set("spark.sql.catalog.unhurried.request-timeout", "5s")
+        spark.sql("CREATE NAMESPACE unhurried.made")
+        spark.sql("ALTER NAMESPACE unhurried.made SET PROPERTIES (k = 'v')")
+        location = (tmp_path / "slow").as_uri()
+        spark.sql(f"CREATE TABLE unhurried.made.t (id BIGINT, ds DATE) PARTITIONED BY (ds) LOCATION '{location}'")
+        spark.sql("INSERT INTO unhurried.made.t VALUES (1, DATE'2025-01-01')")
+        spark.sql("ANALYZE TABLE unhurried.made.t COMPUTE STATISTICS FOR ALL COLUMNS")
+        spark.sql("ALTER TABLE unhurried.made.t SET TBLPROPERTIES ('k' = 'v')")
+        spark.sql("ALTER TABLE unhurried.made.t SET SERDEPROPERTIES ('k' = 'v')")
+        spark.sql("ALTER TABLE unhurried.made.t RENAME TO made.u")
+        spark.sql("CREATE VIEW unhurried.made.v AS SELECT * FROM unhurried.made.u")
+        spark.sql("ALTER VIEW unhurried.made.v RENAME TO made.w")
+        spark.sql("DROP VIEW unhurried.made.w")
+        with service.answering(with_signs_of_life(70), "tables/drop"):
+            spark.sql("DROP TABLE unhurried.made.u")
+        spark.sql("DROP NAMESPACE unhurried.made CASCADE")
+        limited = {operation for operation, header in service.waits if header is None}
+        assert not limited & {
+            "namespaces/create", "namespaces/alter", "namespaces/drop", "tables/create", "tables/alter",
+            "tables/set_serde", "tables/rename", "tables/drop", "statistics/put", "views/put", "views/rename",
+            "views/drop", "writes/begin", "writes/commit",
+        }  # fmt: skip
+        assert {"tables/drop", "tables/set_serde", "namespaces/drop", "views/rename", "statistics/put"} <= set(
+            service.requests
+        )
+
     def test_unknown_names_are_sparks_own_errors(self, spark: SparkSession, service: RecordedService) -> None:
         assert refused(spark, "SELECT * FROM lake.sales.nothing") == "TABLE_OR_VIEW_NOT_FOUND"
         assert refused(spark, "SELECT * FROM lake.nowhere.trips") == "TABLE_OR_VIEW_NOT_FOUND"
@@ -552,9 +591,29 @@ class TestFailures:
         ):
             spark.sql("SELECT * FROM gone.sales.trips")
 
+    def test_addresses_of_version_6_stand_in_brackets_and_between_commas(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        try:
+            standing = Service(service.catalog, host="::1")
+        except ServiceError:
+            # A kernel without version 6: that a list with brackets is taken is seen by who answers of it.
+            standing = Service(service.catalog)
+        with standing:
+            for name, value in {"uri": f"http://[::1]:9, {standing.uri}/", "token": standing.token}.items():
+                spark.conf.set(f"spark.sql.catalog.sixth.{name}", value)
+            spark.conf.set("spark.sql.catalog.sixth", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+            assert ("sales", "trips", False) in rows(spark, "SHOW TABLES IN sixth.sales")
+
     @pytest.mark.parametrize(
         ("option", "value"),
-        [("uri", None), ("uri", "ftp://x"), ("token-file", "/nowhere"), ("request-timeout", "soon")],
+        [
+            ("uri", None),
+            ("uri", "ftp://x"),
+            ("uri", "http://::1:8765"),
+            ("token-file", "/nowhere"),
+            ("request-timeout", "soon"),
+        ],
     )
     def test_a_wrong_option_is_named(
         self,

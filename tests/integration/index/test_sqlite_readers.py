@@ -272,3 +272,25 @@ def test_one_that_does_not_end_hides_no_other_error(impatient: Any, monkeypatch:
         with pytest.raises(IndexUnavailableError, match="gave no sign of life"):
             list(impatient.read("SELECT ?", ["x" * 1_000_000]))
     assert process._process.wait(60) == -signal.SIGKILL
+
+
+def test_a_forked_child_has_none_of_its_parents(index: Index) -> None:
+    readers = _readers(index)
+    assert list(readers.read("SELECT 1 AS x", []))
+    (process, *_) = readers._idle.queue
+    child = os.fork()
+    if not child:
+        # Nothing of the tests' runner is to go on in it, whatever happens.
+        signal.alarm(60)
+        code = 1
+        try:
+            alone = readers._idle.empty() and process._process.stdin.closed
+            (batch,) = readers.read("SELECT 2 AS x", [])
+            readers.close()
+            code = 0 if alone and batch.column("x").to_pylist() == [2] else 1
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    (batch,) = readers.read("SELECT 3 AS x", [])
+    assert batch.column("x").to_pylist() == [3]
+    assert process in readers._idle.queue

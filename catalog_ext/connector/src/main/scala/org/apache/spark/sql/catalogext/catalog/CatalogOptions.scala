@@ -1,9 +1,12 @@
 package org.apache.spark.sql.catalogext.catalog
 
 import java.io.IOException
+import java.net.URI
 import java.nio.file.{Files, InvalidPathException, Paths}
 import java.time.Duration
 import java.util.Locale
+
+import scala.util.Try
 
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.internal.SQLConf
@@ -47,6 +50,10 @@ object CatalogOptions {
     val addresses = given.split(",", -1).map(_.trim.stripSuffix("/")).toSeq
     addresses.find(address => !address.startsWith("http://") && !address.startsWith("https://")).foreach { other =>
       throw invalid(catalog, Uri, s"is '$given', and '$other' is no http or https address")
+    }
+    addresses.find(address => Try(new URI(address).getHost).toOption.forall(_ == null)).foreach { other =>
+      throw invalid(catalog, Uri, s"is '$given', and '$other' names no host: an IPv6 address stands in brackets, as in " +
+        "http://[::1]:8765, and a host's name has letters, digits, dots and hyphens")
     }
     addresses.distinct.mkString(",")
   }

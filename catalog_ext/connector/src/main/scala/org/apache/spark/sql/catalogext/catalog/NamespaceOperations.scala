@@ -35,7 +35,8 @@ class NamespaceOperations(catalogName: String, client: ServiceClient) {
   def create(namespace: Array[String], properties: Map[String, String]): Unit =
     if (namespace.length != 1) throw tooDeep(namespace)
     else translating(namespace) {
-      client.call("namespaces/create", obj("namespace" -> text(namespace.head), "properties" -> map(properties)))
+      client.call("namespaces/create", obj("namespace" -> text(namespace.head), "properties" -> map(properties)),
+        limited = false)
     }
 
   def alter(namespace: Array[String], changes: Seq[NamespaceChange]): Unit = {
@@ -43,7 +44,8 @@ class NamespaceOperations(catalogName: String, client: ServiceClient) {
     val set = changes.collect { case change: NamespaceChange.SetProperty => change.property() -> change.value() }
     val remove = changes.collect { case change: NamespaceChange.RemoveProperty => text(change.property()) }
     translating(namespace) {
-      client.call("namespaces/alter", obj("namespace" -> text(name), "set" -> map(set), "remove" -> arr(remove)))
+      client.call("namespaces/alter", obj("namespace" -> text(name), "set" -> map(set), "remove" -> arr(remove)),
+        limited = false)
     }
   }
 
@@ -52,7 +54,7 @@ class NamespaceOperations(catalogName: String, client: ServiceClient) {
     val request = obj("namespace" -> text(name), "cascade" -> bool(cascade))
     PartitionClauses.putLocks(catalogName, request)
     translating(namespace) {
-      client.call("namespaces/drop", request)
+      client.call("namespaces/drop", request, limited = false)
     }.field("dropped").asBoolean()
   }
 

@@ -163,7 +163,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   def create(ident: Identifier, info: TableInfo): CatalogExtTable =
-    table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", definition(ident, info)))))
+    table(TableMetadata.fromJson(
+      translating(ident)(client.call("tables/create", definition(ident, info), limited = false))))
 
   /** The table that a CREATE or REPLACE is about to make; the service is only asked what it would be like. */
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
@@ -182,7 +183,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       if (hive && keys.contains(field)) field.copy(nullable = false) else field
     })
     val question = StagedCatalogExtTable.withoutNull(request, schema).put("dry_run", true)
-    val answer = translating(ident)(client.call("tables/create", question))
+    val answer = translating(ident)(client.call("tables/create", question, limited = false))
     val metadata = stated.copy(
       format = answer.string("format"), options = answer.stringMap("options"),
       properties = answer.stringMap("properties"), notNull = schema.filterNot(_.nullable).map(_.name).toSet)
@@ -193,7 +194,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def createLike(ident: Identifier, info: TableInfo, source: Table): CatalogExtTable = {
     named(ident)
     table(TableMetadata.fromJson(
-      translating(ident)(client.call("tables/create", definitions.like(ident, info, source)))))
+      translating(ident)(client.call("tables/create", definitions.like(ident, info, source), limited = false))))
   }
 
   private def definition(ident: Identifier, info: TableInfo): ObjectNode = {
@@ -204,7 +205,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def alter(ident: Identifier, changes: Seq[TableChange]): CatalogExtTable = {
     refuseMetadataTable(ident)
     val request = TableAlterations.addTo(named(ident), changes, () => metadata(ident))
-    table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request))))
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request, limited = false))))
   }
 
   /** RENAME TO: a name without a namespace means that of the table, and the catalog's name may stand in front. */
@@ -226,7 +227,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(Array(namespace))
       case e if e.is("TABLE_ALREADY_EXISTS") =>
         new TableAlreadyExistsException(Identifier.of(Array(namespace), to.name()))
-    }(client.call("tables/rename", request))
+    }(client.call("tables/rename", request, limited = false))
   }
 
   def drop(ident: Identifier, purge: Boolean): Boolean = {
@@ -236,7 +237,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     PartitionClauses.putLocks(catalogName, request)
     try ServiceException.translatingTo {
       case e if e.is("TABLE_NOT_FOUND") || e.is("NAMESPACE_NOT_FOUND") => new NoSuchTableException(ident)
-    }(client.call("tables/drop", request)).field("dropped").asBoolean()
+    }(client.call("tables/drop", request, limited = false)).field("dropped").asBoolean()
     catch { case _: NoSuchTableException => false }
   }
 

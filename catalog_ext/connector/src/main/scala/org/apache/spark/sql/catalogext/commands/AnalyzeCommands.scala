@@ -91,6 +91,6 @@ private object TableAnalysis {
     val request = Seq(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version), "files" -> arr(files),
       "columns" -> columns) ++ PartitionClauses.fields(clauses)
-    ServiceException.translating(table.client.call("statistics/put", obj(request: _*)))
+    ServiceException.translating(table.client.call("statistics/put", obj(request: _*), limited = false))
   }
 }

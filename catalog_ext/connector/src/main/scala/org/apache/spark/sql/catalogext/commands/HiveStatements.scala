@@ -127,7 +127,7 @@ case class SetSerDeExec(table: CatalogExtTable, serde: Option[String], propertie
     val request = obj(
       "namespace" -> text(table.metadata.namespace), "name" -> text(table.metadata.name), "serde" -> text(serde),
       "properties" -> Json.map(properties))
-    ServiceException.translating(table.client.call("tables/set_serde", request))
+    ServiceException.translating(table.client.call("tables/set_serde", request, limited = false))
     CachedPlans.refresh(session, table)
     Nil
   }

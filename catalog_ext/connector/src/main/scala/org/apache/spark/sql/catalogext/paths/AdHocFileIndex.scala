@@ -133,7 +133,7 @@ class AdHocFileIndex(
         "path" -> text(table.name), "partitioning" -> bool(partitioning), "keys" -> arr(names.map(text(_: String))),
         "directories" -> arr((first ++ batch).map(text(_: String))),
         "awaited" -> arr(awaited.map(text(_: String))), "found" -> arr(found.map(text(_: String))))
-      val answer = ServiceException.translating(client.call("paths/listed", request))
+      val answer = ServiceException.translating(client.call("paths/listed", request, limited = false))
       answer.items("partitions").drop(first.length).map(_.asText())
     }.toVector
     if (partitioning) answered else directories.map(_ => "")

@@ -95,16 +95,16 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
       java.util.Map.entry("properties", map(properties -- Reserved)),
       java.util.Map.entry("comment", text(properties.get(TableCatalog.PROP_COMMENT))),
       java.util.Map.entry("owner", text(properties.get(TableCatalog.PROP_OWNER)))))
-    val answer = translating(ident)(client.call("views/put", request))
+    val answer = translating(ident)(client.call("views/put", request, limited = false))
     if (!answer.path("needs_tables").asBoolean()) read(answer)
     else {
       request.set[JsonNode]("tables", arr(ViewDependencies.tablesOf(catalogName, view).map(text(_))))
-      read(translating(ident)(client.call("views/put", request)))
+      read(translating(ident)(client.call("views/put", request, limited = false)))
     }
   }
 
   def drop(ident: Identifier): Boolean = try {
-    translating(ident)(client.call("views/drop", named(ident))).field("dropped").asBoolean()
+    translating(ident)(client.call("views/drop", named(ident), limited = false)).field("dropped").asBoolean()
   } catch {
     case _: NoSuchViewException | _: NoSuchNamespaceException => false
   }
@@ -124,7 +124,7 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
       case e if e.is("VIEW_NOT_FOUND") => new NoSuchViewException(from)
       case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(to.namespace())
       case e if e.is("VIEW_ALREADY_EXISTS") || e.is("TABLE_ALREADY_EXISTS") => new ViewAlreadyExistsException(to)
-    }(client.call("views/rename", request))
+    }(client.call("views/rename", request, limited = false))
   }
 
   private def read(node: JsonNode): View = CatalogExtView.fromJson(catalogName, client, node)

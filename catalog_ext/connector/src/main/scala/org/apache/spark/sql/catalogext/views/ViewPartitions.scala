@@ -27,11 +27,11 @@ case class ViewPartitionExec(view: CatalogExtView, change: ViewPartitionChange) 
       case AddedPartitions(partitions, ifNotExists) =>
         request.put("if_not_exists", ifNotExists)
         request.set[JsonNode]("partitions", arr(partitions.map(added)))
-        ServiceException.translating(view.client.call("views/partitions/add", request))
+        ServiceException.translating(view.client.call("views/partitions/add", request, limited = false))
       case DroppedPartitions(partitions, ifExists) =>
         request.put("if_exists", ifExists)
         request.set[JsonNode]("partitions", arr(partitions.map(p => obj("spec" -> Json.map(p.values)))))
-        ServiceException.translating(view.client.call("views/partitions/drop", request))
+        ServiceException.translating(view.client.call("views/partitions/drop", request, limited = false))
       case RefusedChange(command) => throw ViewErrors.notOfViews(view, command)
     }
     Nil
@@ -96,7 +96,7 @@ object ViewPartitions {
   /** Automatic partitions are brought in step before they are shown. */
   private def current(view: CatalogExtView): TableMetadata = if (!view.automatic) view.metadata else {
     val request = obj("namespace" -> text(view.metadata.namespace), "name" -> text(view.metadata.name))
-    TableMetadata.fromJson(ServiceException.translating(view.client.call("views/refresh", request)))
+    TableMetadata.fromJson(ServiceException.translating(view.client.call("views/refresh", request, limited = false)))
   }
 
   def row(name: String, value: String, comment: String): InternalRow =

@@ -1,0 +1,54 @@
+"""The addresses that a service listens on, of both versions of IP, and how they stand in a URI."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+_ANY = "::"
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; a name that has addresses of both versions means that of version 4.
+
+    Args:
+        host: An address, with or without brackets, or a name. ``::`` is every address, of version 4 as well.
+        port: The port, 0 for a free one.
+
+    Raises:
+        OSError: The address is none of this machine's, or the port is taken.
+    """
+    bare = without_brackets(host)
+    found = socket.getaddrinfo(bare or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    both = bare == _ANY and socket.has_dualstack_ipv6()
+    # An address of version 6 has two numbers more, of which the last is the network interface.
+    return socket.create_server(address, family=family, backlog=128, dualstack_ipv6=both)
+
+
+def authority(host: str, port: int) -> str:
+    """Return host and port as they stand in a URI: an address of version 6 in brackets."""
+    bare = without_brackets(host)
+    return f"[{bare}]:{port}" if is_version_6(bare) else f"{bare}:{port}"
+
+
+def without_brackets(host: str) -> str:
+    """Return a host as the operating system takes it, which may be written as in a URI."""
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches what listens there."""
+    bare = without_brackets(host)
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return bare.lower() == "localhost"
+
+
+def is_version_6(host: str) -> bool:
+    """Return whether a host, without brackets, is an address of version 6; ``%`` and a network interface may follow."""
+    try:
+        return ipaddress.ip_address(host).version == 6
+    except ValueError:
+        return False

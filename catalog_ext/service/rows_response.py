@@ -1,0 +1,66 @@
+"""Answers in parts, to clients who read them: one that does not keeps nothing of the service's for long."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from starlette.responses import StreamingResponse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+
+    from starlette.types import Message, Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+UNREAD_S = 60.0
+"""How long a client may take none of an answer, as long as the connector by default waits for the service
+(``request-timeout``): an answer that has begun holds a connection to the index."""
+
+
+class RowsResponse(StreamingResponse):
+    """An answer in parts that ends when its client does not read for too long, without an end that it would take."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer, part by part."""
+        client = scope.get("client")
+        waiting = UNREAD_S
+
+        async def sent_in_time(message: Message) -> None:
+            try:
+                await asyncio.wait_for(send(message), waiting)
+            except asyncio.TimeoutError as error:  # until Python 3.11 not the built-in one
+                raise _UnreadError from error
+
+        try:
+            await super().__call__(scope, receive, sent_in_time)
+        except _UnreadError:
+            logger.warning(
+                "The answer to %s was given up: its client %s has read nothing for %g s, and the answer holds a "
+                "connection to the index", scope["path"], client[0] if client else "", waiting,
+            )  # fmt: skip
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the parts, and give up what makes them, also where somebody has hung up."""
+        async with closed(self.body_iterator):
+            await super().stream_response(send)
+
+
+class _UnreadError(Exception):
+    """The client does not read."""
+
+
+@asynccontextmanager
+async def closed(parts: AsyncIterable[T]) -> AsyncIterator[AsyncIterable[T]]:
+    """Give the parts of an answer, and close what makes them at the end of the context."""
+    try:
+        yield parts
+    finally:
+        close = getattr(parts, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,111 @@
+"""The threads in which a service carries out its calls: those of one kind take none of another's.
+
+Without that some tens of repairs, or of commits to a slow store, would stop the heartbeats of running writes, whose
+leases then end, and the plans of queries, which wait no longer than ``request-timeout``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from catalog_ext.metastore.backports import StrEnum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Kind(StrEnum):
+    """The kinds of calls."""
+
+    HEARTBEAT = "heartbeat"
+    """Keeps a write's lease."""
+    SHORT = "short"
+    """Asks the index for little, or writes little to it."""
+    ROWS = "rows"
+    """Is answered with rows, until the first of them are there."""
+    BATCHES = "batches"
+    """The rest of such an answer, batch by batch."""
+    WRITE = "write"
+    """Begins or ends a write, and works on as many files as that has."""
+    PATHS = "paths"
+    """Lists a path that queries name."""
+    LONG = "long"
+    """May list or change whole tables: procedures, commands, whatever drops something."""
+
+
+THREADS: Mapping[Kind, int] = {
+    Kind.HEARTBEAT: 4, Kind.SHORT: 24, Kind.ROWS: 20, Kind.BATCHES: 20, Kind.WRITE: 24, Kind.PATHS: 16,
+    Kind.LONG: 24,
+}  # fmt: skip
+"""How many calls of each kind are carried out at once; more of them wait in their order."""
+
+KINDS: Mapping[str, Kind] = {
+    "writes/heartbeat": Kind.HEARTBEAT,
+    **dict.fromkeys((
+        "ping", "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/hive_clauses", "views/list",
+        "settings/load", "settings/resolve", "procedures/list", "writes/locations", "writes/stage",
+    ), Kind.SHORT),
+    **dict.fromkeys((
+        "tables/plan", "tables/changes", "tables/metadata", "partitions/list", "partitions/groups",
+    ), Kind.ROWS),
+    **dict.fromkeys(("paths/load", "paths/plan", "paths/listed"), Kind.PATHS),
+    **dict.fromkeys(("writes/begin", "writes/commit", "writes/abort", "writes/release"), Kind.WRITE),
+    **dict.fromkeys((
+        "namespaces/create", "namespaces/alter", "namespaces/drop", "tables/create", "tables/alter", "tables/set_serde",
+        "tables/rename", "tables/drop", "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate",
+        "partitions/exchange", "statistics/put", "writes/delete", "writes/load", "views/put", "views/drop",
+        "views/rename", "views/refresh", "views/partitions/add", "views/partitions/drop", "procedures/call",
+        "events/put",
+    ), Kind.LONG),
+}  # fmt: skip
+"""The kind of each operation, by its name in the contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsState:
+    """How many threads of a kind are at work, how many there may be, and how many calls wait for one."""
+
+    in_use: int
+    limit: int
+    waiting: int
+
+
+class Threads:
+    """The threads of one service."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[Kind, CapacityLimiter] = {}
+
+    async def run(self, kind: Kind, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a call returns, carried out by a thread of a kind, once one is free."""
+        return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=self._limiter(kind))
+
+    def states(self) -> dict[Kind, ThreadsState]:
+        """Return the state of each kind; only the server's loop may ask."""
+        return {kind: self._state(kind) for kind in Kind}
+
+    def _state(self, kind: Kind) -> ThreadsState:
+        limiter = self._limiter(kind)
+        return ThreadsState(limiter.borrowed_tokens, THREADS[kind], limiter.statistics().tasks_waiting)
+
+    def _limiter(self, kind: Kind) -> CapacityLimiter:
+        # Made at the first use: they belong to the loop of the server's thread.
+        return self._limiters.setdefault(kind, CapacityLimiter(THREADS[kind]))
+
+
+def kind_of(operation: str) -> Kind:
+    """Return the kind of an operation; to refuse one that there is not takes a moment."""
+    return KINDS.get(operation, Kind.SHORT)
+
+
+def kind_of_rest(operation: str) -> Kind:
+    """Return the kind of what an operation's answer has after its first rows."""
+    kind = kind_of(operation)
+    return Kind.BATCHES if kind is Kind.ROWS else kind
