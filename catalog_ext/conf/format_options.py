@@ -19,8 +19,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 OF_FILES = _words("""
-    archivePathFilter basePath format ignoreCorruptFiles ignoredPathSegmentRegex ignoreMissingFiles modifiedAfter modifiedBefore path
-    pathGlobFilter paths recursiveFileLookup schema timeZone
+    archivePathFilter basePath format ignoreCorruptFiles ignoredPathSegmentRegex ignoreMissingFiles modifiedAfter
+    modifiedBefore path pathGlobFilter paths recursiveFileLookup schema timeZone
 """)
 """Those of every format, and of reading and writing as such."""
 
