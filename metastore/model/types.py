@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from catalog_ext.metastore.errors import InvalidTypeError
+from catalog_ext.metastore.runtime.wording import did_you_mean
 
 _ALIASES = {
     "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "dec": "decimal", "numeric": "decimal",
@@ -151,11 +152,12 @@ class _Parser:
             return True
         return False
 
-    def _error(self, problem: str) -> InvalidTypeError:
+    def _error(self, problem: str, question: str = "") -> InvalidTypeError:
         found = self._peek()
         shown = self._text if len(self._text) <= 200 else f"{self._text[:120]}… ({len(self._text)} characters)"
         at = "the end" if found is None else repr(found[:40])
-        return InvalidTypeError(f"{shown!r} is not a valid type or column list: {problem} at {at}.", {"type": shown})
+        message = f"{shown!r} is not a valid type or column list: {problem} at {at}. {question}".strip()
+        return InvalidTypeError(message, {"type": shown})
 
     def expect_end(self) -> None:
         if self._peek() is not None:
@@ -216,7 +218,7 @@ class _Parser:
         if name in _SIMPLE and not parameters:
             return DataType(name)
         self._next -= 1
-        raise self._error("unknown type")
+        raise self._error("unknown type", did_you_mean(name, _SIMPLE | KEY_TYPES | {"array", "map", "struct"}))
 
     def _type_arguments(self, count: int) -> tuple[DataType, ...]:
         self._take("<")

@@ -11,11 +11,13 @@ from catalog_ext.metastore.errors import (
     ColumnNotFoundError,
     InvalidPartitionSpecError,
     InvalidPredicateError,
+    InvalidTypeError,
     NamespaceNotFoundError,
     ProcedureNotFoundError,
     TableNotFoundError,
 )
 from catalog_ext.metastore.model.alterations import DropColumn
+from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.partition_specs import checked_spec
 from catalog_ext.service.handlers.procedures import ProcedureOperations
 from catalog_ext.service.messages.core import Request
@@ -71,3 +73,11 @@ def test_columns(trips: Catalog) -> None:
     for path, meant in ((("fair",), "fare"), (("at", "dya"), "day")):
         with pytest.raises(ColumnNotFoundError, match=f"Did you mean {meant}"):
             trips.alterations.alter("sales.trips", [DropColumn(path)])
+
+
+@pytest.mark.parametrize(
+    ("ddl", "meant"), [("x INTT", "int"), ("x ARRAY<STRNG>", "string"), ("x DECIML(3, 1)", "decimal")]
+)
+def test_types(ddl: str, meant: str) -> None:
+    with pytest.raises(InvalidTypeError, match=rf"Did you mean {meant}\?$"):
+        parse_fields(ddl)
