@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
 from catalog_ext.metastore.runtime.java import find_java
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import quick_indexes as quick_indexes
@@ -37,6 +38,14 @@ def _no_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         find_java.cache_clear()
         yield
     find_java.cache_clear()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_pauses() -> Iterator[None]:
+    """Who finds no metastore asks again at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RetryingMetastore.__init__.__kwdefaults__, "first_delay", 0.001)
+        yield
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ UNREPEATABLE: list[Callable[[FakeMetastore], object]] = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _short_pauses() -> None:
+    """Pauses are as they are."""
+
+
 def fakes(count: int) -> list[FakeMetastore]:
     return [FakeMetastore(Address(f"host{i}")) for i in range(count)]
 

@@ -64,7 +64,7 @@ def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
     leases: list[int] = []
 
     def slow(_: str) -> None:
-        time.sleep(0.7)
+        time.sleep(0.45)
         leases.extend(t.plan.lease_ms for t in catalog.index.list_transactions() if t.state is not State.FINISHED)
         assert catalog.recover().transactions == ()
 
