@@ -88,8 +88,8 @@ class Service:
         # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
         # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # What was given up is closed when the rest of it is sent, which is never where a client does not read. Linux alone
-        # has this.
+        # An answer that was given up is closed when what was made of it is sent, which is never where a client does not
+        # read. Linux alone has this.
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             unread_ms = round(rows_response.UNREAD_S * 2000)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
