@@ -19,7 +19,7 @@ from catalog_ext.following.background import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.page.mount import WithPage
 from catalog_ext.page.query import ROOT
-from catalog_ext.service import LOOPBACK
+from catalog_ext.service import LOOPBACK, rows_response
 from catalog_ext.service.addresses import authority, listening_socket, without_brackets
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
@@ -88,6 +88,11 @@ class Service:
         # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
         # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # An answer that was given up is closed when what was made of it is sent, which is never where a client does not
+        # read. Linux alone has this.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            unread_ms = round(rows_response.UNREAD_S * 2000)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
         self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)

@@ -104,6 +104,8 @@ def test_who_does_not_read_is_given_up(
         assert awaited(lambda: "has read nothing for 1 s" in caplog.text)
         assert "/v1/tables/plan" in caplog.text
         assert "Traceback" not in caplog.text
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert awaited(lambda: not service._server.server_state.connections)
         # What it finds when it reads is no whole answer.
         client.settimeout(20)
         with pytest.raises((ConnectionError, EOFError)):

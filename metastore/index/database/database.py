@@ -145,7 +145,8 @@ class Database:
         Raises:
             IndexUnavailableError: So many are read, and none of them has come to its end in time.
         """
-        if not self._streams.acquire(timeout=_POOL_WAIT_S):
+        streams = self._streams
+        if not streams.acquire(timeout=_POOL_WAIT_S):
             busy = IndexUnavailableError(
                 f"{MOST_STREAMS} results of many rows are being read from the index {self.shown}, and none has ended "
                 f"within {_POOL_WAIT_S} s: their readers are slow, or the database is. Run the statement again, and "
@@ -156,7 +157,7 @@ class Database:
         try:
             yield
         finally:
-            self._streams.release()
+            streams.release()
 
     @contextmanager
     def maintaining(self) -> Iterator[sa.Connection]:

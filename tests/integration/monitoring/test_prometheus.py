@@ -97,6 +97,10 @@ ALERTS: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
         [_of("index_pool_limit", "30x60"), _of("index_pool_connections", "3x60", ', state="in_use"'),
          _of("index_pool_connections", "30x60", ', state="idle"')],
     ),
+    "CatalogExtCallsWaiting": (
+        [_of("calls_waiting", "1x60", ', kind="long"')],
+        [_of("calls_waiting", "0x20 9x4 0x40", ', kind="long"'), _of("threads_in_use", "24x60", ', kind="long"')],
+    ),
     "CatalogExtRequestErrors": (
         [_of("request_errors_total", "0+1x60", ', code="CATALOG_EXT_ERROR"')],
         [_of("request_errors_total", "0+9x60", ', code="CATALOG_EXT_TABLE_NOT_FOUND"')],
