@@ -25,6 +25,10 @@ Where a setting can be given in several places, the nearest wins: option of the 
 session's conf, then Spark's own conf of the same meaning, then the table's property, then the environment, then the
 default. Arguments of `catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the
 environment. Keys are found without regard to case.
+
+A key that would change nothing is refused, with the name that is near: below `spark.sql.catalog.<catalog>.` (also a
+setting that is given elsewhere), among variables `CATALOG_EXT_…`, options of reads, writes and tables, and table
+properties. What is near to no name is left to whom it belongs to.
 """
 _GRAMMAR = """\
 Sizes and durations have one grammar, whoever reads them, without regard to case: a number, at most one blank, and a
@@ -41,14 +45,17 @@ there is no room are left out and named below it, and what is wider than that st
 paths and numbers are never broken or cut. `--wide` shows all columns whatever the width, `--columns table,bytes`
 those that are named. Where the output is no terminal, a row is a line (`COLUMNS=80` makes it fit). `-o csv` has a
 heading and the values as they are: bytes, milliseconds since the epoch, nothing for what is not known. `-o json`,
-or `--json`, is one object. A table shows 100 rows unless `--limit` says otherwise, CSV and JSON all.
+or `--json`, is one object. A table shows 100 rows unless `--limit` says otherwise, CSV and JSON all. An error is
+`{"error": {"code", "message", "retryable", "parameters"}}` on standard output then, and a line on standard error.
 
 ## What is made, and what is started
 
 `init` makes an index; `register`, `import` and `serve` make one too where there is none. Every other command ends
 with an error that names the nearest index, and makes nothing. The embedded metastore, which is a JVM, is started by
 commands that ask it (`import`, `follow`, `publish`, `drift`, `doctor`, `serve`) or have something to tell it, and
-by no other; those that only look (`--dry-run`, `drift`, `doctor`) make none.
+by no other; those that only look (`--dry-run`, `drift`, `doctor`) make none. Without Java nothing is made that would
+need it: work without a metastore (`--metastore none`). A `--metastore` or `--warehouse` that is not the index's own is
+refused by every command, whether or not it would be asked.
 
 ## Completion
 
