@@ -14,7 +14,6 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from catalog_ext.notebook.markup import render
 from catalog_ext.overview.progress import in_words, no_progress
 
 if TYPE_CHECKING:
@@ -137,6 +136,9 @@ class CellBar:
             self._closed = True
 
     def _draw(self) -> None:
+        # Not at the top: what imports tables is known to the command line, which shows help without loading the index.
+        from catalog_ext.notebook.markup import render
+
         with self._lock:
             words, done, total = self._state
             html = render("progress.html", words=words, done=done, total=total)
