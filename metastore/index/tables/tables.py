@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -227,7 +227,10 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
          "floor_version", "has_descriptors"), 0,
     )  # fmt: skip
     now = database_now_ms(connection.dialect.name).scalar_subquery()
-    row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
+    # Of a table that is new, all statistics are its own, whatever the columns are taken from.
+    columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
+    own = replace(definition, columns=columns)
+    row = {**definition_to_row(own), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
     try:
         key = connection.execute(sa.insert(tables).values(**row)).inserted_primary_key
     except sa.exc.IntegrityError as error:
