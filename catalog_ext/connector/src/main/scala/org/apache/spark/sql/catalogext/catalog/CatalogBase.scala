@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureS
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
 import org.apache.spark.sql.catalogext.release.{DefinedTables, LikeTables, ListedProcedures}
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
+import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalogext.session.ConnectorJars
 import org.apache.spark.sql.catalogext.write.SparkWriteKind
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
@@ -24,10 +25,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces with ListedProcedures {
   private var catalogName: String = _
+  private var serviceClient: ServiceClient = _
   private var namespaceOperations: NamespaceOperations = _
   private var tableOperations: TableOperations = _
   private var procedureOperations: ProcedureOperations = _
 
+  protected def client: ServiceClient = serviceClient
   protected def namespaces: NamespaceOperations = namespaceOperations
   protected def tables: TableOperations = tableOperations
   protected def procedures: ProcedureOperations = procedureOperations
@@ -37,7 +40,7 @@ trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces 
     ConnectorJars.checkSpark()
     ConnectorJars.shareSubmitted()
     catalogName = name
-    val client = CatalogOptions.client(name, options)
+    serviceClient = CatalogOptions.client(name, options)
     namespaceOperations = new NamespaceOperations(catalogName, client)
     tableOperations = new TableOperations(name, client, namespaceOperations)
     procedureOperations = new ProcedureOperations(name, client)
