@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import WriteOutcome
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
+from catalog_ext.metastore.model.spark_statistics import COLUMN_PREFIX, statistics_column
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.tables.partition_matches import require_matches
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
 
-COLUMN_PREFIX = f"{SPARK_PREFIX}colStats."
 VERSION = "catalog-ext.statistics.version"
 """The version of the table that Spark's properties describe; of any other one they are out of date."""
 
@@ -29,10 +29,8 @@ def column_statistics(table: Table) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     if properties.get(VERSION) == str(table.version):
         for key, text in properties.items():
-            if key.startswith(COLUMN_PREFIX):
-                # The column's name may have dots itself.
-                column, _, statistic = key.removeprefix(COLUMN_PREFIX).rpartition(".")
-                found.setdefault(column, {})[statistic] = text
+            if column := statistics_column(key):
+                found.setdefault(column, {})[key.rpartition(".")[2]] = text
     return found
 
 

@@ -28,18 +28,30 @@ def columns_to_list(columns: Sequence[Column]) -> list[JsonObject]:
 
 
 def column_to_dict(column: Column) -> JsonObject:
-    """Return the column as the service contract writes it; defaults are left out where there are none."""
-    defaults = {"default": column.default, "existing_default": column.existing_default}
+    """Return the column as the service contract writes it; what it need not have is left out where there is none."""
+    more = {
+        "default": column.default,
+        "existing_default": column.existing_default,
+        "statistics_after": column.statistics_after,
+    }
     return {
         "name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment,
-        **{key: text for key, text in defaults.items() if text is not None},
+        **{key: value for key, value in more.items() if value is not None},
     }  # fmt: skip
 
 
 def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
     """Return the columns that ``columns_to_list`` wrote."""
     return tuple(
-        Column(i["name"], i["type"], i["nullable"], i["comment"], i.get("default"), i.get("existing_default"))
+        Column(
+            i["name"],
+            i["type"],
+            i["nullable"],
+            i["comment"],
+            i.get("default"),
+            i.get("existing_default"),
+            i.get("statistics_after"),
+        )
         for i in items
     )
 
@@ -79,12 +91,17 @@ def definition_from_dict(value: JsonObject) -> TableDefinition:
 
 def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> JsonObject:
     """Return the statistics of columns as JSON values, by the columns' names."""
-    return {name: {"min": s.minimum, "max": s.maximum, "nulls": s.nulls} for name, s in statistics.items()}
+    return {
+        name: {
+            "min": s.minimum, "max": s.maximum, "nulls": s.nulls, **({} if s.after is None else {"after": s.after}),
+        }
+        for name, s in statistics.items()
+    }  # fmt: skip
 
 
 def statistics_from_dict(value: JsonObject) -> dict[str, ColumnStatistics]:
     """Return the statistics that ``statistics_to_dict`` wrote."""
-    return {name: ColumnStatistics(s["min"], s["max"], s["nulls"]) for name, s in value.items()}
+    return {name: ColumnStatistics(s["min"], s["max"], s["nulls"], s.get("after")) for name, s in value.items()}
 
 
 def namespace_to_dict(namespace: Namespace) -> JsonObject:

@@ -64,6 +64,8 @@ class Column:
         nullable: Whether a write may leave it NULL; a read finds whatever the files hold.
         default: Spark's SQL text of the value that an INSERT without the column writes.
         existing_default: Spark's SQL text of the constant that files read as which are older than the column.
+        statistics_after: The version after which files' statistics under the column's name are its own: those of
+            older files may be of another column, of another type. None where all are. The index sets it.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Column:
     comment: str | None = None
     default: str | None = None
     existing_default: str | None = None
+    statistics_after: int | None = field(default=None, compare=False)
 
     @property
     def data_type(self) -> DataType:
@@ -178,11 +181,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs."""
+    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs.
+
+    Attributes:
+        after: ``Column.statistics_after`` of the column, as the writer of the file knew it.
+    """
 
     minimum: str | None = None
     maximum: str | None = None
     nulls: int | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

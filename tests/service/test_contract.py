@@ -485,10 +485,11 @@ def test_columns_change_and_the_table_gets_another_name(client: Client) -> None:
     ]  # fmt: skip
     altered = client.call("tables/alter", **name, set={"q": "1"}, remove=[], changes=changes).json
     assert altered["columns"] == [
-        {"name": "B2", "type": "int", "nullable": True, "comment": None},
+        {"name": "B2", "type": "int", "nullable": True, "comment": None, "statistics_after": 0},
         {"name": "a", "type": "bigint", "nullable": True, "comment": "x", "default": "7"},
-        {"name": "c", "type": "int", "nullable": True, "comment": "new", "default": "1 + 1", "existing_default": "2"},
-    ]
+        {"name": "c", "type": "int", "nullable": True, "comment": "new", "default": "1 + 1",
+         "existing_default": "2", "statistics_after": 0},
+    ]  # fmt: skip
     assert (altered["properties"]["q"], altered["version"]) == ("1", 0)
     assert client.call("tables/load", **name).json == altered
     for wrong in ({"change": "drop"}, {"change": "fall", "path": ["a"]}, {"change": "move", "path": ["a"]}):

@@ -120,7 +120,10 @@ def _partition(name: str) -> str:
 
 def _statistics(item: object) -> ColumnStatistics:
     column = Request(item)
-    found = ColumnStatistics(column.optional_text("min"), column.optional_text("max"), column.optional_count("nulls"))
+    found = ColumnStatistics(
+        column.optional_text("min"), column.optional_text("max"), column.optional_count("nulls"),
+        column.optional_count("after"),
+    )  # fmt: skip
     column.finish()
     return found
 

@@ -156,7 +156,7 @@ def plan_statement(
         more = (files.c.begin_version, raw(s.statistics))
         unmarked = {"begin_version": _ZERO, "statistics": sa.null()}
     for i, column in enumerate(bounds):
-        more += (_member(dialect, s.statistics, column).label(f"bounds_{i}"),)
+        more += (_known_of(dialect, table, column).label(f"bounds_{i}"),)
         unmarked[f"bounds_{i}"] = sa.null()
     chosen = at_version if ids is None and is_bounded(predicate or TRUE) else in_order
     rows = (
@@ -490,6 +490,13 @@ def with_bounds(columns: Sequence[str]) -> pa.Schema:
     nobody has looked.
     """
     return pa.schema([*PLAN_SCHEMA, *(pa.field(f"bounds_{i}", pa.string()) for i in range(len(columns)))])
+
+
+def _known_of(dialect: str, table: Table, column: str) -> sa.ColumnElement[Any]:
+    """Return what a file's statistics have of a column, as text; nothing where they may be another column's."""
+    member = _member(dialect, file_statistics.c.statistics, column)
+    after = next((c.statistics_after for c in table.definition.columns if c.name == column), None)
+    return member if after is None else raw(sa.case((files.c.begin_version > after, member), else_=sa.null()))
 
 
 def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.ColumnElement[Any]:

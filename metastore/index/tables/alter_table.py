@@ -20,6 +20,8 @@ from catalog_ext.metastore.index.write.partition_descriptors import living_descr
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
 from catalog_ext.metastore.model.conversions import conversion_problem
+from catalog_ext.metastore.model.spark_statistics import statistics_column
+from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +68,8 @@ def alter_table(
         table = _locked(connection, identifier)
         if check is not None:
             check(table)
-        before, after = table.definition, change(table.definition)
+        before = table.definition
+        after = _with_own_statistics(table, change(before))
         reading = (before.format, before.options) != (after.format, after.options)
         if reading or after.location != before.location:
             _check_not_written(connection, table, "format" if reading else "location")
@@ -90,6 +93,27 @@ def alter_table(
         return replace(table, definition=after)
 
     return database.write(work)
+
+
+def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinition:
+    """Return the definition in which no column has statistics of another one that had its name before.
+
+    Statistics go by names. Those of the files that are there are not rewritten, which may be millions: from which
+    version on they are the column's, its definition says.
+    """
+    known = {column.name.lower(): column for column in table.definition.columns}
+    columns, foreign = [], set()
+    for column in after.columns:
+        there = known.get(column.name.lower())
+        if there is not None and widening_problem(after.format, there.data_type, column.data_type) is None:
+            columns.append(replace(column, statistics_after=there.statistics_after))
+        else:
+            foreign.add(column.name.lower())
+            columns.append(replace(column, statistics_after=table.version))
+    properties = {
+        name: value for name, value in after.properties.items() if statistics_column(name).lower() not in foreign
+    }
+    return replace(after, columns=tuple(columns), properties=properties)
 
 
 def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefinition) -> tuple[JsonObject, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -228,7 +228,10 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
          "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
          "floor_version", "has_descriptors"), 0,
     )  # fmt: skip
-    row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id}
+    # Of a table that is new, all statistics are its own, whatever the columns are taken from.
+    columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
+    own = replace(definition, columns=columns)
+    row = {**definition_to_row(own), **zeros, "namespace_id": namespace_id}
     try:
         key = connection.execute(_insert_statement(connection.dialect.name), row).inserted_primary_key
     except sa.exc.IntegrityError as error:

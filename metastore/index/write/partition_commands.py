@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
+from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -236,7 +237,7 @@ class PartitionCommand:
         """Yield the files of a partition as they are in the one that it becomes, with all that is known of them."""
         f, s = files.c, file_statistics.c
         statement = (
-            sa.select(f.path, f.size, f.modified_ms, f.n_rows, s.statistics)
+            sa.select(f.path, f.size, f.modified_ms, f.n_rows, f.begin_version, s.statistics)
             .select_from(
                 files.outerjoin(file_statistics, sa.and_(s.partition_id == f.partition_id, s.file_id == f.file_id))
             )
@@ -249,5 +250,6 @@ class PartitionCommand:
         for file in self._connection.execute(statement):
             path = self._renames.get(f"{directory}/{file.path}", file.path)
             at = self._modified.get((target, path), file.modified_ms)
-            known = None if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
-            yield DataFile(path, file.size, at, file.n_rows, known)
+            found = {} if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
+            known = own_statistics(table, found, file.begin_version)
+            yield DataFile(path, file.size, at, file.n_rows, known or None)

@@ -16,6 +16,7 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.applier import Rewrite
+from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     living_rows,
@@ -85,6 +86,7 @@ class RowWrite:
         self._plan = transaction.plan
         self._id = transaction.transaction_id
         self._app_id = transaction.app_id
+        self._base_version = transaction.base_version
         self._write = write
         self._applier = applier
         self._table = applier.table
@@ -154,23 +156,24 @@ class RowWrite:
             if value["partition"] in held:
                 kept_back.setdefault(value["partition"], []).append(value)
             else:
-                added.setdefault(value["partition"], []).append(self._data_file(value))
+                added.setdefault(value["partition"], []).append(self._data_file(value, self._base_version))
         self._keep_back(kept_back)
         for name in self._write.due:
-            for value in self._take_waiting(name):
-                added.setdefault(name, []).append(self._data_file(value))
+            for base_version, value in self._take_waiting(name):
+                added.setdefault(name, []).append(self._data_file(value, base_version))
         visible = [file for files_added in added.values() for file in files_added]
         self._written = Written(sum(f.rows or 0 for f in visible), sum(f.size for f in visible), len(kept_back))
         return added
 
     def _as_data_file(self, file: StagedFile) -> DataFile:
         modified = self._modified.get((file.partition, file.name), self._applier.now)
-        return DataFile(file.name, file.size, modified, file.rows, file.statistics or None)
+        statistics = own_statistics(self._table, file.statistics, self._base_version)
+        return DataFile(file.name, file.size, modified, file.rows, statistics or None)
 
-    def _data_file(self, value: Row) -> DataFile:
+    def _data_file(self, value: Row, base_version: int) -> DataFile:
         modified = self._modified.get((value["partition"], value["name"]), self._applier.now)
-        statistics = statistics_from_dict(value["statistics"]) or None
-        return DataFile(value["name"], value["size"], modified, value["rows"], statistics)
+        statistics = own_statistics(self._table, statistics_from_dict(value["statistics"]), base_version)
+        return DataFile(value["name"], value["size"], modified, value["rows"], statistics or None)
 
     def _keep_back(self, kept_back: Mapping[str, Sequence[Any]]) -> None:
         documents = [
@@ -190,12 +193,15 @@ class RowWrite:
         if documents:
             self._connection.execute(sa.insert(waiting_files), documents)
 
-    def _take_waiting(self, name: str) -> list[Any]:
-        """Take out the files of a partition that earlier batches of the same application left waiting."""
+    def _take_waiting(self, name: str) -> list[tuple[int, Any]]:
+        """Take out the files of a partition that earlier batches of the same application left waiting.
+
+        Before each stands the version of the table that its batch read.
+        """
         w, t = waiting_files.c, transactions.c
         of_partition = (w.table_id == self._table.table_id, w.name_hash == name_hash(name))
         statement = (
-            sa.select(w.transaction_id, w.payload)
+            sa.select(w.transaction_id, w.payload, t.base_version)
             .join(transactions, t.transaction_id == w.transaction_id)
             .where(*of_partition, t.app_id == self._app_id)
             .order_by(w.since_ms, w.transaction_id, w.number)
@@ -203,7 +209,7 @@ class RowWrite:
         found = self._connection.execute(statement).all()
         taken = {row.transaction_id for row in found}
         self._connection.execute(sa.delete(waiting_files).where(*of_partition, w.transaction_id.in_(sorted(taken))))
-        return [value for row in found for value in json.loads(row.payload)]
+        return [(row.base_version, value) for row in found for value in json.loads(row.payload)]
 
     def _living(self, added: Mapping[str, object]) -> list[Row]:
         """Return the rows of the partitions that the write has files for, or names, by name."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.orc as orc
@@ -301,3 +302,72 @@ def test_what_readers_convert_has_no_bounds(spark: SparkSession, tmp_path: Path,
         for value in seen if column in "dinu" else ():
             literal = f"CAST('{value}' AS {scanned.schema[column].dataType.simpleString()})"
             assert spark.sql(f"SELECT {column} FROM {name} WHERE {column} = {literal}").count() == seen.count(value)
+
+
+RETURNS = {
+    "dropped": ["DROP COLUMN c", "ADD COLUMN c INT"],
+    "renamed": ["RENAME COLUMN c TO old", "ADD COLUMN c INT"],
+    "replaced": ["DROP COLUMN c", "REPLACE COLUMNS (k INT, c INT)"],
+}
+
+
+@pytest.mark.parametrize("how", RETURNS)
+def test_a_column_that_came_back_with_another_type(spark: SparkSession, how: str) -> None:
+    """ORC's readers make numbers of the texts in files that are there; those are in another order."""
+    table = f"lake.s.returned_{how}"
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in spark.sql(query).collect()]
+
+    spark.sql(f"CREATE TABLE {table} (k INT, c STRING) USING orc")
+    spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, '10'), (2, '9'), (3, NULL)")
+    for change in RETURNS[how]:
+        spark.sql(f"ALTER TABLE {table} {change}")
+    assert rows(f"SELECT min(c), max(c), count(c) FROM {table}") == [(9, 10, 2)]
+    assert rows(f"SELECT k FROM {table} WHERE c = 10") == [(1,)]
+    # What is written now, at the very version of the change, is known as of any other column.
+    spark.sql(f"INSERT INTO {table} (k, c) SELECT /*+ COALESCE(1) */ * FROM VALUES (4, 100), (5, 20)")
+    frame = spark.sql(f"SELECT k FROM {table} WHERE c = 11")
+    assert frame.collect() == []
+    assert files_read(frame) == 1
+    assert rows(f"SELECT k FROM {table} WHERE c = 100") == [(4,)]
+
+
+def test_an_answer_that_is_not_known_stays_so(spark: SparkSession) -> None:
+    """Whoever gives the groups stops then, so that what is held is not all of them."""
+    jvm: Any = spark._jvm
+    scan = jvm.org.apache.spark.sql.catalogext.scan
+    nothing = jvm.scala.Option.empty()
+    keys = jvm.org.apache.spark.sql.types.StructType()
+    none = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
+    rows = scan.AnswerRows(keys, scan.PartitionFilter(keys, none), none, none)
+    row = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
+
+    def take(count: Any) -> bool:
+        return bool(rows.take(scan.PartitionGroup(0, "", row, 1, 1, 10, count, nothing, nothing)))
+
+    assert take(jvm.scala.Option.apply(1))
+    assert not take(nothing)
+    assert not take(jvm.scala.Option.apply(0))
+    assert rows.answered().isEmpty()
+
+
+def test_statistics_of_columns_fit_the_rows_of_a_part_of_the_table(spark: SparkSession) -> None:
+    """5,000 of 100,000 rows are NULL, and 2,000 are read: more NULLs than rows would say that none is left."""
+    spark.sql("CREATE TABLE lake.s.days (id INT, c INT, ds STRING) PARTITIONED BY (ds)")
+    spark.sql(
+        "INSERT INTO lake.s.days SELECT id, IF(id % 100 < 5, NULL, id), concat('d', id DIV 2000) FROM range(100000)"
+    )
+    spark.sql("ANALYZE TABLE lake.s.days COMPUTE STATISTICS FOR COLUMNS c, id, ds")
+    spark.conf.set("spark.sql.cbo.enabled", "true")
+    try:
+        for condition, least, most in (
+            ("ds = 'd1' AND c IS NOT NULL", 1800, 2000),
+            ("ds = 'd1' AND c IS NULL", 50, 200),
+            ("c IS NOT NULL", 90_000, 100_000),
+        ):
+            plan = spark.sql(f"EXPLAIN COST SELECT * FROM lake.s.days WHERE {condition}").collect()[0][0]
+            rows = re.findall(r"rowCount=([0-9.E+]+)\)", plan)
+            assert least <= float(rows[0]) <= most, plan
+    finally:
+        spark.conf.unset("spark.sql.cbo.enabled")

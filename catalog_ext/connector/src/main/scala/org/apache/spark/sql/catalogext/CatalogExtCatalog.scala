@@ -1,6 +1,5 @@
 package org.apache.spark.sql.catalogext
 
-import org.apache.spark.sql.catalogext.catalog.CatalogOptions
 import org.apache.spark.sql.catalogext.release.CatalogWithViews
 import org.apache.spark.sql.catalogext.views.ViewOperations
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -13,6 +12,6 @@ class CatalogExtCatalog extends CatalogWithViews {
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     super.initialize(name, options)
-    viewOperations = new ViewOperations(name, CatalogOptions.client(name, options), namespaces)
+    viewOperations = new ViewOperations(name, client, namespaces)
   }
 }

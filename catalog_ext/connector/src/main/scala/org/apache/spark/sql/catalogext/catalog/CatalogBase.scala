@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureS
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
 import org.apache.spark.sql.catalogext.release.{DefinedTables, LikeTables, ListedProcedures}
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
+import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalogext.session.ConnectorJars
 import org.apache.spark.sql.catalogext.write.SparkWriteKind
 import org.apache.spark.sql.catalyst.analysis.{NoSuchFunctionException, NoSuchNamespaceException}
@@ -26,10 +27,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces with ListedProcedures
   with FunctionCatalog {
   private var catalogName: String = _
+  private var serviceClient: ServiceClient = _
   private var namespaceOperations: NamespaceOperations = _
   private var tableOperations: TableOperations = _
   private var procedureOperations: ProcedureOperations = _
 
+  protected def client: ServiceClient = serviceClient
   protected def namespaces: NamespaceOperations = namespaceOperations
   protected def tables: TableOperations = tableOperations
   protected def procedures: ProcedureOperations = procedureOperations
@@ -39,7 +42,7 @@ trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces 
     ConnectorJars.checkSpark()
     ConnectorJars.shareSubmitted()
     catalogName = name
-    val client = CatalogOptions.client(name, options)
+    serviceClient = CatalogOptions.client(name, options)
     namespaceOperations = new NamespaceOperations(catalogName, client)
     tableOperations = new TableOperations(name, client, namespaceOperations)
     procedureOperations = new ProcedureOperations(name, client)

@@ -17,6 +17,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, St
  *
  * @param settings those of reads and writes that give none themselves, for `ResolvedSettings`; null for a view
  * @param statistics those of columns at this very version, by column and by Spark's names for them
+ * @param statisticsAfter by column, where it has come later, what goes with the statistics of files that are written
  * @param descriptors how partitions are read that are not read as their table
  */
 case class TableMetadata(
@@ -38,7 +39,8 @@ case class TableMetadata(
     totals: TableTotals,
     settings: JsonNode,
     statistics: Map[String, Map[String, String]] = Map.empty,
-    descriptors: Seq[PartitionDescriptor] = Nil) {
+    descriptors: Seq[PartitionDescriptor] = Nil,
+    statisticsAfter: Map[String, Long] = Map.empty) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
@@ -92,7 +94,11 @@ object TableMetadata {
       statistics = node.field("statistics").properties().asScala.map(_.getKey)
         .map(column => column -> node.field("statistics").stringMap(column)).toMap,
       // Left out by the service where there are none.
-      descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor) else Nil)
+      descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor) else Nil,
+      statisticsAfter = (for {
+        column <- node.items("columns")
+        version <- column.longOption("statistics_after")
+      } yield column.string("name") -> version).toMap)
   }
 
   private def descriptor(node: JsonNode): PartitionDescriptor = PartitionDescriptor(

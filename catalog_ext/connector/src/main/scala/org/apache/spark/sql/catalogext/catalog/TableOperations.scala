@@ -143,8 +143,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   private def isView(node: JsonNode): Boolean = node.string("table_type") == "VIEW"
 
   private def described(ident: Identifier, metadataTable: Option[String] = None): JsonNode = try {
-    StreamingQueries.awaitEnds()
     val request = named(ident)
+    StreamingQueries.awaitEnds(s"${ident.namespace().head}.${ident.name()}")
     metadataTable.foreach(request.put("metadata", _))
     translating(ident)(client.call("tables/load", request))
   } catch {

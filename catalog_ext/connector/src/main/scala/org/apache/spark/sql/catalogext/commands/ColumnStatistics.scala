@@ -26,12 +26,33 @@ object ColumnStatistics {
   /** A read with this option serves ANALYZE, which reads a table whole. */
   val Analyze = "catalog-ext.analyze"
 
-  /** As the optimizer takes them. */
-  def of(table: TableMetadata): util.Map[NamedReference, V2ColumnStatistics] = {
-    val schema = PartitionColumns.plainSchema(StructType(table.columns ++ table.partitionColumns))
+  /**
+   * As the optimizer takes them, for `rows` of the table's: fewer rows have as many NULLs in proportion, and no more
+   * values than there are rows. Nothing where nobody has counted them, nor of partition columns of a part of the table,
+   * of which the filter has left some values only.
+   */
+  def of(table: TableMetadata, rows: Option[Long]): util.Map[NamedReference, V2ColumnStatistics] =
+    (table.totals.rows, rows) match {
+      case (Some(all), Some(some)) if some >= all =>
+        known(table, (whole: CatalogColumnStat) => whole, table.partitionColumns)
+      case (Some(all), Some(some)) =>
+        known(table, (whole: CatalogColumnStat) => share(whole, some, all), new StructType)
+      case _ => util.Map.of()
+    }
+
+  private def share(whole: CatalogColumnStat, some: Long, all: Long): CatalogColumnStat = whole.copy(
+    distinctCount = whole.distinctCount.map(_.min(some)),
+    // Rounded down: as many NULLs as rows would say that there is nothing else.
+    nullCount = whole.nullCount.map(count => count * some / all))
+
+  private def known(
+      table: TableMetadata,
+      shared: CatalogColumnStat => CatalogColumnStat,
+      keys: StructType): util.Map[NamedReference, V2ColumnStatistics] = {
+    val schema = PartitionColumns.plainSchema(StructType(table.columns ++ keys))
     val found = schema.fieldNames.flatMap(name => table.statistics.get(name).flatMap { texts =>
       val own = texts.map { case (statistic, value) => s"$name.$statistic" -> value }
-      CatalogColumnStat.fromMap(table.qualifiedName, name, own).map(name -> _)
+      CatalogColumnStat.fromMap(table.qualifiedName, name, own).map(whole => name -> shared(whole))
     }).toMap
     if (found.isEmpty) util.Map.of()
     else Statistics.ofColumns(CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema)

@@ -240,7 +240,7 @@ class CatalogExtScan(
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
   // Those of the whole table say nothing about some of its files.
   private lazy val columnStatistics: Columns =
-    if (index.choosesFiles) java.util.Map.of() else ColumnStatistics.of(index.table)
+    if (index.choosesFiles) java.util.Map.of() else ColumnStatistics.of(index.table, totals._2)
 
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = totals

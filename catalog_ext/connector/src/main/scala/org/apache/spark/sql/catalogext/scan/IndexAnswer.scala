@@ -137,6 +137,7 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
   extends GroupConsumer {
   private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
   private var values = 0L
+  // Never again once it is not: whoever gives the groups stops then, and the others never come.
   private var isKnown = true
   private var uncounted = false
   if (grouping.isEmpty) of(Nil)
@@ -144,7 +145,7 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
   private def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
 
   override def take(group: PartitionGroup): Boolean = {
-    if (filter.matches(group.values)) add(group)
+    if (isKnown && filter.matches(group.values)) add(group)
     isKnown
   }
 

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.catalogext.stream
 
 import java.util.{Locale, UUID}
-import java.util.concurrent.{CompletableFuture, ConcurrentHashMap}
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, TimeUnit, TimeoutException}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -22,7 +22,10 @@ import org.apache.spark.sql.streaming.StreamingQueryException
 object StreamingQueries extends Logging {
   private val PartitionCommit = "sink.partition-commit."
   private val Trigger = s"${PartitionCommit}trigger"
-  private case class Watch(execution: StreamExecution, done: CompletableFuture[Unit])
+  private case class Watch(execution: StreamExecution, table: String, done: CompletableFuture[Unit])
+
+  /** How long a reader waits for what an ended query commits: a service that hangs must not hold up every statement. */
+  private val LongestWaitMillis = 10000L
   private val watches = new ConcurrentHashMap[UUID, Watch]
 
   /** The watermark that holds for the epoch that is running: 0 where the query has none yet. */
@@ -54,8 +57,21 @@ object StreamingQueries extends Logging {
     }
   }
 
-  /** Returns when everything is committed that queries left which have ended. */
-  def awaitEnds(): Unit = watches.values.asScala.filterNot(_.execution.isActive).foreach(_.done.get())
+  /**
+   * Returns when everything is committed that queries left which have ended and wrote to a table, or after some seconds.
+   *
+   * @param table its name behind the catalog
+   */
+  def awaitEnds(table: String): Unit = {
+    val until = System.nanoTime() + LongestWaitMillis * 1000000
+    val ended = watches.values.asScala.filter(w => w.table.equalsIgnoreCase(table) && !w.execution.isActive)
+    ended.foreach { watch =>
+      try watch.done.get(math.max(until - System.nanoTime(), 0L), TimeUnit.NANOSECONDS) catch {
+        case _: TimeoutException => logWarning(s"Query ${watch.execution.id} has ended, and what it left of $table is " +
+          s"not committed after $LongestWaitMillis ms: the table is read without it")
+      }
+    }
+  }
 
   private def find(spark: SparkSession, queryId: String): Option[StreamExecution] =
     Option(spark.sharedState.activeStreamingQueries.get(UUID.fromString(queryId)))
@@ -72,7 +88,7 @@ object StreamingQueries extends Logging {
       execution: StreamExecution,
       target: WriteTarget,
       settings: WriteSettings): Watch = {
-    val watch = Watch(execution, new CompletableFuture[Unit])
+    val watch = Watch(execution, target.metadata.qualifiedName, new CompletableFuture[Unit])
     val request = obj(
       "table_id" -> long(target.metadata.tableId), "app_id" -> text(execution.id.toString),
       "owner" -> text(CatalogExtWrite.owner(spark)))

@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.write
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException}
 import java.lang.management.ManagementFactory
-import java.net.InetAddress
+import java.net.{InetAddress, UnknownHostException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.security.MessageDigest
@@ -113,7 +113,7 @@ object CatalogExtWrite {
 
   /** As `this_host` in Python: containers may have one name. */
   private def host: String = {
-    val name = InetAddress.getLocalHost.getHostName
+    val name = hostName(() => InetAddress.getLocalHost)
     try {
       val boot = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim
       val numbers = Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))
@@ -122,6 +122,12 @@ object CatalogExtWrite {
     } catch {
       case _: IOException => name
     }
+  }
+
+  // A name need not be one that the machine can look up, and the system has it all the same.
+  private[catalogext] def hostName(local: () => InetAddress): String = try local().getHostName catch {
+    case _: UnknownHostException =>
+      try Files.readString(Path.of("/proc/sys/kernel/hostname")).trim catch { case _: IOException => "localhost" }
   }
 
   /** Who writes, for people who look at transactions in flight. */

@@ -5,6 +5,7 @@ import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{LocalFileSystem, ParentNotDirectoryException, Path}
 
@@ -36,7 +37,16 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
 
   protected def report(partition: String, name: String, size: Long, rows: Long, path: Path, upload: JsonNode): JsonNode =
     obj("partition" -> text(partition), "name" -> text(name), "size" -> long(size), "rows" -> long(rows),
-      "statistics" -> FileStatistics.read(job.format, path, conf, job.statisticsSchema), "upload" -> upload)
+      "statistics" -> statistics(path), "upload" -> upload)
+
+  private def statistics(path: Path): JsonNode = {
+    val found = FileStatistics.read(job.format, path, conf, job.statisticsSchema)
+    // Says which column is meant, of those that have had the name.
+    job.statisticsAfter.foreach { case (name, version) =>
+      Option(found.get(name)).foreach(_.asInstanceOf[ObjectNode].put("after", version))
+    }
+    found
+  }
 
   protected def remove(path: Path): Unit =
     try path.getFileSystem(conf).delete(path, false) catch {
