@@ -25,11 +25,7 @@ from catalog_ext.metastore.hive.locks.model import LockComponent, LockType
 from catalog_ext.metastore.index.database.schema import transactions
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions import commit_locks
-from catalog_ext.service.handlers.namespaces import NamespaceOperations
-from catalog_ext.service.handlers.partitions import PartitionOperations
-from catalog_ext.service.handlers.procedures import ProcedureOperations
-from catalog_ext.service.handlers.tables import TableOperations
-from catalog_ext.service.handlers.writes import WriteOperations
+from catalog_ext.service.application import operations_of
 from catalog_ext.service.messages.core import Request
 from tests.made_once import making
 from tests.repair_cases import indexed, local_catalog, register, walked, write
@@ -214,15 +210,10 @@ def test_what_the_session_says_of_locks_holds_for_each_statement(
     catalog.alter_table_properties("s.o", {}, ["hive-locks", "hive-locks.wait"])
     (folder / "new").mkdir()
     (folder / "new" / "n.csv").write_text("5\n")
-    handlers = {
-        **WriteOperations(catalog).handlers, **PartitionOperations(catalog).handlers,
-        **ProcedureOperations(catalog).handlers, **TableOperations(catalog).handlers,
-        **NamespaceOperations(catalog).handlers,
-    }  # fmt: skip
     operation, fields = requests(catalog, folder / "new" / "n.csv")[name]
     session = {"settings": {"hive-locks": "strict", "hive-locks.wait": "0s"}}
     with hive_holds(metastore, ""), pytest.raises(HiveLockTimeoutError, match="within 0 s"):
-        handlers[operation](Request({**fields, "session": session}))
+        operations_of(catalog)[operation](Request({**fields, "session": session}))
     requested = len(metastore.locks.history)
     assert requested > 0
     answer = handlers[operation](Request({**fields, "session": None}))

@@ -10,7 +10,7 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.transaction import new_transaction_id
 from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.service.handlers.writes import WriteOperations
+from catalog_ext.service.application import operations_of
 from catalog_ext.service.messages.core import Request
 from tests.repair_cases import indexed, local_catalog, register
 from tests.writes import begin, insert
@@ -46,7 +46,7 @@ def begun(catalog: Catalog, **more: Any) -> str:
         "operation": "INSERT", "owner": "o", "predicate": None, "clauses": [], "clause_session": None,
         "app_id": None, "app_version": None, "options": {}, "session": {}, "definition": None, **more,
     }  # fmt: skip
-    number: str = WriteOperations(catalog).handlers["writes/begin"](Request(request))["transaction"]
+    number: str = operations_of(catalog)["writes/begin"](Request(request))["transaction"]
     return number
 
 
