@@ -59,7 +59,14 @@ def test_a_lost_embedded_metastore(
         assert "it was made anew" in found["identity"]
         assert "1 are missing (sales.trips). Run: catalog-ext publish --all" in found["tables"]
         code, answer = run("publish", "--all", "--dry-run")
-        expected = {"table": "sales.trips", "published": PARTITIONS, "dropped": 0, "pending": 0, "error": None, "drops": []}
+        expected = {
+            "table": "sales.trips",
+            "published": PARTITIONS,
+            "dropped": 0,
+            "pending": 0,
+            "error": None,
+            "drops": [],
+        }
         assert (code, answer["tables"]) == (0, [expected | {"action": "create"}])
         assert run("publish", "--all")[1]["tables"] == [expected | {"action": "create"}]
         assert state(catalog) == before
