@@ -210,13 +210,14 @@ def test_what_the_session_says_of_locks_holds_for_each_statement(
     catalog.alter_table_properties("s.o", {}, ["hive-locks", "hive-locks.wait"])
     (folder / "new").mkdir()
     (folder / "new" / "n.csv").write_text("5\n")
+    operations = operations_of(catalog)
     operation, fields = requests(catalog, folder / "new" / "n.csv")[name]
     session = {"settings": {"hive-locks": "strict", "hive-locks.wait": "0s"}}
     with hive_holds(metastore, ""), pytest.raises(HiveLockTimeoutError, match="within 0 s"):
-        operations_of(catalog)[operation](Request({**fields, "session": session}))
+        operations[operation](Request({**fields, "session": session}))
     requested = len(metastore.locks.history)
     assert requested > 0
-    answer = handlers[operation](Request({**fields, "session": None}))
+    answer = operations[operation](Request({**fields, "session": None}))
     assert answer
     assert len(metastore.locks.history) == requested, "the statement of another session takes none"
 
