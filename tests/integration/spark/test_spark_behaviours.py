@@ -346,6 +346,15 @@ def test_names_that_only_an_expression_knows(lake: Lake) -> None:
         assert lake.rows(f"SELECT IDENTIFIER('l' || '.ds') FROM {name} l WHERE id = 3") == [("a",)]
         assert lake.rows(f"WITH x AS (SELECT * FROM {name} l WHERE l.ds = 'a') SELECT id FROM x") == [(3,)]
         assert lake.rows(f"SELECT a.id FROM {name} a JOIN {name} b USING (ds) WHERE ds = 'c'") == [(5,)]
+    # Before Spark 4.3 a parameter has its value late.
+    asked = lake.spark.sql("SELECT l.ds FROM IDENTIFIER(:name) l WHERE id = 3", {"name": table})
+    assert [tuple(row) for row in asked.collect()] == [("a",)]
+    lake.spark.sql("INSERT OVERWRITE IDENTIFIER(:name) VALUES (named_struct('ds', 6), 6, 'd')", {"name": table})
+    assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(2,), (3,), (5,), (6,)]
+    lake.sql(
+        "EXECUTE IMMEDIATE 'ALTER TABLE IDENTIFIER(:name) DROP PARTITION (ds = \"d\")' USING 'lake.w.given' AS name"
+    )
+    assert lake.partitions("given") == ["ds=a", "ds=b", "ds=c"]
     assert lake.rows("WITH x AS (SELECT 7 AS id) SELECT id FROM IDENTIFIER('x' || '')") == [(7,)]
     for wrong in ("IDENTIFIER(rand())", "IDENTIFIER(NULL)", "IDENTIFIER(1)"):
         assert lake.condition(f"SELECT * FROM {wrong}").startswith("NOT_A_CONSTANT_STRING"), wrong

@@ -24,6 +24,10 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(new AdHocReads(_))
     extensions.injectResolutionRule(_ => new RefuseAdHocChanges)
     extensions.injectHintResolutionRule(new SessionGuards(_))
+    // A parameter has its value only now, before Spark 4.3, and what EXECUTE IMMEDIATE runs in 4.0.
+    extensions.injectResolutionRule(session => new ResolveGivenNames(session).late(Seq(
+      new MarkInserts(session), new AdHocReads(session), new SessionGuards(session), new MarkPartitionCommands(session),
+      new ResolveViewPartitions(session), new MarkAliasedRelations(session)) ++ Views.byName(session)))
     extensions.injectResolutionRule(new SessionListings(_))
     extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectResolutionRule(_ => new ShowSignatures)

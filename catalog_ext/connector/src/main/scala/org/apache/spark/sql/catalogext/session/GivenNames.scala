@@ -26,6 +26,16 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
     }
   }
 
+  /** What is done of it while Spark resolves a statement: `rules` then see the names that were not known before. */
+  def late(rules: Seq[Rule[LogicalPlan]]): Rule[LogicalPlan] = new Rule[LogicalPlan] {
+    override def apply(plan: LogicalPlan): LogicalPlan =
+      if (!plan.exists(_.isInstanceOf[PlanWithUnresolvedIdentifier])) plan
+      else {
+        val named = ResolveGivenNames.this(plan)
+        if (named eq plan) plan else rules.foldLeft(named)((changed, rule) => rule(changed))
+      }
+  }
+
   private def parts(name: Expression): Option[Seq[String]] =
     try {
       val project = Project(Seq(Alias(name, "name")()), OneRowRelation())

@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.views.{CatalogExtView, ViewOperations}
 import org.apache.spark.sql.catalyst.TableIdentifier
@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTable._
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog, V1Table}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.types.StructType
@@ -63,6 +64,10 @@ object Views {
     extensions.injectHintResolutionRule(new RefuseViewStatements(_))
     extensions.injectHintResolutionRule(new MarkLikeTables(_))
   }
+
+  /** What of that goes by the names of a statement. */
+  def byName(session: SparkSession): Seq[Rule[LogicalPlan]] =
+    Seq(new RefuseViewStatements(session), new MarkLikeTables(session))
 
   /** A view of ours in a statement that no rule of Spark's knows. */
   case class Named(view: CatalogExtView) extends LeafNode {

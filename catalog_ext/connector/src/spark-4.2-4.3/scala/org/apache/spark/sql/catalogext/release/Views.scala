@@ -1,10 +1,11 @@
 package org.apache.spark.sql.catalogext.release
 
-import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.views.{CatalogExtView, DescribePartitionedViewExec, ViewOperations}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, NoSuchViewException, ResolvedPersistentView}
 import org.apache.spark.sql.catalyst.plans.logical.{DescribeRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{Identifier, RelationCatalog, Table}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.DescribeV2ViewExec
@@ -19,6 +20,9 @@ object Views {
 
   /** What an extension has to add so that views work. */
   def inject(extensions: SparkSessionExtensions): Unit = ()
+
+  /** What of that goes by the names of a statement. */
+  def byName(session: SparkSession): Seq[Rule[LogicalPlan]] = Nil
 
   /** A view in a statement that Spark has resolved: one of ours, or None for another. */
   object Resolved {
