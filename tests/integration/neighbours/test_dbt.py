@@ -130,3 +130,27 @@ def test_a_project(dbt: Dbt, file_format: str, catalog: Catalog, driver: Driver,
     assert list(node["columns"]) == ["region", "trips", "fare", "ds"]
     dbt("run", "--full-refresh", "--select", "daily", file_format=file_format)
     assert catalog.load_table(daily).definition.format == file_format
+
+
+@pytest.mark.parametrize(("method", "place"), [("session", SESSION_CATALOG)])
+def test_static_overwrites(dbt: Dbt, catalog: Catalog) -> None:
+    """dbt-spark applies the profile's parameters before each statement, and so after its own SET of DYNAMIC."""
+    profile = dbt.folder / "profiles.yml"
+    parameters = "      server_side_parameters: {spark.sql.sources.partitionOverwriteMode: static}\n"
+    text = profile.read_text().replace("      method: session\n", f"      method: session\n{parameters}")
+    profile.write_text(text)
+    own = Dbt(dbt.bin, dbt.folder, dbt.conf, dbt.target, "static_overwrites", dbt.variables)
+    own("build", "--select", "trips", "daily")
+    assert sorted(files(catalog, "static_overwrites.daily")) == DAYS
+    own("run", "--select", "daily", since="2025-01-02")
+    assert sorted(files(catalog, "static_overwrites.daily")) == DAYS[1:]
+
+
+@pytest.mark.parametrize(("method", "place"), [("thrift", SESSION_CATALOG)])
+def test_a_schema_with_a_catalogs_name_is_not_found_again(dbt: Dbt) -> None:
+    """dbt takes the namespace of SHOW TABLE EXTENDED for the whole name of the schema."""
+    own = Dbt(dbt.bin, dbt.folder, dbt.conf, dbt.target, "lake.named", dbt.variables)
+    own("build", "--select", "trips", "daily")
+    again = own.run("run", "--select", "daily")
+    assert again.returncode == 1
+    assert "TABLE_OR_VIEW_ALREADY_EXISTS" in again.stdout
