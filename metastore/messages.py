@@ -6,7 +6,7 @@ them out. Their JSON outlives a release: what a release before this one has enqu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from catalog_ext.metastore.errors import MetastoreRefusedError
@@ -241,7 +241,7 @@ def payload_of(message: Message) -> JsonObject:
         case DropNamespace(name):
             return {"name": name}
         case CreateTable(definition):
-            return definition_to_dict(definition)
+            return _definition(definition)
         case AlterTable(definition):
             flags: JsonObject = {"rebuild": message.rebuild, **({"retype": True} if message.retype else {})}
             given: dict[str, object] = {"removed": list(message.removed), **flags}
@@ -251,11 +251,11 @@ def payload_of(message: Message) -> JsonObject:
                 given["kept"] = list(message.kept)
             if message.settings:
                 given["settings"] = dict(message.settings)
-            return {**definition_to_dict(definition), **given}
+            return {**_definition(definition), **given}
         case RenameTable(definition, previous):
-            return {**definition_to_dict(definition), "from": {"namespace": previous.namespace, "name": previous.name}}
+            return {**_definition(definition), "from": {"namespace": previous.namespace, "name": previous.name}}
         case DropTable(definition, purge):
-            return {**definition_to_dict(definition), "purge": purge}
+            return {**_definition(definition), "purge": purge}
         case SyncPartitions():
             descriptors = _Numbers()
             return {
@@ -268,7 +268,7 @@ def payload_of(message: Message) -> JsonObject:
         case AlterTableStatistics(parameters=parameters):
             return {"parameters": dict(parameters), **_write_location(message.location)}
         case PutView(definition, query):
-            return {**definition_to_dict(definition), "view": _write_query(query)}
+            return {**_definition(definition), "view": _write_query(query)}
         case DropView(view):
             return {"name": view.name}
 
@@ -373,6 +373,12 @@ def _read_partition(item: JsonObject, descriptors: Sequence[JsonObject]) -> Publ
     # Messages of earlier days have the descriptor itself.
     own = descriptors[descriptor] if isinstance(descriptor, int) else descriptor
     return PublishedPartition(item["name"], item.get("location"), dict(item.get("parameters") or {}), own)
+
+
+def _definition(definition: TableDefinition) -> JsonObject:
+    """Return the definition for messages: whose statistics a column has is the index's affair."""
+    columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
+    return definition_to_dict(replace(definition, columns=columns))
 
 
 def _write_query(query: ViewQuery) -> JsonObject:
