@@ -110,7 +110,7 @@ def test_a_wheel_has_one_namespace_and_the_product_alone(release: Release) -> No
     assert {f"catalog_ext/migrations/versions/{p.name}" for p in PROJECT.glob("migrations/versions/*.py")} <= set(names)
     assert [name for name in names if name.endswith(".scala")]
     assert packed.file_size < 1.5 * MEGABYTE
-    assert release.wheel.stat().st_size - packed.file_size < 1.5 * MEGABYTE
+    assert release.wheel.stat().st_size - packed.file_size < 1.75 * MEGABYTE
     shown = {
         str(p.relative_to(PROJECT))
         for part in ("page/templates", "page/static", "notebook/templates")
