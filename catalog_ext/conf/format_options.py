@@ -42,16 +42,16 @@ OF_FORMAT: dict[str, frozenset[str]] = {
     "json": _OF_RECORDS
     | _words("""
     allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros
-    allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames dropFieldIfAllNull
+    allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames dropFieldIfAllNull explodeEmbeddedArray
     ignoreNullFields inferTimestamp maxNestingDepth maxNumLen maxStringLen prefersDecimal pretty
     primitivesAsString sortKeys useUnsafeRow writeNonAsciiCharacterAsCodePoint writeNullIfWithDefaultValue
 """),
     "text": _OF_TEXTS | {"wholetext"},
     "parquet": _words("""
-    compression datetimeRebaseMode int96RebaseMode mergeSchema variantReadInfo
+    compression datetimeRebaseMode int96RebaseMode mergeSchema parquet.compression variantReadInfo
 """),
     "orc": _words("""
-    compression mergeSchema
+    compression mergeSchema orc.compress
 """),
 }
 """By format, as Spark 4 has them (``CSVOptions`` and others)."""

@@ -319,6 +319,8 @@ def test_a_column_that_came_back_with_another_type(spark: SparkSession, how: str
     def rows(query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in spark.sql(query).collect()]
 
+    # Spark's own filters of ORC files cannot be asked of a column that its reader converts.
+    spark.conf.set("spark.sql.orc.filterPushdown", False)
     spark.sql(f"CREATE TABLE {table} (k INT, c STRING) USING orc")
     spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, '10'), (2, '9'), (3, NULL)")
     for change in RETURNS[how]:
@@ -331,6 +333,7 @@ def test_a_column_that_came_back_with_another_type(spark: SparkSession, how: str
     assert frame.collect() == []
     assert files_read(frame) == 1
     assert rows(f"SELECT k FROM {table} WHERE c = 100") == [(4,)]
+    spark.conf.unset("spark.sql.orc.filterPushdown")
 
 
 def test_an_answer_that_is_not_known_stays_so(spark: SparkSession) -> None:

@@ -55,7 +55,7 @@ def test_files_that_are_no_index(tmp_path: Path) -> None:
         Index.open(str(text))
     with pytest.raises(IndexUnavailableError, match=str(tmp_path)):
         Index.open(str(tmp_path))
-    with pytest.raises(IndexUnavailableError, match="cannot be made"):
+    with pytest.raises(InvalidConfigurationError, match="cannot be made"):
         Index.open(str(text / "below" / "index.db"))
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+_MASTER = "local[3]"
+"""Of all sessions here: one of another master would stop those that are open."""
 _LONGEST_S = 30
 """What a statement may take while a service dies: an answer that is lost, and work of a dead process to be finished."""
 
@@ -87,7 +89,7 @@ def lake(driver: Driver, pair: Pair, index: str) -> Iterator[Lake]:
     service = pair.second
     with (
         driver.connected(
-            service.uri, service.token, {"spark.sql.catalog.lake.request-timeout": "5s"}, master="local[3]"
+            service.uri, service.token, {"spark.sql.catalog.lake.request-timeout": "5s"}, master=_MASTER
         ) as spark,
         connect(index=index, warehouse=service.warehouse, metastore=None) as catalog,
     ):
@@ -263,10 +265,10 @@ def test_a_stand_in_of_another_index_is_not_gone_on_with(driver: Driver, tmp_pat
         )
         right, wrong = Service(ours, token=token).start(), Service(others, token=token).start()
         stack.callback(wrong.stop)
-        with driver.connected(wrong.uri, token) as spark:
+        with driver.connected(wrong.uri, token, master=_MASTER) as spark:
             spark.sql("CREATE NAMESPACE lake.w")
             spark.sql("CREATE TABLE lake.w.t AS SELECT 'of another' AS word")
-        with driver.connected(f"{right.uri},{wrong.uri}", token) as spark:
+        with driver.connected(f"{right.uri},{wrong.uri}", token, master=_MASTER) as spark:
             spark.sql("CREATE NAMESPACE lake.w")
             spark.sql("CREATE TABLE lake.w.t AS SELECT 'ours' AS word")
             right.stop()
@@ -277,5 +279,5 @@ def test_a_stand_in_of_another_index_is_not_gone_on_with(driver: Driver, tmp_pat
             right = Service(ours, token=token, port=right.port).start()
             stack.callback(right.stop)
             assert [tuple(row) for row in spark.sql("SELECT * FROM lake.w.t").collect()] == [("ours",)]
-        with driver.connected(wrong.uri, token) as spark:
+        with driver.connected(wrong.uri, token, master=_MASTER) as spark:
             assert [tuple(row) for row in spark.sql("SELECT * FROM lake.w.t").collect()] == [("of another",)]
