@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.near_names import nearest
+from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.metastore.errors import InvalidConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-NEARLY = 0.8
-"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt."""
 
 
 def _words(text: str) -> frozenset[str]:

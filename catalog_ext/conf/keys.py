@@ -14,11 +14,11 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
-from catalog_ext.conf.format_options import NEARLY, OF_SPARK
+from catalog_ext.conf.format_options import OF_SPARK
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.log_keys import LOG_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
-from catalog_ext.conf.near_names import nearest
+from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.conf.page_keys import PAGE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import (

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.keys import SETTINGS
-from catalog_ext.conf.near_names import nearest
+from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.conf.setting import ENVIRONMENT_PREFIX, Scope, Setting
 from catalog_ext.metastore.errors import InvalidConfigurationError
 
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NEARLY = 0.8
-"""How alike two names are, by difflib's measure: nobody but us has a key below our prefix, unlike among properties."""
 _NEARLY_OURS = 0.85
-"""The same of variables, which other programs have too."""
+"""``NEARLY`` of variables, which other programs have too; nobody but us has a key below a catalog's prefix."""
 _OF_SPARK = frozenset({"defaultdatabase"})
 """What Spark itself reads below the prefix of a catalog, ``spark_catalog``."""
 
@@ -50,7 +48,7 @@ def check_catalog_keys(names: Iterable[str], catalog: str, *, warns: bool = Fals
                 f"{_places(setting)}.",
                 {"key": key},
             )
-        near = nearest(name, given_there, _NEARLY)
+        near = nearest(name, given_there, NEARLY)
         if near is not None:
             raise InvalidConfigurationError(
                 f"{key!r} is no setting of a catalog, and would change nothing. Did you mean "

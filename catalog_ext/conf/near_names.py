@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+NEARLY = 0.8
+"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt, where others are few."""
+
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
     """Return the nearest of the names that are at least so alike, by difflib's measure from 0 to 1; None if none is."""

@@ -97,7 +97,10 @@ class Threads:
 
     def _limiter(self, kind: Kind) -> CapacityLimiter:
         # Made at the first use: they belong to the loop of the server's thread.
-        return self._limiters.setdefault(kind, CapacityLimiter(THREADS[kind]))
+        limiter = self._limiters.get(kind)
+        if limiter is None:
+            limiter = self._limiters[kind] = CapacityLimiter(THREADS[kind])
+        return limiter
 
 
 def kind_of(operation: str) -> Kind:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import secrets
 import subprocess
 import threading
 import time
-import weakref
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
@@ -25,6 +23,7 @@ import filelock
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.folder_identity import give_folder_id
 from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, read_state, take_lease
+from catalog_ext.metastore.runtime.forked import forget_in_children
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from catalog_ext.metastore.runtime.processes import runs
 
@@ -84,10 +83,11 @@ class EmbeddedMetastore:
         self._extra_jars = tuple(extra_jars)
         self._engine_jars = tuple(engine_jars)
         self._niceness = niceness
-        self._forget()
-        _known.add(self)
+        self.forget()
+        # Otherwise a child that ends would wait for its parent's server to start, or to end.
+        forget_in_children(self)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Begin as one that nobody has started, as it is in a forked child: its parent's lease has no use there."""
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
@@ -332,15 +332,3 @@ class EmbeddedMetastore:
             return f"Its log {self.log_file} is empty."
         tail = "\n".join(lines[-_LOG_TAIL_LINES:])
         return f"Its log {self.log_file} ends with:\n{tail}"
-
-
-_known: weakref.WeakSet[EmbeddedMetastore] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for metastore in list(_known):
-        metastore._forget()
-
-
-# Otherwise a child that ends would wait for its parent's server to start, or to end.
-os.register_at_fork(after_in_child=_forget_all)

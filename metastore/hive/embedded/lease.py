@@ -7,11 +7,11 @@ operating system closes when its holder ends, whatever ended it.
 from __future__ import annotations
 
 import json
-import os
 import socket
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.runtime.forked import forget_in_children
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,8 @@ class Lease:
     def __init__(self, state: ServerState, connection: socket.socket) -> None:
         self.state = state
         self._connection = connection
-        _held.add(self)
+        # A forked child must not keep the server alive after its parent.
+        forget_in_children(self)
 
     def release(self) -> bool:
         """Return whether this was the last lease, so that the server is ending now."""
@@ -69,7 +70,7 @@ def read_state(directory: Path) -> ServerState | None:
             thrift_port=int(fields["thrift_port"]),
             lease_port=int(fields["lease_port"]),
         )
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -100,15 +101,3 @@ def _read_line(connection: socket.socket) -> str:
             break
         received += part
     return received.decode("utf-8", "replace").strip()
-
-
-_held: weakref.WeakSet[Lease] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for lease in list(_held):
-        lease.forget()
-
-
-# A forked child must not keep the server alive after its parent.
-os.register_at_fork(after_in_child=_forget_all)

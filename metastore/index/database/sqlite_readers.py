@@ -15,7 +15,6 @@ import select
 import subprocess
 import sys
 import threading
-import weakref
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.runtime.forked import forget_in_children
 from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class SqliteReaders:
         self._command = [sys.executable, *safe, str(_SCRIPT), str(Path(path).resolve())]
         self._shown = shown
         self._begin()
-        _known.add(self)
+        forget_in_children(self)
 
     def _begin(self) -> None:
         self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
@@ -210,7 +210,7 @@ class _Process:
         os.set_blocking(self._queries, False)
         self.pid = self._process.pid
         self.answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), timeout_s), _BUFFER)
-        _processes.add(self)
+        forget_in_children(self)
 
     def asked(self, query: bytes) -> bytes:
         """Return the first line of the answer to a query; nothing where the process has ended.
@@ -278,17 +278,3 @@ def _wait(pipe: int, event: int, timeout_s: float) -> None:
     poll.register(pipe, event)
     if not poll.poll(timeout_s * 1000):
         raise TimeoutError
-
-
-_known: weakref.WeakSet[SqliteReaders] = weakref.WeakSet()
-_processes: weakref.WeakSet[_Process] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for process in list(_processes):
-        process.forget()
-    for readers in list(_known):
-        readers.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)

@@ -210,13 +210,19 @@ def test_comparisons_come_at_their_interval(
         assert entry.detail.startswith("no log, compared from time to time")
 
 
-def test_tables_without_partition_columns_are_compared_by_their_sizes(
-    catalog: Catalog, server: FakeMetastore, root: Path
-) -> None:
+def import_plain(catalog: Catalog, server: FakeMetastore, root: Path) -> Path:
+    """A table of one file and no partition columns; where it lies."""
     place = root.parent / "plain"
     write(place, "one")
     server.create_table(hive_table(place, "plain", keys=()))
     catalog.import_table("s.plain")
+    return place
+
+
+def test_tables_without_partition_columns_are_compared_by_their_sizes(
+    catalog: Catalog, server: FakeMetastore, root: Path
+) -> None:
+    place = import_plain(catalog, server, root)
     catalog.follower.look()
     write(place, "two")
     assert followed(catalog, "s.plain").looked_at == 0
@@ -292,10 +298,7 @@ def test_statistics_that_are_old_are_set_by_the_first_look(
 def test_statistics_of_a_table_without_partition_columns_are_set(
     catalog: Catalog, server: FakeMetastore, root: Path
 ) -> None:
-    place = root.parent / "plain"
-    write(place, "one")
-    server.create_table(hive_table(place, "plain", keys=()))
-    catalog.import_table("s.plain")
+    import_plain(catalog, server, root)
     there = server.get_table("s", "plain")
     server.alter_table(replace(there, parameters={**there.parameters, "numFiles": "7", "totalSize": "7"}))
     assert [followed(catalog, "s.plain").looked_at for _ in range(5)] == [1, 0, 1, 0, 0]
