@@ -121,6 +121,8 @@ def test_one_that_nobody_waits_for_lets_others_go_first(directory: Path) -> None
         threads = [int(thread.name) for thread in Path(f"/proc/{server_pid(directory)}/task").iterdir()]
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {min(own + 7, 19)}
+        autogroup = Path(f"/proc/{server_pid(directory)}/autogroup")
+        assert not autogroup.exists() or autogroup.read_text(encoding="utf-8").strip().endswith("nice 7")
 
 
 def test_start_in_background_then_stop(directory: Path) -> None:
