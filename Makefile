@@ -17,8 +17,9 @@ N      ?=
 # A run of the tests starts hundreds of Python processes: what they import is compiled once, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Two processes, a share of hypothesis' examples (tests/examples.py), folders in memory (tests/scratch.py)
-QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick --in-memory
+# Three processes on two cores, as some tests wait; a share of hypothesis' examples (tests/examples.py), folders in
+# memory (tests/scratch.py)
+QUICK  := $(BIN)/python -m pytest --numprocesses 3 --hypothesis-profile quick --in-memory
 
 .DEFAULT_GOAL := help
 .PHONY: help venv prerequisites lock demo test check unit matrix neighbours lint format surface docs tutorial site site-serve screenshots bench jar package patches sign clean distclean
@@ -68,12 +69,12 @@ format: $(STAMP)  ## Rewrite what ruff can
 test: $(STAMP)  ## Every test, with real servers (T=path for a part)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=20 $(T)
 
-check: lint unit  ## In minutes: lint, unit, service, faults on SQLite, a statement of each kind in Spark
-	$(QUICK) -m "not server" tests/service tests/faults tests/migrations
+check: lint  ## In minutes: lint, all unit tests, service, faults on SQLite, a statement of each kind in Spark
+	$(QUICK) -m "not server" tests/unit tests/service tests/faults tests/migrations
 	$(BIN)/python -m pytest tests/integration/test_smoke.py
 
-unit: $(STAMP)  ## The tests that need neither a JVM nor a server, in a minute
-	$(QUICK) tests/unit
+unit: $(STAMP)  ## What needs neither a JVM nor a server nor half a second, in a minute
+	$(QUICK) -m "not slow" tests/unit
 
 matrix: $(STAMP)  ## Tests on each Spark and Python, kept in docs/compatibility.md (M="4.0 4.1": some)
 	@$(BIN)/python -m tests.matrix $(M)

@@ -27,6 +27,7 @@ def test_the_surface_is_the_recorded_one(current: Mapping[str, Any], part: str) 
     assert current[part] == RECORDED[part], "If this change is meant, run: make surface"
 
 
+@pytest.mark.slow
 def test_nothing_of_the_surface_is_unrecorded(current: Mapping[str, Any]) -> None:
     assert sorted(current) == sorted(RECORDED)
 

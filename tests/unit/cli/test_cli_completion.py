@@ -145,6 +145,7 @@ def test_help_and_completion_import_nothing_heavy(folder: Path) -> None:
         assert modules & _HEAVY == set(), command
 
 
+@pytest.mark.slow
 def test_commands_import_what_reads_the_index_alone(folder: Path) -> None:
     commands = (("tables",), ("status",), ("partitions", "sales.trips"), ("repair", "sales.trips"))
     for command, modules in _imported(folder, *((each, {}) for each in commands)):

@@ -77,6 +77,7 @@ def _mode(path: Path, mode: int) -> Iterator[None]:
         path.chmod(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_folder", "mode", "words"),
     [
@@ -93,6 +94,7 @@ def test_what_a_user_may_not_do(index: Path, of_folder: bool, mode: int, words: 
     assert words in err
 
 
+@pytest.mark.slow
 def test_where_no_index_can_be_made(index: Path) -> None:
     with _mode(index.parent, 0o555):
         code, err = _as_owner(index.parent / "new.db", "init")
@@ -147,6 +149,7 @@ def _piped(index: Path, redirect: str, *arguments: str) -> subprocess.CompletedP
     return subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["table", "json", "csv"])
 def test_an_output_that_takes_no_more(index: Path, output: str) -> None:
     ended = _piped(index, "> /dev/full", "tables", "-o", output)
@@ -154,6 +157,7 @@ def test_an_output_that_takes_no_more(index: Path, output: str) -> None:
     assert ended.stderr == "error: The output cannot be written: No space left on device. Make room where it goes.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(("command", "code"), [("tables", 0), ("events", 0), ("tabels", 2)])
 def test_streams_that_the_caller_has_closed(index: Path, closed: str, command: str, code: int) -> None:
@@ -190,6 +194,7 @@ def test_a_condition_that_ends_too_soon(run: Run, index: Path) -> None:
     assert (code, "an operand is missing. Line 1" in err, "class" in err) == (2, True, False), err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay_s", [0.06, 0.12, 0.2, 0.35])
 def test_an_interruption_while_it_is_loaded_is_no_trace(index: Path, delay_s: float) -> None:
     program = [sys.executable, "-c", f"import catalog_ext.cli.entry as e, sys; {_WAIT}; sys.exit(e.main())"]
@@ -204,6 +209,7 @@ def test_an_interruption_while_it_is_loaded_is_no_trace(index: Path, delay_s: fl
     assert ("interrupted: " in err) is (process.returncode == 130)
 
 
+@pytest.mark.slow
 def test_a_reader_whose_asker_is_gone_ends_silently(index: Path) -> None:
     program = [sys.executable, "-m", "catalog_ext.metastore.index.database.sqlite_process", str(index)]
     with subprocess.Popen(program, stdin=subprocess.PIPE, **_PIPED) as process:

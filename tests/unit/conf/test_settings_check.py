@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.settings_check import missing_keys, python_reads, reads, scala_reads
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -34,6 +36,7 @@ def test_a_key_that_the_page_lacks_is_named(tmp_path: Path) -> None:
     assert problem == "metastore/m.py:2: reads 'Absent', which docs/configuration.md does not name"
 
 
+@pytest.mark.slow
 def test_the_check_finds_the_keys_of_both_languages() -> None:
     found = [*reads(PROJECT)]
     assert {

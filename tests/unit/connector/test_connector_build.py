@@ -132,6 +132,7 @@ def test_a_jar_that_the_release_carries_needs_no_compiler_and_fits_every_patch(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carried", [True, False], ids=["carried", "compiled"])
 def test_a_jar_that_was_cut_off_in_the_cache_is_made_again(machine: Machine, *, carried: bool) -> None:
     if carried:
@@ -202,6 +203,7 @@ def test_a_jar_of_the_session_for_another_spark_is_named(machine: Machine, tmp_p
         build.check_fits(tmp_path / "given.jar")
 
 
+@pytest.mark.slow
 def test_the_same_sources_make_the_same_bytes(machine: Machine) -> None:
     first = build.connector_jar()
     content = first.read_bytes()
@@ -209,6 +211,7 @@ def test_the_same_sources_make_the_same_bytes(machine: Machine) -> None:
     assert build.connector_jar().read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_changed_source_or_spark_makes_another_jar(machine: Machine) -> None:
     jars = {build.connector_jar()}
     machine.write("main/scala/One.scala", "object Two")

@@ -80,11 +80,13 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pyspark.lock"
 
 
+@pytest.mark.slow
 def test_what_packs_a_pyspark_is_the_one_that_is_pinned(lock: Path) -> None:
     (jar,) = pyspark_jars.pyspark_jars("4.3", lock)
     assert (jar.name, jar.read_text()) == ("spark-core_2.13-4.3.0.jar", "packed by 999.1")
 
 
+@pytest.mark.slow
 def test_what_packs_a_pyspark_has_the_pinned_checksum(lock: Path, tmp_path: Path) -> None:
     (tmp_path / "build.lock").write_text(f"setuptools==999.1 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(EnvironmentSetupError, match=r"pyspark==4\.3\.0 could not be fetched"):

@@ -227,6 +227,7 @@ def test_somebody_commits_in_between(catalog: Catalog, root: Path, monkeypatch: 
     assert indexed(catalog) == walked(root, 2)
 
 
+@pytest.mark.slow
 def test_a_mass_drop_is_left_and_a_retention_job_is_none(tmp_path: Path, root: Path) -> None:
     names = [f"ds=2025-01-01/region={i:03d}" for i in range(100)]
     write(root, *(f"{name}/1.csv" for name in names))
@@ -267,6 +268,7 @@ STEPS = st.lists(
 PLACES = [A, B, C, "ds=2025-01-09/region=x y"]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25), deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(steps=STEPS, seed=st.integers(0, 2**32), mended=st.sampled_from(["repair", "staleness"]))
 def test_any_history_ends_where_a_repair_does(

@@ -365,6 +365,7 @@ def _killed_at(step: int, work: Callable[[], object]) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_follower_killed_at_any_step_is_followed_by_one_that_ends_well(
     catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path
 ) -> None:
@@ -402,6 +403,7 @@ def test_a_follower_killed_at_any_step_is_followed_by_one_that_ends_well(
     assert step > 5
 
 
+@pytest.mark.slow
 def test_many_events_are_few_looks(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import add, counts, followed, hive_table
 from tests.unit.following.test_following import catalog as catalog
@@ -84,6 +86,7 @@ def test_a_dropped_table_to_which_we_have_written_stays(catalog: Catalog, server
     assert [each for each in catalog.status() if each.kind == "doubt"] == []
 
 
+@pytest.mark.slow
 def test_a_table_of_whose_end_no_event_tells_stays_where_we_have_written(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:

@@ -55,6 +55,7 @@ class Dying:
         return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("another", [True, False], ids=["failover", "restart"])
 def test_nothing_is_lost_or_done_twice(
     another: bool, catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path,

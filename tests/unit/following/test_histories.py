@@ -343,6 +343,7 @@ ACTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100))
 # What Hive has inserted no event tells any more, and our append has told the metastore of its own files alone.
 @example([(World.hive_insert, "a"), (World.expire, "a"), (World.append, "a")])

@@ -171,6 +171,7 @@ def test_counts_by_method() -> None:
     assert counting.total == 3
 
 
+@pytest.mark.slow
 def test_nobody_there_is_told_within_the_time_given() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
@@ -215,6 +216,7 @@ def test_a_server_that_does_not_answer(stranger: tuple[int, list[bytes]]) -> Non
     assert "hive.metastore.uris" not in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_server_that_is_no_metastore(stranger: tuple[int, list[bytes]]) -> None:
     stranger[1].append(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 100)
     client = connect(f"thrift://127.0.0.1:{stranger[0]}", call_timeout=1)

@@ -67,6 +67,7 @@ def test_a_certificate_of_another_host(authority: Authority) -> None:
         _asked(port, authority.pem, "127.0.0.1")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_silent_is_waited_for_once(authority: Authority) -> None:
     begun = time.monotonic()
     with (

@@ -23,6 +23,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
         yield Filled(index)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(predicate=predicates)
 def test_sql_answers_as_the_evaluator(filled: Filled, predicate: Predicate) -> None:

@@ -170,6 +170,7 @@ def test_an_overwrite_by_predicate_drops_what_it_empties(index: Index, table: Ta
     assert counts(index, table) == {}
 
 
+@pytest.mark.slow
 def test_a_delete_of_everything_holds_little_of_each_partition(index: Index, table: Table) -> None:
     many = 5000
     adds = [AddPartition(f"k={i}", (DataFile("a.csv", 1, 1),)) for i in range(many)]

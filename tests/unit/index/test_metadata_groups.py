@@ -116,6 +116,7 @@ def _aggregates(name: str) -> st.SearchStrategy[list[Aggregate]]:
     return st.lists(st.one_of(st.just(Aggregate(Function.COUNT, None)), of_columns), max_size=4, unique=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGGREGATED)
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -64,6 +64,7 @@ def unended(index: Index, table: Table) -> tuple[int, int]:
     return counts[0] or 0, counts[1] or 0
 
 
+@pytest.mark.slow
 def test_its_commit_asks_as_much_of_a_table_of_any_size(index: Index) -> None:
     asked = []
     for name, count in (("few", 5), ("many", 500)):

@@ -277,6 +277,7 @@ class Deadlocked(Racing):
         super().alter_database(database)
 
 
+@pytest.mark.slow
 def test_a_proposal_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.05)
     fake = Deadlocked(2)

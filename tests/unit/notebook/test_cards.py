@@ -187,6 +187,7 @@ def test_huge_names_make_no_huge_card(catalog: Catalog) -> None:
         assert len(card(catalog, f"s.{name}").encode()) < MOST_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [{"ds": "date"}, {"ds": "date", "region": "string"}, {"region": "string", "n": "int"}])
 def test_many_partitions_make_no_large_card(catalog: Catalog, keys: dict[str, str]) -> None:
     """Of 6,000 partitions as of a million: what a map shows is bounded, and counted by the database."""

@@ -79,6 +79,7 @@ def test_one_key_of_dates_is_a_calendar_with_its_holes(catalog: Catalog) -> None
     assert ax.get_title(loc="left") == "lake.s.t\nSize by ds\n2 days of 6 without a partition (framed red)"
 
 
+@pytest.mark.slow
 def test_two_keys_measures_and_conditions(catalog: Catalog) -> None:
     names = [f"r={r}/n={n}" for r in ("a", "b", NULL) for n in (1, 2) if (r, n) != ("b", 2)]
     fill(catalog.index, create(catalog.index, "t", {"r": "string", "n": "int"}), names)
@@ -95,6 +96,7 @@ def test_two_keys_measures_and_conditions(catalog: Catalog) -> None:
     assert [text.get_text() for text in ax.texts] == ["no partition"]
 
 
+@pytest.mark.slow
 def test_a_picture_says_what_its_axes_its_colour_and_its_frames_are(catalog: Catalog) -> None:
     names = [f"ds=2025-01-{day:02}/n={n}" for day in (1, 2, 4) for n in range(45)]
     fill(catalog.index, create(catalog.index, "t", {"ds": "date", "n": "int"}), [*names, f"ds={NULL}/n=1"])
@@ -128,6 +130,7 @@ def test_it_is_drawn_where_one_wants_it(catalog: Catalog) -> None:
     assert catalog.table("s.t").plot_partitions(ax=one) is one
 
 
+@pytest.mark.slow
 def test_the_finest_unit_of_which_all_fit(catalog: Catalog) -> None:
     days = [date(1965, 1, 1) + timedelta(n * 200) for n in range(60)]
     fill(catalog.index, create(catalog.index, "t", {"ds": "date"}), [f"ds={day}" for day in days])
@@ -208,6 +211,7 @@ def test_a_repairs_picture_counts_partitions_by_the_first_key() -> None:
     assert to_hex(ax.containers[0][0].get_facecolor()) == CHANGED["added"]
 
 
+@pytest.mark.slow
 def test_a_repairs_picture_of_much_is_bounded() -> None:
     first = date(1950, 1, 1)
     dates = [("add", f"ds={first + timedelta(n)}/r=x", "x", 1, 1, NEW) for n in range(20_000)]

@@ -200,6 +200,7 @@ def test_a_bar_that_cannot_be_shown_ends_no_repair(
     assert len(tried) == 2, "one of the registration, one of the repair"
 
 
+@pytest.mark.slow
 def test_a_short_repair_shows_no_bar(catalog: Catalog, tmp_path: Path, shell: Shell) -> None:
     published = cell(shell)
     bar = cell_progress.CellBar(lambda *shown: published.append(shown), "x")  # type: ignore[arg-type]

@@ -53,6 +53,7 @@ def test_a_repair_long_after_the_last_commit_makes_no_long_picture(catalog: Cata
     assert len(page) < 100_000
 
 
+@pytest.mark.slow
 def test_going_back_tells_everything_once_whatever_the_clock_has_shown(catalog: Catalog) -> None:
     index = catalog.index
     table = create(index, "t", {"k": "int"})

@@ -56,6 +56,7 @@ def _queries(catalog: Catalog, visitor: Visitor, path: str, chosen: dict[str, st
     return catalog.index.query_count - before, len(page.encode())
 
 
+@pytest.mark.slow
 def test_a_page_has_few_queries_and_less_than_a_megabyte(large: Catalog) -> None:
     with looking_at(large) as visitor:
         for path, chosen in (("/ui/", {}), ("/ui/activity", {}), *((TABLE, chosen) for chosen in CHOSEN)):
@@ -64,6 +65,7 @@ def test_a_page_has_few_queries_and_less_than_a_megabyte(large: Catalog) -> None
             assert queries <= MOST_QUERIES, (path, chosen)
 
 
+@pytest.mark.slow
 def test_what_is_dear_is_asked_once_a_version(large: Catalog) -> None:
     with looking_at(large) as visitor:
         first, _ = _queries(large, visitor, TABLE, {})
@@ -77,6 +79,7 @@ def test_what_is_dear_is_asked_once_a_version(large: Catalog) -> None:
         assert "2025-03-01" in visitor.page(TABLE)
 
 
+@pytest.mark.slow
 def test_the_head_of_a_page_comes_before_the_rest_is_made(large: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     with looking_at(large) as visitor:
         kept = "; ".join(f"{name}={value}" for name, value in visitor.cookies.items())

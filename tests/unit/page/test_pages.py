@@ -132,6 +132,7 @@ def test_the_list_has_each_table_with_what_it_comes_to(visitor: Visitor) -> None
     assert "Pending for the metastore 1 1 failed" in text
 
 
+@pytest.mark.slow
 def test_what_the_metastore_has_to_hear_of_what_is_gone_is_counted(tmp_path: Path) -> None:
     where = {"index": str(tmp_path / "i.db"), "metastore": "thrift://127.0.0.1:1", "warehouse": str(tmp_path)}
     with catalog_ext.connect(**where) as c:
@@ -277,6 +278,7 @@ def test_hostile_names_are_text(visitor: Visitor) -> None:
         assert not re.search("[\u202a-\u202e\x00-\x08]", "".join(page.words) + labels)
 
 
+@pytest.mark.slow
 def test_a_value_leads_to_the_partitions_that_have_it(visitor: Visitor) -> None:
     page = Read(visitor.page("/ui/table/sales/hostile"))
     links = [str(found["href"]) for found in page.of("a") if "where=v+" in str(found.get("href"))]
@@ -287,6 +289,7 @@ def test_a_value_leads_to_the_partitions_that_have_it(visitor: Visitor) -> None:
         assert "cannot" not in text
 
 
+@pytest.mark.slow
 def test_a_value_with_controls_leads_there_through_a_field_of_one_line(catalog: Catalog) -> None:
     values = ("a\nb", "a\r\nb", "a\tb", "\x00a", "a\x7f", "a'\\\nb")
     fill(catalog.index, create(catalog.index, "t", {"v": "string"}), [f"v={escape_path_name(v)}" for v in values])
@@ -315,6 +318,7 @@ def test_all_that_is_chosen_is_in_the_address_of_what_comes_next(visitor: Visito
     assert "small=4194304" in heads[0]
 
 
+@pytest.mark.slow
 def test_a_page_has_less_than_a_megabyte_whatever_the_names(tmp_path: Any) -> None:
     worst = ["'" * 200 + f"{n:03}" for n in range(60)]
     with local_catalog(tmp_path) as catalog:
@@ -333,6 +337,7 @@ def test_a_page_has_less_than_a_megabyte_whatever_the_names(tmp_path: Any) -> No
                 assert "junk" not in page
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_does_not_take_the_others_with_it(
     everything: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -196,6 +196,7 @@ def test_every_answer_has_the_headers_that_keep_a_browser_from_more(visitor: Vis
         assert answer.headers["cache-control"] == ("no-cache" if "etag" in answer.headers else "no-store")
 
 
+@pytest.mark.slow
 def test_the_token_is_in_no_answer_and_no_log(catalog: Catalog, caplog: pytest.LogCaptureFixture) -> None:
     fill_with_everything(catalog)
     with caplog.at_level(logging.DEBUG), looking_at(catalog, signed_in=False) as visitor:

@@ -178,6 +178,7 @@ def test_commands_that_need_no_parser_of_ours(catalog: Catalog, tmp_path: Path) 
     assert row["files_added"] == 2
 
 
+@pytest.mark.slow
 def test_a_statement_that_read_the_old_types_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
     root = external(catalog, tmp_path, keys={"k": "STRING"})
     write(root, *(f"k={k}/1.csv" for k in ("9", "10")))

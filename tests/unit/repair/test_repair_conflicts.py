@@ -367,6 +367,7 @@ def test_a_dry_run_tells_the_metastore_nothing(followed: Catalog, metastore: Fak
     assert metastore.calls.total() == before
 
 
+@pytest.mark.slow
 def test_a_metastore_that_is_down_hinders_nobody_and_gets_everything_later(
     followed: Catalog, metastore: FakeMetastore, root: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -58,6 +58,7 @@ def truth(root: Path) -> dict[str, dict[str, int]]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(tree, removals, tree, st.lists(st.integers(0, 100), max_size=5))
 def test_after_a_repair_the_index_is_what_a_walk_finds(

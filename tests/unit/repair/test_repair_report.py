@@ -247,6 +247,7 @@ def open_scratch_files() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_scratch_file_has_no_name_and_goes_with_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
     before = open_scratch_files()

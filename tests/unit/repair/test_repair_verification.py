@@ -172,6 +172,7 @@ def test_a_file_that_has_gone_meanwhile_is_skipped(tmp_path: Path) -> None:
     assert reason.startswith("the file cannot be looked at: ")
 
 
+@pytest.mark.slow
 def test_many_files_are_looked_into_side_by_side_and_few_are_held(catalog: Catalog) -> None:
     """10,000 files: never more than one chunk of them is in memory, and no more threads than a listing has."""
     storage, table, scratch = Storage(listing_threads=4), catalog.load_table("s.t"), Scratch()

@@ -20,6 +20,7 @@ from tests.spans import recorded_spans
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
+@pytest.mark.slow
 def test_without_opentelemetry_nothing_is_loaded_and_nothing_done() -> None:
     program = (
         "import sys\n"
@@ -71,6 +72,7 @@ def test_the_environment_says_whether_traces_are_sent() -> None:
         traces.are_wanted({"OTEL_TRACES_EXPORTER": "zipkin"})
 
 
+@pytest.mark.slow
 def test_spans_are_sent_to_a_collector_by_its_protocol() -> None:
     taken: list[ExportTraceServiceRequest] = []
 

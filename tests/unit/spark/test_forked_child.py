@@ -58,10 +58,12 @@ def said(folder: Path, script: str) -> list[str]:
         return out.read().splitlines()
 
 
+@pytest.mark.slow
 def test_its_end_stops_no_service_of_its_parent(tmp_path: Path) -> None:
     assert said(tmp_path, _ENDS) == ["ended with 0", "token file: True", "status: 200", "cancelled by the parent"]
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_a_parent_that_has_ended(tmp_path: Path) -> None:
     (port,) = said(tmp_path, _LIVES_ON)
     with pytest.raises(ConnectionRefusedError):

@@ -32,6 +32,7 @@ def test_a_sessions_page_is_shown_on_request(catalog: Catalog, monkeypatch: pyte
         assert "Tables" in visitor.page("/ui/")
 
 
+@pytest.mark.slow
 def test_the_setting_shows_it_from_the_start(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(catalog.settings.conf, "page", "true")  # type: ignore[arg-type]
     with Service(catalog) as service:

@@ -165,6 +165,7 @@ print(json.dumps({"child": ended[1], "service": answer, "namespaces": session.ac
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_leaves_the_service_to_its_parent(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _FORKS, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False

@@ -60,6 +60,7 @@ def running(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     service.stop()
 
 
+@pytest.mark.slow
 def test_a_write_that_is_cancelled_is_undone(
     catalog: Catalog, running: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_write_that_is_cancelled_is_undone(
     assert not (tmp_path / "token").exists()
 
 
+@pytest.mark.slow
 def test_one_that_does_not_end_is_not_waited_for_for_ever(
     catalog: Catalog,
     running: Service,

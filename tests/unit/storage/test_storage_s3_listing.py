@@ -67,6 +67,7 @@ def test_a_whole_bucket() -> None:
         assert sorted(listed(store, 2, root="")) == by_pyarrow(store, "bucket")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth_hint", [1, 2, 3])
 def test_ampersands_that_a_store_does_not_encode(depth_hint: int) -> None:
     with PagedKeys(ODD) as store:
@@ -75,6 +76,7 @@ def test_ampersands_that_a_store_does_not_encode(depth_hint: int) -> None:
         assert sorted(listed(store, depth_hint)) == sorted(plain)
 
 
+@pytest.mark.slow
 def test_what_is_written_in_another_way_is_read_too() -> None:
     with PagedKeys(["t/k=1/a", "t/k=1/b c", "t/e"]) as store:
         plain = listed(store, 2)
@@ -84,6 +86,7 @@ def test_what_is_written_in_another_way_is_read_too() -> None:
         assert sorted(listed(store, 2)) == sorted(plain)
 
 
+@pytest.mark.slow
 def test_the_files_of_a_directory_come_together() -> None:
     keys = [f"t/a={one}/b={number % 7}/{number:05d}" for one in range(6) for number in range(700)]
     with PagedKeys(keys, of_page=280) as store:
@@ -100,6 +103,7 @@ def test_a_directory_of_more_files_than_wait_comes_in_parts(monkeypatch: pytest.
         assert len(found) == len(set(found)) == 4501
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flat", [True, False])
 def test_what_is_held_does_not_grow_with_the_keys(monkeypatch: pytest.MonkeyPatch, flat: bool) -> None:
     """0.8 kB a key was held before: 6 MB here."""
@@ -123,6 +127,7 @@ def test_what_is_held_does_not_grow_with_the_keys(monkeypatch: pytest.MonkeyPatc
     assert held[7500] < 2 * held[2500] + 500_000
 
 
+@pytest.mark.slow
 def test_a_failure_in_the_middle_is_one() -> None:
     keys = [f"t/a={one}/b={number // 10:04d}/{number:05d}" for one in range(3) for number in range(875)]
     with PagedKeys(keys, of_page=250) as store:
@@ -148,6 +153,7 @@ def test_a_level_that_fails_in_the_middle_is_not_walked() -> None:
         assert [item.directory for item in found if isinstance(item, ListedFile)] == ["a=2/b=1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "<NextContinuationToken>t/0999@1</NextContinuationToken>"])
 def test_more_without_saying_where_is_a_failure(text: str) -> None:
     with PagedKeys([f"t/{number:04d}" for number in range(2500)]) as store:
@@ -169,6 +175,7 @@ def test_no_bucket_and_no_prefix() -> None:
             listed(store)
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_turned_down_is_left_out_of_the_pages() -> None:
     keys = [f"t/a={number:05d}/b={number % 2}/f" for number in range(2500)]
     with PagedKeys(keys, of_page=200) as store:

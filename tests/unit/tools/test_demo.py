@@ -32,6 +32,7 @@ def all_flights() -> pa.Table:
     return flights.flights()
 
 
+@pytest.mark.slow
 def test_the_flights_are_whole_and_make_the_partitions_that_are_promised(all_flights: pa.Table) -> None:
     assert all_flights.num_rows == 336_776
     assert (
@@ -47,6 +48,7 @@ def test_missing_numbers_are_null_and_integers_stay_integers(all_flights: pa.Tab
     assert not any(pc.any(pc.is_nan(c)).as_py() for c in all_flights.columns if pa.types.is_floating(c.type))
 
 
+@pytest.mark.slow
 def test_the_other_tables_fit_what_the_steps_say_of_them(tmp_path: Path) -> None:
     assert flights.prepare(tmp_path / "source") == 336_776
     airports = pq.read_table(tmp_path / "source" / "airports.parquet")

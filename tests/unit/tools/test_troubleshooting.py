@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from docs.tools.error_reference import PROJECT, described
 
 PAGE = (PROJECT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -42,6 +44,7 @@ def test_a_symptom_says_what_is_seen_why_and_what_to_do() -> None:
         assert parts == ["You see", "Why", "Do"], symptom["title"]
 
 
+@pytest.mark.slow
 def test_messages_are_quoted_as_they_are() -> None:
     errors, quoted = described(), 0
     for match in _SEEN.finditer(PAGE):

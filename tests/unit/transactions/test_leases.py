@@ -55,6 +55,7 @@ COMMANDS: dict[str, Callable[[Catalog], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "point"), [*((statement, "check.before") for statement in COMMANDS), ("DELETE", "commit.before")]
 )
@@ -100,6 +101,7 @@ def test_an_unexpected_error_does_not_end_the_renewal(
     assert indexed(catalog) == walked(root, 1)
 
 
+@pytest.mark.slow
 def test_a_recoverer_is_not_disturbed_by_another_one(catalog: Catalog, root: Path) -> None:
     crash_at("promote.before", lambda: insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS))
     time.sleep(0.4)
@@ -114,6 +116,7 @@ def test_a_recoverer_is_not_disturbed_by_another_one(catalog: Catalog, root: Pat
     assert indexed(catalog) == walked(root, 1)
 
 
+@pytest.mark.slow
 def test_what_could_not_be_recovered_is_left_alone_for_a_while(catalog: Catalog, root: Path) -> None:
     crash_at("promote.before", lambda: insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS))
     time.sleep(0.4)
@@ -158,6 +161,7 @@ def test_who_may_not_write_there_undoes_nobody_elses_write(catalog: Catalog, roo
     assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FINISHED]
 
 
+@pytest.mark.slow
 def test_a_host_whose_clock_is_ahead_takes_nobody_for_dead(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

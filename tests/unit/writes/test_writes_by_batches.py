@@ -81,6 +81,7 @@ def outcome(folder: Path, do_write: Callable[[Catalog], None]) -> Outcome:
         return Outcome(named(indexed(catalog)), named(walked(root, 2)), there, row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("do_write", [delete, truncate, overwrite, overwrite_everything], ids=lambda w: w.__name__)
 def test_small_batches_do_what_a_large_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, do_write: Callable[[Catalog], None]
