@@ -35,7 +35,7 @@ class Embedded(Enum):
     """When needed, and only where there is one: who only looks makes none."""
 
 
-_BEHIND_SPARK = 19
+_BEHIND_SPARK = 10
 """The niceness of a server that starts while Spark does, and that nothing waits for: not even a delivery does."""
 
 

@@ -35,6 +35,8 @@ START_TIMEOUT_SECONDS = 180.0
 LOG_FILE = "metastore.log"
 _STOP_TIMEOUT_SECONDS = 15.0
 _LOG_TAIL_LINES = 15
+_LEAST_SHARE = 19
+_SHARE_ATTEMPTS = 5
 _OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
 _REMOTE_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")
 _LOG4J = """\
@@ -65,7 +67,8 @@ class EmbeddedMetastore:
         engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
             expression of a Hive engine, without them by plain comparisons.
         niceness: What is added to this process's own for the server, if this process starts it: for one that nobody
-            waits for, and that would take the processor from those who somebody does wait for.
+            waits for, and that would take the processor from those who somebody does wait for. Until it answers its
+            session has the least share of the processor too, where Linux divides it among sessions.
     """
 
     def __init__(
@@ -229,27 +232,34 @@ class EmbeddedMetastore:
             )
         self._process = process
         if self._niceness:
-            self._step_back(process.pid)
+            self._share(process.pid, _LEAST_SHARE)
         if self._stopping:
             process.kill()
         lease = self._await_ready(process)
+        if self._niceness:
+            self._share(process.pid, 0)  # what it is told from now on is waited for by somebody at last
         if process.stdin is not None:
             process.stdin.close()  # from here on the lease says that we are there
         threading.Thread(target=process.wait, name="embedded-metastore-reaper", daemon=True).start()
         return lease
 
-    def _step_back(self, pid: int) -> None:
-        """Have the whole session of the server step back, where Linux shares the processor among sessions.
+    def _share(self, pid: int, niceness: int) -> None:
+        """Set what share of the processor the server's session has, where Linux divides it among sessions.
 
         There (``sched_autogroup_enabled``) the niceness of a process counts only among those of its own session.
         """
         autogroup = Path(f"/proc/{pid}/autogroup")
         if not autogroup.exists():  # not Linux, or one whose sessions do not matter
             return
-        try:
-            autogroup.write_text(str(self._niceness))
-        except OSError as error:  # one change in 0.1 s of the whole machine, or a /proc that is not to be written
-            logger.debug("The embedded metastore's session keeps its share of the processor: %s", error)
+        for attempt in range(_SHARE_ATTEMPTS):
+            try:
+                autogroup.write_text(str(niceness), encoding="ascii")
+                return
+            except BlockingIOError:  # the whole machine may do so ten times a second
+                time.sleep(0.12 * (attempt + 1))
+            except OSError as error:  # it has ended, which others notice, or /proc is not to be written
+                logger.debug("The embedded metastore's session keeps its share of the processor: %s", error)
+                return
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> Lease:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS

@@ -22,6 +22,8 @@ from catalog_ext.metastore.hive.embedded.lease import read_state
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from catalog_ext.metastore.hive.embedded.lease import Lease
+
 PROJECT = Path(__file__).parents[3]
 OWNER = """
 import os, pathlib, sys, time
@@ -121,8 +123,26 @@ def test_one_that_nobody_waits_for_lets_others_go_first(directory: Path) -> None
         threads = [int(thread.name) for thread in Path(f"/proc/{server_pid(directory)}/task").iterdir()]
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {min(own + 7, 19)}
-        autogroup = Path(f"/proc/{server_pid(directory)}/autogroup")
-        assert not autogroup.exists() or autogroup.read_text(encoding="utf-8").strip().endswith("nice 7")
+
+
+def test_its_session_has_the_least_share_until_it_answers(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[str] = []
+
+    def starts(self: EmbeddedMetastore, process: subprocess.Popen[bytes]) -> Lease:
+        shares.append(share(process.pid))
+        return awaits(self, process)
+
+    awaits = EmbeddedMetastore._await_ready
+    monkeypatch.setattr(EmbeddedMetastore, "_await_ready", starts)
+    with EmbeddedMetastore(directory, niceness=7):
+        shares.append(share(server_pid(directory)))
+    assert shares == (["nice 19", "nice 0"] if share(os.getpid()) else ["", ""])
+
+
+def share(pid: int) -> str:
+    """What a session has of the processor; nothing where it is not divided among sessions."""
+    of_linux = Path(f"/proc/{pid}/autogroup")
+    return of_linux.read_text(encoding="ascii").strip().partition(" ")[2] if of_linux.exists() else ""
 
 
 def test_start_in_background_then_stop(directory: Path) -> None:
