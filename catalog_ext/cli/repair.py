@@ -40,7 +40,7 @@ _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipp
 _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped"}
 
 
-@click.command()
+@click.command(short_help="Bring index and metastore in step with TABLE's files.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
     "--mode",
