@@ -20,7 +20,7 @@ _CHANGES = (Column("what"), Column("before"), Column("after"))
 _NEXT = "Restart the services and sessions that have it open. What another metastore lacks: catalog-ext publish --all"
 
 
-@click.command()
+@click.command(short_help="Make another metastore or warehouse the index's own.")
 @click.option("--dry-run", is_flag=True, help="Preview: say what would change and change nothing.")
 @list_options(_CHANGES)
 @click.pass_obj

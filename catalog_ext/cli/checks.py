@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED, embedded_folder
-from catalog_ext.connector.build import connector_jar, fitting_java, spark_version
+from catalog_ext.connector.build import check_pyspark, connector_jar, fitting_java, spark_version
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
@@ -324,7 +324,7 @@ def _spark(*, quick: bool) -> Iterator[Finding]:
     java = _looked("spark", "Java", lambda: str(find_java() if spark.state is State.WRONG else fitting_java()))
     yield java
     yield spark
-    yield _python_of_spark()
+    yield _python_of_spark(spark)
     if State.WRONG in (java.state, spark.state):
         yield Finding("spark", "connector", State.SKIPPED, "Java and Spark come first")
     elif quick:
@@ -333,8 +333,16 @@ def _spark(*, quick: bool) -> Iterator[Finding]:
         yield _looked("spark", "connector", lambda: str(connector_jar()))
 
 
-def _python_of_spark() -> Finding:
+def _python_of_spark(spark: Finding) -> Finding:
     try:
-        return Finding("spark", "PySpark", State.OK, version("pyspark"))
+        found = version("pyspark")
     except PackageNotFoundError:
         return Finding("spark", "PySpark", State.WRONG, "not installed. Run: pip install 'pyspark>=4.0,<4.4'")
+    if spark.state is State.WRONG:
+        return Finding("spark", "PySpark", State.SKIPPED, f"{found}; Spark comes first")
+    return _looked("spark", "PySpark", lambda: _checked(found))
+
+
+def _checked(pyspark: str) -> str:
+    check_pyspark(pyspark)
+    return pyspark

@@ -31,7 +31,7 @@ _CHECKS = (
 )
 
 
-@click.command()
+@click.command(short_help="Check index, metastore, store and Spark; say remedies.")
 @click.option("--quick", is_flag=True, help="Leave out what starts a server or compiles the connector.")
 @list_options(_CHECKS)
 @click.pass_obj

@@ -41,7 +41,7 @@ _DIFFERENCES = (
 _MENDED = ("table", "action", "subject", "why", "done")
 
 
-@click.command()
+@click.command(short_help="Show where store, index and metastore differ; mend it.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--mend", is_flag=True, help="Bring the sides together: see --from.")
 @click.option("--from", "source", type=click.Choice([str(s) for s in Side]), help="The side that is right, for --mend.")

@@ -31,7 +31,7 @@ _PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
 
 
-@click.command()
+@click.command(short_help="Keep the index in step by an object store's events.")
 @click.argument("file", type=click.File("rb"), default="-", required=False)
 @click.option("--sqs", metavar="URL", help="Take the notifications out of this queue instead.")
 @click.option("--once", is_flag=True, help="With --sqs: end when the queue is empty, and at the first failure.")

@@ -23,7 +23,7 @@ _EXPORTED = (
 )
 
 
-@click.command()
+@click.command(short_help="Fill another metastore, or print HiveQL that does.")
 @click.argument("pattern", required=False, shell_complete=complete_table)
 @click.option("--to", metavar="URIS", help="The other metastore: thrift://host:9083.")
 @click.option("--sql", is_flag=True, help="Print HiveQL statements instead, for a Hive engine to run.")

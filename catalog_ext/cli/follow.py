@@ -29,7 +29,7 @@ _WAITING_PAUSE_S = 5.0
 _ACTIONS = {"imported": "imported", "removed": "gone there, and removed", "renamed": "renamed"}
 
 
-@click.command()
+@click.command(short_help="Keep the index in step with what Hive engines change.")
 @click.option(
     "--databases",
     metavar="NAMES",

@@ -34,7 +34,7 @@ _ENTRIES = (
 )
 
 
-@click.command("import")
+@click.command("import", short_help="Take TABLE of the metastore into the index.")
 @click.argument("table")
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
 @click.option(

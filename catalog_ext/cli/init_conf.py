@@ -22,7 +22,7 @@ _WRITTEN = (
 _CHANGE = re.compile(r"\s*(#|<!--) CHANGE\b")
 
 
-@click.command("init-conf")
+@click.command("init-conf", short_help="Write Spark's configuration files for a cluster.")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @list_options(_WRITTEN)

@@ -38,7 +38,7 @@ _AGAIN = (
 _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would be dropped and change nothing.")
 
 
-@click.command("drop-partitions")
+@click.command("drop-partitions", short_help="Drop the partitions that a condition is true for.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
 @click.option("--purge", is_flag=True, help="Delete a managed table's data outside its directory too.")
@@ -67,7 +67,7 @@ def drop_partitions(
     _show(table, entries, shape, dry_run=dry_run, keeps_files=keeps)
 
 
-@click.command("expire-partitions")
+@click.command("expire-partitions", short_help="Drop the partitions that are older than a retention.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
     "--retention", metavar=DURATION, help="Age, by their values, from which they go. Default: the table's property."

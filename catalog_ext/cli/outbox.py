@@ -45,7 +45,7 @@ _NAMED = 10
 _SKIPPED = "The metastore does not get it. catalog-ext publish brings a table there to the index's state."
 
 
-@click.command()
+@click.command(short_help="List, retry or skip what the metastore has not taken.")
 @click.argument("action", type=click.Choice(ACTIONS), default=LIST)
 @click.argument("message_id", type=int, required=False, metavar="[ID]")
 @list_options(_CHANGES)
@@ -78,7 +78,7 @@ def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry
     return [left.get(entry.id, entry._replace(state="delivered", error=None)) for entry in entries]
 
 
-@click.command()
+@click.command(short_help="Bring the metastore to the index's state.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--all", "all_tables", is_flag=True, help="Every table and view of the index.")
 @click.option("--dry-run", is_flag=True, help="Preview: compare, and change nothing.")

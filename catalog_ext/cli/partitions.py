@@ -42,7 +42,7 @@ _FILES = (
 )
 
 
-@click.command()
+@click.command(short_help="List the registered partitions of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
 @list_options(_PARTITIONS)
@@ -54,7 +54,7 @@ def partitions(invocation: Invocation, table: str, where: str | None, spec: tupl
     _show(found, table, ("partition", "partitions"), _PARTITIONS, shape)
 
 
-@click.command()
+@click.command(short_help="List the registered files of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @where_options
 @list_options(_FILES)

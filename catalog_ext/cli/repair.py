@@ -40,7 +40,7 @@ _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipp
 _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped"}
 
 
-@click.command()
+@click.command(short_help="Bring index and metastore in step with TABLE's files.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
     "--mode",
@@ -163,9 +163,10 @@ def _print_end(report: RepairReport, console: Console) -> None:
         return
     note(console, f"The table is at version {report.version}.")
     if report.pending_deliveries:
+        why = (report.delivery_error or "it is under way, or waits for its next attempt").rstrip(".")
         note(
             console,
-            f"The metastore has not taken everything yet ({report.pending_deliveries:,} pending: "
-            f"{(report.delivery_error or 'it takes its time').rstrip('.')}). It is kept and delivered later, in order.",
+            f"The metastore has not taken everything yet ({report.pending_deliveries:,} pending: {why}). It is kept "
+            "and delivered later, in order.",
             "yellow",
         )

@@ -6,8 +6,11 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
@@ -18,7 +21,10 @@ from catalog_ext.cli.output import echo_json, note
 from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
-from catalog_ext.service.addresses import is_loopback
+from catalog_ext.service.addresses import authority, is_loopback, is_wildcard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
@@ -100,8 +106,8 @@ def serve(
         else:
             _print_settings(service.uri, settings)
             _print_page(service.page_uri, token_file)
-        if not is_loopback(host):
-            _warn(f"{host} can be reached from other machines; the token travels unencrypted.", lines)
+        for text in what_to_mind(host, urlsplit(service.uri).port or port):
+            _warn(text, lines)
         logger.info("Process %d serves the catalog %s at %s", os.getpid(), name, service.uri)
         catalog.keep_delivering()
         with contextlib.suppress(KeyboardInterrupt):
@@ -110,6 +116,18 @@ def serve(
             service.run()
     if lines == "text":
         note(message_console(), "stopped")
+
+
+def what_to_mind(host: str, port: int) -> Iterator[str]:
+    """Yield what whoever opens a service to other machines has to know."""
+    if is_loopback(host):
+        return
+    yield f"{host} can be reached from other machines; the token travels unencrypted."
+    if is_wildcard(host):
+        yield (
+            f"{host} is all addresses of this machine, and none that others can name: their `uri` has the one by which "
+            f"they reach it, such as http://{authority(socket.gethostname(), port)}"
+        )
 
 
 def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar: str | None) -> dict[str, str]:

@@ -40,7 +40,7 @@ _LABEL = 17
 """Columns that the labels of a table's description take."""
 
 
-@click.command()
+@click.command(short_help="Register the files at LOCATION as the table TABLE.")
 @click.argument("table")
 @click.argument("location")
 @click.option(
@@ -132,7 +132,7 @@ def register(
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")
 
 
-@click.command()
+@click.command(short_help="Forget TABLE; files and the metastore's table stay.")
 @click.argument("table", shell_complete=complete_table)
 @json_option
 @click.pass_obj
@@ -149,7 +149,7 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
         )
 
 
-@click.command()
+@click.command(short_help="Show location, format, columns and options of TABLE.")
 @click.argument("table", shell_complete=complete_table)
 @json_option
 @click.pass_obj
@@ -167,7 +167,7 @@ def describe(invocation: Invocation, table: str, as_json: bool) -> None:
     _print_lines(lines)
 
 
-@click.command()
+@click.command(short_help="List the tables and views.")
 @click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...", shell_complete=complete_namespace)
 @list_options(_TABLES)
 @click.pass_obj
@@ -197,7 +197,7 @@ def tables(invocation: Invocation, namespaces: tuple[str, ...], shape: Shape) ->
     )  # fmt: skip
 
 
-@click.command()
+@click.command(short_help="Make the index.")
 @json_option
 @click.pass_obj
 def init(invocation: Invocation, as_json: bool) -> None:
@@ -230,7 +230,7 @@ def init(invocation: Invocation, as_json: bool) -> None:
     _print_lines(list(made.items()))
 
 
-@click.command()
+@click.command(short_help="Bring the index database to this release's schema.")
 @click.option(
     "--check", is_flag=True, help="Change nothing; exit with 1 when the index is not at the schema of this release."
 )

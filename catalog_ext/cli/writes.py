@@ -55,7 +55,7 @@ _DISCARDED = (
 )
 
 
-@click.command()
+@click.command(short_help="Finish or undo writes whose owners are gone.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option(
     "--older-than",
@@ -107,7 +107,7 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     note(console, "To have them now, where their owners are known to be dead: catalog-ext recover --older-than 0s")
 
 
-@click.command()
+@click.command(short_help="Remove files and versions that nothing needs any more.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @click.option("--all", "all_tables", is_flag=True, help="Every table of the index.")
 @click.option(
@@ -152,7 +152,7 @@ def vacuum(
     return 1 if report.failed else 0
 
 
-@click.command("release-waiting")
+@click.command("release-waiting", short_help="Commit what streams have kept back.")
 @click.argument("table", shell_complete=complete_table)
 @click.option("--application", metavar="ID", help="The one query whose rows are committed; all of them by default.")
 @click.option("--dry-run", is_flag=True, help="Preview: say what waits and change nothing.")
@@ -177,7 +177,7 @@ def release_waiting(invocation: Invocation, table: str, application: str | None,
     Listing(("partition", "partitions"), _RELEASED, head).show(shape, rows, len(rows), end=end)
 
 
-@click.command("discard-waiting")
+@click.command("discard-waiting", short_help="Give up what streams kept back and is gone.")
 @click.argument("table", shell_complete=complete_table)
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be given up and change nothing.")
 @list_options(_DISCARDED)
@@ -202,7 +202,7 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
     Listing(("file", "files"), _DISCARDED, head).show(shape, rows, len(rows), end=end)
 
 
-@click.command()
+@click.command(short_help="Show what is under way, or waits for the metastore.")
 @click.argument("table", required=False, shell_complete=complete_table)
 @list_options(STATUS)
 @click.pass_obj
@@ -217,7 +217,7 @@ def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
     Listing(("entry", "entries"), STATUS, {"table": table}).show(shape, rows, len(rows), end=end)
 
 
-@click.command()
+@click.command(short_help="List the commits of TABLE, newest first.")
 @click.argument("table", shell_complete=complete_table)
 @list_options(HISTORY)
 @click.pass_obj

@@ -147,10 +147,16 @@ def spark_version() -> str:
         raise EnvironmentSetupError(
             f"PySpark {version} is installed; this release of catalog-ext works with Spark {supported} for Scala "
             f"{SCALA}, and {jar_folder()} has Spark {version} for Scala {scala}. "
-            f"Install it: pip install 'pyspark~={SUPPORTED_SPARK[-1]}.0'.",
+            f"Install the newest of them that this Python takes: pip install {_pyspark_from(SUPPORTED_SPARK[0])}.",
             {"spark": version, "scala": scala, "supported": supported},
         )
     return version
+
+
+def _pyspark_from(oldest: str) -> str:
+    """Return what pip takes for the newest supported PySpark that there is for this Python, whichever that is."""
+    major, minor = SUPPORTED_SPARK[-1].split(".")
+    return f"'pyspark>={oldest},<{major}.{int(minor) + 1}'"
 
 
 def check_pyspark(version: str) -> None:
@@ -205,10 +211,11 @@ def _check_version(java: Path, version: int | None) -> None:
     spark = spark_version()
     newest = NEWEST_JAVA.get(minor_version(spark))
     if newest is not None and version > newest:
+        of_any_java = next(minor for minor in SUPPORTED_SPARK if minor not in NEWEST_JAVA)
         raise EnvironmentSetupError(
             f"Java {version} at {java} is too new: Spark {spark} is installed, and {minor_version(spark)} starts on "
             "Java 17 or 21. Point JAVA_HOME at one of those (Debian/Ubuntu: apt-get install openjdk-17-jre-headless), "
-            f"or install a newer Spark: pip install 'pyspark~={SUPPORTED_SPARK[-1]}.0'.",
+            f"or install a newer Spark: pip install {_pyspark_from(of_any_java)}.",
             {"java": str(java), "version": str(version), "spark": spark},
         )
 

@@ -194,7 +194,8 @@ def _complete(
         missing.remove(WAREHOUSE)
         if settings.metastore is not None and not empty and NO_METASTORE not in recorded:
             logger.warning(
-                "The index %s does not say which warehouse is its own, and %s is a guess. Name it once: --warehouse.",
+                "The index %s does not say which warehouse is its own, and %s is a guess. Name it once: --warehouse "
+                "(warehouse=… in Python).",
                 index.url,
                 settings.warehouse,
             )

@@ -35,6 +35,9 @@ logger = logging.getLogger(__name__)
 STARTING_PAUSE_S = 0.5
 """How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
 
+_UNDER_WAY = "it is under way, or waits for its next attempt"
+"""What is said of what is pending without an error."""
+
 
 class MetastoreSync:
     """Delivers the outbox of an index to a metastore, now or later.
@@ -141,7 +144,7 @@ class MetastoreSync:
 
     def _warn(self, table_id: int | None, own: DeliveryReport) -> None:
         """Warn of what is pending, once a trouble; one that is over may be warned of again."""
-        trouble = own.error or "it takes its time"
+        trouble = own.error or _UNDER_WAY
         if not own.pending or (table_id is None and own.reached):
             self._warned.pop(table_id, None)
         elif self._warned.get(table_id) != trouble:
@@ -174,7 +177,7 @@ class MetastoreSync:
         if last is None or not last.pending:
             return "in step" if table is None or self._metastore.starting else self._compared(table)
         changes = "1 change" if last.pending == 1 else f"{last.pending} changes"
-        return f"{changes} pending: {last.error or 'it takes its time'}"
+        return f"{changes} pending: {last.error or _UNDER_WAY}"
 
     def _compared(self, table: Table) -> str:
         """Return ``in step``, or what publishing the table would do, of which nothing is pending."""
@@ -210,7 +213,13 @@ class MetastoreSync:
             return
         except MetastoreUnavailableError as error:
             if error.message not in self._warned.values():
-                logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
+                logger.warning(
+                    "Table %s is registered in the index alone for now, and delivered later: %s",
+                    identifier,
+                    error.message,
+                )
+                # The delivery that follows has the same trouble, which is told of once.
+                self._warned[None] = self._unreached = error.message
             return
         buckets = bucketed_by(there)
         if buckets is not None:

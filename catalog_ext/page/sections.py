@@ -41,6 +41,7 @@ _STRIDES = (3, 7, 11, 31, 101, 307, 1009)
 """Primes, so that a sample does not take the same value of a key each time."""
 
 _INTERVALS = 60
+_MINUTE_MS = 60_000
 _DAY_MS = 86_400_000
 _EVENTS = 50
 _POSITION = re.compile(r"(\d{1,18})?\.(?:(\d{1,18})\.(\d{1,18})|\.)", re.ASCII)
@@ -166,6 +167,9 @@ def _stairs(points: Sequence[tuple[datetime, float]]) -> list[tuple[datetime, fl
 
 def _label(at_ms: int, step: int) -> str:
     text = formats.instant(at_ms)
+    if step < _MINUTE_MS:
+        # Of an hour at most: neighbours differ by seconds, and the date would say nothing.
+        return text[11:19]
     return text[:10] if step >= _DAY_MS else text[5:16].replace("T", " ")
 
 

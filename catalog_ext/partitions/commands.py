@@ -127,7 +127,7 @@ class PartitionCommands:
             if if_exists:
                 bound_to(target, predicate)
             else:
-                require_match(self._context.index, target, predicate)
+                require_match(self._context.index, target, predicate, droppable=True)
         managed = target.definition.table_type is TableType.MANAGED
         deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
         either = any_of(*predicates)

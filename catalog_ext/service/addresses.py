@@ -46,6 +46,15 @@ def is_loopback(host: str) -> bool:
         return bare.lower() == "localhost"
 
 
+def is_wildcard(host: str) -> bool:
+    """Return whether a host stands for all addresses of this machine, and so is none that a client can name."""
+    bare = without_brackets(host)
+    try:
+        return ipaddress.ip_address(bare).is_unspecified
+    except ValueError:
+        return not bare
+
+
 def is_version_6(host: str) -> bool:
     """Return whether a host, without brackets, is an address of version 6; ``%`` and a network interface may follow."""
     try:

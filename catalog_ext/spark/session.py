@@ -114,6 +114,7 @@ def configure(
             session that runs; or the session is that of a Spark Connect server elsewhere.
         IndexNotAtHeadError, IndexUnavailableError: The index cannot be used.
     """
+    _refuse_no_builder(builder)
     options: dict[str, str] = dict(builder._options)
     if _active_session_has(catalog):
         _refuse_others(catalog, options, index=index, metastore=metastore, warehouse=warehouse, storage=storage)
@@ -367,6 +368,15 @@ def _local_jars(jars: str | None) -> Iterator[Path]:
         path = Path(re.sub("^(file|local):(//)?", "", jar.strip()))
         if path.is_file():
             yield path
+
+
+def _refuse_no_builder(given: object) -> None:
+    if not hasattr(given, "_options"):
+        name = given.__name__ if isinstance(given, type) else type(given).__name__
+        raise InvalidConfigurationError(
+            f"catalog_ext.configure takes a builder, and was given {name[:60]}. A session that runs gets no more "
+            "catalogs: stop it, then spark = catalog_ext.configure(SparkSession.builder).getOrCreate()."
+        )
 
 
 def _refuse_remote(remote: str) -> None:

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
-def require_match(index: Index, table: Table, predicate: Predicate) -> None:
+def require_match(index: Index, table: Table, predicate: Predicate, *, droppable: bool = False) -> None:
     """Return if an unbound predicate is true for a partition.
+
+    Args:
+        index: Has the table's partitions.
+        table: The table.
+        predicate: Unbound.
+        droppable: Whether what it names is to be dropped.
 
     Raises:
         PartitionNotFoundError: It is true for none.
@@ -26,7 +32,7 @@ def require_match(index: Index, table: Table, predicate: Predicate) -> None:
     """
     with index.list_partitions(table, bound_to(table, predicate)) as found:
         if not any(batch.num_rows for batch in found):
-            raise not_found(table, in_words(predicate))
+            raise not_found(table, in_words(predicate), droppable=droppable)
 
 
 def require_matches(index: Index, table: Table, clauses: PartitionClauses) -> None:

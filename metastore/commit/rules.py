@@ -199,11 +199,19 @@ def _already_exists(table: Table, there: dict[str, list[Partition]]) -> Partitio
     )
 
 
-def not_found(table: Table, which: str) -> PartitionNotFoundError:
-    """Return the error for a partition that is not there."""
+def not_found(table: Table, which: str, *, droppable: bool = False) -> PartitionNotFoundError:
+    """Return the error for a partition that is not there.
+
+    Args:
+        table: The table or view.
+        which: The partition, as its asker wrote it.
+        droppable: Whether it was to be dropped, which can be asked for where nothing need be there.
+    """
     kind, remedy = "table", ", MSCK REPAIR TABLE finds new ones"
     if table.definition.table_type is TableType.VIEW:
         kind, remedy = "view", ""
+    if droppable:
+        remedy = ", and DROP IF EXISTS PARTITION passes over those that are not"
     subject = f"{kind.capitalize()} {table.identifier}"
     return PartitionNotFoundError(
         f"{subject} has no partition {which[:200]!r}. Nothing was changed; SHOW PARTITIONS lists those that are "

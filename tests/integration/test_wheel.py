@@ -197,7 +197,7 @@ def test_the_readme_works_without_compiler_and_network(installed: Environment, t
         "SQL SELECT * FROM lake.sales.trips.history -> ",
         "SQL SET hive.strict.checks.no.partition.filter = true -> 1",
         "FILES 2",
-        "$ catalog-ext --index index.db doctor",
+        "$ catalog-ext --index shell.db doctor",
     ):
         assert shown in answer.stdout
     assert "Compiling" not in answer.stdout + answer.stderr

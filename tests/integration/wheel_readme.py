@@ -85,16 +85,16 @@ def main() -> None:
     spark.stop()
 
     (_, program), (_, commands) = found["Use it without Spark"]
-    for name in ("python", "shell"):
-        (FOLDER / name).mkdir()
-    os.chdir(FOLDER / "python")
+    # In one folder, as whoever reads on has it.
+    (FOLDER / "without").mkdir()
+    os.chdir(FOLDER / "without")
     names = {}
     exec(program, names)
     print("FILES", names["files"].num_rows)
     for line in commands.splitlines():
         command = [str(Path(sysconfig.get_path("scripts")) / "catalog-ext"), *shlex.split(line)[1:]]
         print("$", line, flush=True)
-        subprocess.run(command, cwd=FOLDER / "shell", check=True, env={**os.environ, "CATALOG_EXT_METASTORE": "none"})
+        subprocess.run(command, check=True)
 
 
 def show(spark: object, text: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -152,9 +153,25 @@ def tables(by_spark: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]
             key = (one["statement"], one["here"], one["newest"], one["why"] or "**not known yet**")
             rows.setdefault(key, []).append(spark)
     for (statement, here, newest, why), sparks in rows.items():
-        yield f"| {_code(statement)} | {', '.join(sparks)} | {_code(here)} | {_code(newest)} | {why} |"
+        start = _where_they_part(here, newest)
+        cells = (_code(statement), ", ".join(sparks), _code(here, start), _code(newest, start), why)
+        yield f"| {' | '.join(cells)} |"
 
 
-def _code(text: str, most: int = 160) -> str:
-    cut = text if len(text) <= most else f"{text[: most - 2]} …"
+_MOST = 160
+_BEFORE = 60
+"""How much of a cell stands before the first difference, where not all of it is shown."""
+
+
+def _where_they_part(here: str, newest: str) -> int:
+    """Return from where two outcomes are shown: both cut at the same place, and what differs is in sight."""
+    if max(len(here), len(newest)) <= _MOST:
+        return 0
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(here, newest, strict=False)))
+    return max(alike - _BEFORE, 0)
+
+
+def _code(text: str, start: int = 0) -> str:
+    rest = f"… {text[start:]}" if start else text
+    cut = rest if len(rest) <= _MOST else f"{rest[: _MOST - 2]} …"
     return f"`{cut.replace('|', '¦').replace('`', chr(39))}`"

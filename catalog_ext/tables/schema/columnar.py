@@ -80,7 +80,7 @@ def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
 
 def _damaged(location: Location, kind: str, error: Exception) -> InvalidInputError:
     return InvalidInputError(
-        f"{location} is not a readable {kind} file: {str(error)[:300]} "
+        f"{location} is not a readable {kind} file: {str(error)[:300].rstrip('. ')}. "
         "Remove it, or give the schema and the right format.",
         {"file": str(location)},
     )

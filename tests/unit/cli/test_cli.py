@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from catalog_ext.catalog import Catalog, connect
 from catalog_ext.cli.main import cli, exit_code
 from catalog_ext.cli.output import shown
 from catalog_ext.cli.progress import progress_bar
+from catalog_ext.connector.build import SUPPORTED_SPARK
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -62,9 +64,9 @@ def _register(run: Run, root: Path) -> None:
     )
 
 
-def _json(run: Run, *arguments: str) -> Any:
-    code, out, err = run(*arguments, "--json")
-    assert (code, err) == (0, "")
+def _json(run: Run, *arguments: str, code: int = 0) -> Any:
+    ended, out, err = run(*arguments, "--json")
+    assert (ended, err) == (code, "")
     return json.loads(out)
 
 
@@ -328,6 +330,29 @@ def test_doctor_says_what_is_wrong(run: Run, tmp_path: Path, monkeypatch: pytest
     wrong = [line for line in out.splitlines() if line.strip().startswith("✗")]
     assert len(wrong) == 3
     assert "3 of " in out.splitlines()[-1]
+
+
+def test_doctor_on_a_spark_that_is_not_supported(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "spark-core_2.12-3.5.6.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(jars.parent))
+    states = {c["check"]: c["state"] for c in _json(run, "doctor", "--quick", code=1)["checks"]}
+    assert (states["Spark"], states["PySpark"]) == ("wrong", "skipped")
+
+
+def test_doctor_on_a_spark_home_of_another_minor_version(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = tmp_path / "spark" / "jars"
+    jars.mkdir(parents=True)
+    other = next(minor for minor in SUPPORTED_SPARK if not version("pyspark").startswith(f"{minor}."))
+    for jar in (f"spark-core_2.13-{other}.0.jar", "hadoop-client-api-3.4.1.jar"):
+        (jars / jar).touch()
+    monkeypatch.setenv("SPARK_HOME", str(jars.parent))
+    found = {c["check"]: c for c in _json(run, "doctor", "--quick", code=1)["checks"]}
+    assert (found["Spark"]["state"], found["PySpark"]["state"]) == ("ok", "wrong")
+    assert "unset SPARK_HOME" in found["PySpark"]["found"]
 
 
 def test_doctor_with_wrong_settings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

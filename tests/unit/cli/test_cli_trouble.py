@@ -175,6 +175,10 @@ def test_help_fits_the_screen_and_its_examples_are_whole(
     assert code == 0
     # Of examples, which are copied, a line is a line.
     assert max(map(len, out.splitlines())) <= 80
+    if command is None and width == 80:
+        said = out.partition("Commands:\n")[2].partition("Exit codes:")[0].rstrip().splitlines()
+        assert [line for line in said if not line.endswith(".") or line.endswith("...")] == []
+        assert len(said) == len(COMMANDS)
 
 
 def test_a_usage_error_is_json_where_that_is_asked_for(run: Run, working_folder: Path) -> None:

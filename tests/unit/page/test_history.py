@@ -53,6 +53,18 @@ def test_a_repair_long_after_the_last_commit_makes_no_long_picture(catalog: Cata
     assert len(page) < 100_000
 
 
+def test_columns_of_seconds_are_told_apart(catalog: Catalog) -> None:
+    table = create(catalog.index, "t", {"k": "int"})
+    fill(catalog.index, table, ["k=1"])
+    repaired(catalog.index, table)
+    began = 1_700_000_000_000  # 22:13:20
+    dated(catalog.index, table, began, began + 4000)
+    with looking_at(catalog) as visitor:
+        timeline = visitor.page("/ui/table/s/t").partition("Commits over time")[2].partition("</svg>")[0]
+    labels = re.findall(r">(\d\d:\d\d:\d\d)</text>", timeline)
+    assert labels == [f"22:13:{second}" for second in range(20, 25)]
+
+
 @pytest.mark.slow
 def test_going_back_tells_everything_once_whatever_the_clock_has_shown(catalog: Catalog) -> None:
     index = catalog.index

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from py4j.protocol import Py4JError
@@ -38,6 +38,12 @@ def test_the_environment_names_a_connect_server_as_well(monkeypatch: pytest.Monk
     monkeypatch.setenv("SPARK_REMOTE", _SERVER)
     with pytest.raises(InvalidConfigurationError, match=_SERVER):
         catalog_ext.configure(SparkSession.Builder(), metastore=None)
+
+
+@pytest.mark.parametrize(("given", "name"), [(SparkSession, "SparkSession"), ("lake", "str")])
+def test_what_is_no_builder_is_named(given: Any, name: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=rf"was given {name}\..*configure\(SparkSession\.builder\)"):
+        catalog_ext.configure(given, metastore=None)
 
 
 @pytest.mark.parametrize("scheme", ["", "file:", "file://", "local:", "local://"])

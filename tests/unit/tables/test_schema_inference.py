@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -159,6 +160,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> N
     with pytest.raises(InvalidInputError, match=rf"bad\.{kind} is not a readable") as caught:
         _infer([path], kind)
     assert caught.value.parameters == {"file": path.as_uri()}
+    assert re.search(r"[^.]\. Remove it", caught.value.message)
 
 
 def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.connector.build import SUPPORTED_SPARK
 from tests.matrix import __main__ as matrix
 from tests.matrix import differences
-from tests.matrix.differences import Reason
+from tests.matrix.differences import Reason, tables
 from tests.matrix.environments import NEWEST, OLDEST, SPARKS
 from tests.matrix.page import PART
 
@@ -120,3 +120,18 @@ def test_the_page_says_what_was_found(tmp_path: Path) -> None:
     assert f"| {OLDEST.version} | 3.13 | | not tried | | | |" in text
     assert "- 4.0, Python 3.10, writes: `tests/x.py::a`" in text
     assert "| `SHOW 'a¦b'` | 4.0 | `x` | `y` | **not known yet** |" in text
+
+
+def test_long_outcomes_are_cut_so_that_what_differs_is_shown() -> None:
+    alike = "the same, " * 40
+    one = {"statement": "EXPLAIN", "here": f"{alike}old{alike}", "newest": f"{alike}new{alike}", "why": "so"}
+    row = list(tables({"4.0": [one]}))[-1]
+    here, newest = row.split(" | ")[2:4]
+    assert (here[:3], here[-3:]) == ("`… ", " …`")
+    assert ("old" in here, "new" in newest) == (True, True)
+    assert len(here) < 170
+
+
+def test_short_outcomes_are_whole() -> None:
+    one = {"statement": "SHOW", "here": "VIEW_NOT_FOUND", "newest": "VIEW_FOUND", "why": "so"}
+    assert list(tables({"4.0": [one]}))[-1] == "| `SHOW` | 4.0 | `VIEW_NOT_FOUND` | `VIEW_FOUND` | so |"
