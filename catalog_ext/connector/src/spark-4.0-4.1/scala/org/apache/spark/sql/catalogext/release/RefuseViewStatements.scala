@@ -45,12 +45,16 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
   private def refuse(statement: String): Nothing =
     throw ConnectorErrors.needsSpark(s"$statement in a catalog other than Spark's own", "4.2")
 
+  // A temporary view is Spark's own whatever the current catalog is, and its name comes first.
   private def isOurs(plan: LogicalPlan): Boolean = plan match {
-    case UnresolvedIdentifier(name, _) => isOurs(name)
-    case view: UnresolvedView => isOurs(view.multipartIdentifier)
-    case either: UnresolvedTableOrView => isOurs(either.multipartIdentifier)
+    case UnresolvedIdentifier(name, allowTemp) => !(allowTemp && isTemporary(name)) && isOurs(name)
+    case view: UnresolvedView => !isTemporary(view.multipartIdentifier) && isOurs(view.multipartIdentifier)
+    case either: UnresolvedTableOrView =>
+      !isTemporary(either.multipartIdentifier) && isOurs(either.multipartIdentifier)
     case _ => false
   }
+
+  private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
 
   private def isOurs(name: Seq[String]): Boolean = name match {
     case CatalogAndIdentifier(_: CatalogBase, _) => true
