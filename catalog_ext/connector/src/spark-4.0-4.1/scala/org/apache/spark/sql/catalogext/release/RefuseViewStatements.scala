@@ -5,8 +5,8 @@ import org.apache.spark.sql.catalogext.CatalogExtCatalog
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.views.{CatalogExtView, ViewPartitionCommand}
-import org.apache.spark.sql.catalyst.analysis.{NoSuchViewException, UnresolvedIdentifier, UnresolvedNamespace,
-  UnresolvedTableOrView, UnresolvedView}
+import org.apache.spark.sql.catalyst.analysis.{CurrentNamespace, NoSuchViewException, UnresolvedIdentifier,
+  UnresolvedNamespace, UnresolvedTableOrView, UnresolvedView}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic
@@ -39,6 +39,7 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
     case bind: AlterViewSchemaBinding if isOurs(bind.child) => refuse("ALTER VIEW ... WITH SCHEMA")
     case rename: RenameTable if rename.isView && isOurs(rename.child) => refuse("ALTER VIEW ... RENAME TO")
     case ShowViews(UnresolvedNamespace(CatalogAndNamespace(_: CatalogBase, _), _), _, _) => refuse("SHOW VIEWS")
+    case ShowViews(CurrentNamespace, _, _) if catalogManager.currentCatalog.isInstanceOf[CatalogBase] => refuse("SHOW VIEWS")
     case _ =>
   }
 
