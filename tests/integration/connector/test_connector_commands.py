@@ -90,6 +90,15 @@ class TestNamespaces:
 
 
 class TestTables:
+    def test_a_list_of_tables_loads_none(self, spark: SparkSession, service: RecordedService) -> None:
+        spark.sql("CREATE TABLE lake.sales.another (x INT)")
+        service.reset()
+        assert rows(spark, "SHOW TABLES IN lake.sales LIKE '*r*'") == [
+            ("sales", "another", False), ("sales", "trips", False),
+        ]  # fmt: skip
+        assert service.requests["tables/list"] == 1
+        assert service.requests["tables/load"] == 0
+
     @pytest.mark.requirement("Flink.CreateDDL", statement="CREATE TABLE lake.sales.made")
     def test_create_declares_the_partition_columns(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql(
