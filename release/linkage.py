@@ -3,7 +3,8 @@
 A connector that was compiled against one patch of Spark runs with another if every class, field and method that it
 refers to is there with the same types and can be used as it is used (from where it is used, as a static member or as
 an object's, as a class or as an interface), nothing abstract was added to what it extends, and nothing that it
-overrides became final. ``python -m release.patches`` (make patches) prints what is not so.
+overrides became final. What it overrides in the one and not in the other links, and nobody calls it.
+``python -m release.patches`` (make patches) prints what is not so.
 
 Class files are read by chapter 4 of the Java Virtual Machine Specification, instructions by chapter 6, references
 resolved by chapter 5.4.
@@ -18,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
 _PUBLIC, _PRIVATE, _PROTECTED, _STATIC, _FINAL = 0x0001, 0x0002, 0x0004, 0x0008, 0x0010
@@ -44,12 +45,19 @@ _LENGTHS = {
     **dict.fromkeys((185, 186, 200, 201), 5),
 }
 _TABLE_SWITCH, _LOOKUP_SWITCH, _WIDE, _INCREMENT = 170, 171, 196, 132
+# Of a method that only calls its supertype's: it loads its arguments, calls, and returns.
+_OF_FORWARDERS = {*range(21, 46), _INVOKE_SPECIAL, *range(172, 178)}
 # What every Java runtime has is not looked for.
 _RUNTIME = ("java/", "javax/", "jdk/", "sun/", "org/xml/", "org/w3c/")
 
 # Arrays have it by the class of their elements.
 _OF_ARRAYS = {("clone", "()Ljava/lang/Object;")}
 _OF_EVERY_OBJECT = {"clone", "equals", "finalize", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait"}
+# The runtime's interfaces that Spark's classes extend by the hundreds, case classes among them, and their methods.
+_OF_INTERFACES = {
+    "java/io/Serializable": set[str](), "java/lang/Cloneable": set[str](), "java/io/Closeable": {"close"},
+    "java/lang/AutoCloseable": {"close"}, "java/lang/Comparable": {"compareTo"}, "java/util/EventListener": set[str](),
+}  # fmt: skip
 
 Member = tuple[str, str]
 """Name and descriptor."""
@@ -77,6 +85,7 @@ class ClassFile:
 
     Attributes:
         uses: What its instructions do with what they refer to, by opcodes.
+        forwarders: Methods that only call their supertype's, as Scala makes them of what a trait inherits.
     """
 
     name: str
@@ -86,6 +95,7 @@ class ClassFile:
     methods: dict[Member, int] = field(repr=False)
     references: frozenset[Reference] = field(repr=False)
     uses: frozenset[tuple[int, Reference]] = field(repr=False)
+    forwarders: frozenset[Member] = field(repr=False)
 
 
 def read(content: bytes) -> ClassFile:
@@ -105,18 +115,20 @@ def read(content: bytes) -> ClassFile:
     interfaces = struct.unpack_from(f">{count}H", content, at + 8)
     at += 8 + 2 * count
     members: list[dict[Member, int]] = []
-    codes: list[bytes] = []
+    codes: dict[Member, bytes] = {}
     for _ in range(2):
         found, more, at = _members(content, at, pool)
         members.append(found)
-        codes += more
+        codes |= more
     supertypes = tuple(name(index) for index in ((parent,) if parent else ()) + interfaces)
     references = dict(_references(pool))
-    used = {(opcode, references[index]) for code in codes for opcode, index in _used(code)}
+    used = {(opcode, references[index]) for code in codes.values() for opcode, index in _used(code)}
     used |= {(_OF_HANDLES[kind], references[index]) for kind, index in _handles(pool)}
+    forwarders = frozenset(member for member, code in codes.items() if _forwards(member, code, references))
     return ClassFile(
-        name(this), flags, supertypes, members[0], members[1], frozenset(references.values()), frozenset(used)
-    )
+        name(this), flags, supertypes, members[0], members[1], frozenset(references.values()), frozenset(used),
+        forwarders,
+    )  # fmt: skip
 
 
 Pool = dict[int, tuple[int, bytes]]
@@ -146,33 +158,45 @@ def _pair(pool: Pool, index: int) -> tuple[int, ...]:
     return struct.unpack(f">{len(content) // 2}H", content)
 
 
-def _members(content: bytes, at: int, pool: Pool) -> tuple[dict[Member, int], list[bytes], int]:
+def _members(content: bytes, at: int, pool: Pool) -> tuple[dict[Member, int], dict[Member, bytes], int]:
     """Return the members with their flags, the instructions of those that have any, and where they end."""
     (count,) = struct.unpack_from(">H", content, at)
     at += 2
     found: dict[Member, int] = {}
-    codes: list[bytes] = []
+    codes: dict[Member, bytes] = {}
     for _ in range(count):
         flags, name, descriptor, attributes = struct.unpack_from(">HHHH", content, at)
-        found[_text(pool, name), _text(pool, descriptor)] = flags
+        member = (_text(pool, name), _text(pool, descriptor))
+        found[member] = flags
         at += 8
         for _ in range(attributes):
             attribute, length = struct.unpack_from(">HI", content, at)
             if _text(pool, attribute) == "Code":
                 (size,) = struct.unpack_from(">I", content, at + 10)
-                codes.append(content[at + 14 : at + 14 + size])
+                codes[member] = content[at + 14 : at + 14 + size]
             at += 6 + length
     return found, codes, at
 
 
-def _used(code: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the opcodes of instructions that use a member or make an object, and the index of what they use."""
+def _instructions(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield each instruction's opcode and place."""
     at = 0
     while at < len(code):
-        opcode = code[at]
+        yield code[at], at
+        at += _length(code, at)
+
+
+def _used(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the opcodes of instructions that use a member or make an object, and the index of what they use."""
+    for opcode, at in _instructions(code):
         if opcode in _ON_CLASSES or opcode in _ON_OBJECTS or opcode == _NEW:
             yield opcode, struct.unpack_from(">H", code, at + 1)[0]
-        at += _length(code, at)
+
+
+def _forwards(member: Member, code: bytes, references: Mapping[int, Reference]) -> bool:
+    if member[0].startswith("<") or any(opcode not in _OF_FORWARDERS for opcode, _ in _instructions(code)):
+        return False
+    return [references[index].member for _, index in _used(code)] == [member]
 
 
 def _length(code: bytes, at: int) -> int:
@@ -254,6 +278,9 @@ class Linkage:
     def problems(self, of: ClassFile) -> Iterator[str]:
         """Yield what keeps a class from being linked, or would fail at the call: one line each."""
         for reference in sorted(of.references, key=str):
+            # Where there is nothing to forward to, nobody calls who does.
+            if reference.member in of.forwarders and reference.owner in self._ancestors(of.name):
+                continue
             yield from (f"{of.name}: {reference} is {what}" for what in self._reachable(of, reference))
         for opcode, reference in of.uses:
             yield from (f"{of.name}: {reference} is {what}" for what in self._usable(of, opcode, reference))
@@ -308,6 +335,9 @@ class Linkage:
             found = self._path.find(name)
             if name == "java/lang/Object":
                 if reference.member[0] in _OF_EVERY_OBJECT:
+                    return True
+            elif name in _OF_INTERFACES:
+                if reference.member[0] in _OF_INTERFACES[name]:
                     return True
             # Of other classes of the runtime, and of one that is missing and reported by itself, nothing is known.
             elif found is None:
@@ -365,6 +395,22 @@ class Linkage:
                 if above & _FINAL and not (above | flags) & (_STATIC | _PRIVATE):
                     yield f"{of.name}: {name}.{member[0]} {member[1]} is final"
 
+    def overrides(self, of: ClassFile, own: Collection[str]) -> dict[Member, str]:
+        """Return the methods by which a class changes what others do that are not among ``own``, with those."""
+        changing = [
+            member for member, flags in of.methods.items()
+            if not flags & (_STATIC | _PRIVATE) and member not in of.forwarders and not member[0].startswith("<")
+        ]  # fmt: skip
+        found: dict[Member, str] = {}
+        for name in self._ancestors(of.name):
+            above = None if name in own else self._path.find(name)
+            inherited = above.methods if above else {}
+            found |= {
+                member: name for member in changing
+                if member not in found and not inherited.get(member, _PRIVATE) & (_STATIC | _PRIVATE)
+            }  # fmt: skip
+        return found
+
     def _abstract(self, of: ClassFile) -> Iterator[str]:
         wanted: dict[Member, str] = {}
         given: set[Member] = set()
@@ -386,3 +432,16 @@ def problems(jar: Path, others: Sequence[Path]) -> list[str]:
     linkage = Linkage(ClassPath([jar, *others]))
     found = (own.find(name) for name in own.names())
     return sorted({line for each in found if each is not None for line in linkage.problems(each)})
+
+
+def uncalled(jar: Path, compiled: Sequence[Path], others: Sequence[Path]) -> list[str]:
+    """Return the methods of ``jar`` that override one of the jars that it was compiled with, and none of ``others``."""
+    own = ClassPath([jar])
+    names = set(own.names())
+    before, after = (Linkage(ClassPath([jar, *jars])) for jars in (compiled, others))
+    lost = {
+        f"{of.name}: {above}.{member[0]} {member[1]} is not there to be overridden"
+        for of in map(own.find, names) if of is not None
+        for member, above in before.overrides(of, names).items() if member not in after.overrides(of, names)
+    }  # fmt: skip
+    return sorted(lost)

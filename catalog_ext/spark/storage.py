@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.runtime.java import jar_version
@@ -13,8 +14,12 @@ if TYPE_CHECKING:
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.storage.store import Storage
 
-AWS_SDK_VERSION = "2.35.4"
-"""What hadoop-aws 3.5.0 was built with; its own dependency is a bundle of 674 MB, of which these modules are used."""
+AWS_SDKS = {"3.4.1": "2.29.52", "3.4.3": "2.35.4"}
+"""By the first Hadoop whose hadoop-aws goes with it: the version of the AWS SDK, whose bundle has 674 MB, of which
+these modules are used. 3.4.2, 3.4.3 and 3.5.0 were built with these; 3.4.1 was with 2.24.6, of which Maven has not all.
+
+From 2.30 on the SDK sends checksums and leaves out MD5, which stores other than Amazon's may refuse, and which only a
+Hadoop that was built with such a one turns off."""
 
 _HDFS_PREFIX = "spark.hadoop.dfs."
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
@@ -37,10 +42,26 @@ def hadoop_version() -> str:
     return jar_version("hadoop-client-api")
 
 
+def aws_sdk_version(hadoop: str) -> str:
+    """Return the version of the AWS SDK that goes with a release of Hadoop.
+
+    Args:
+        hadoop: Its version; a vendor's name behind the numbers tells nothing.
+    """
+    own = _numbers(hadoop)
+    older = [sdk for first, sdk in AWS_SDKS.items() if _numbers(first) <= own]
+    return older[-1] if older else next(iter(AWS_SDKS.values()))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version.partition("-")[0])))
+
+
 def s3a_packages() -> dict[str, str]:
-    """Spark settings that fetch S3A as 36 jars of 13 MB in all, instead of the whole AWS bundle."""
-    packages = [f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"]
-    packages += [f"software.amazon.awssdk:{module}:{AWS_SDK_VERSION}" for module in _AWS_MODULES]
+    """Spark settings that fetch S3A as some 36 jars of 13 MB in all, instead of the whole AWS bundle."""
+    hadoop = hadoop_version()
+    packages = [f"org.apache.hadoop:hadoop-aws:{hadoop}"]
+    packages += [f"software.amazon.awssdk:{module}:{aws_sdk_version(hadoop)}" for module in _AWS_MODULES]
     return {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(_EXCLUDED)}
 
 

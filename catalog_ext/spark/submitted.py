@@ -29,6 +29,8 @@ _OPTIONS = {"--jars": JARS, "--packages": PACKAGES, "--exclude-packages": EXCLUD
 """Options that spark-submit takes before the setting that says the same."""
 _CONF = ("--conf", "-c")
 _FILE = "--properties-file"
+_DEFAULTS_TOO = "--load-spark-defaults"
+"""Has Spark read spark-defaults.conf beside that file, which goes before it."""
 
 
 def submitted_lists() -> dict[str, str]:
@@ -37,7 +39,8 @@ def submitted_lists() -> dict[str, str]:
         found = _of_running_jvm()
     else:
         given = dict(_given(_arguments()))
-        found = {**_of_file(given.pop(_FILE, None)), **given}
+        defaults = _of_file(None) if _DEFAULTS_TOO in _arguments() else {}
+        found = {**defaults, **_of_file(given.pop(_FILE, None)), **given}
     return {key: found[key] for key in _LISTS if found.get(key)}
 
 

@@ -220,6 +220,12 @@ SESSION: Story = (
     ("CACHE TABLE t", DONE),
     ("SELECT count(*) FROM t", [(1,)]),
     ("UNCACHE TABLE t", DONE),
+    *((("SHOW VIEWS", Fails("CATALOG_EXT_NEWER_SPARK_NEEDED")),) if SPARK < (4, 2) else ()),
+    # Of a session, whatever its catalog is.
+    ("CREATE TEMPORARY VIEW mine AS SELECT id FROM t", DONE),
+    ("ALTER VIEW mine AS SELECT id + 1 AS id FROM t", DONE),
+    ("SELECT id FROM mine", [(2,)]),
+    ("DROP VIEW mine", DONE),
     ("SELEC 1", Fails("PARSE_SYNTAX_ERROR")),
     ("USE spark_catalog.default", DONE),
 )

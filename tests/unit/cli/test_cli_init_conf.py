@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,9 +54,15 @@ def test_a_folder_that_cannot_be_is_named(tmp_path: Path, capsys: pytest.Capture
     assert "cannot be written to" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("installed", ["3.4.2", None])
+@pytest.mark.parametrize(
+    ("installed", "sdk"),
+    [
+        ("3.4.1", "2.29.52"), ("3.4.2", "2.29.52"), ("3.5.0", "2.35.4"), (None, "2.35.4"),
+        ("3.4.1-amzn-12", "2.29.52"), ("3.4.0", "2.29.52"), ("3.4.10", "2.35.4"), ("4.0", "2.35.4"),
+    ],
+)  # fmt: skip
 def test_the_jars_of_s3a_are_the_installed_sparks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str | None, sdk: str
 ) -> None:
     def jar_version(name: str) -> str:
         if installed is None:
@@ -67,4 +74,5 @@ def test_the_jars_of_s3a_are_the_installed_sparks(
     packages = next(
         line for line in (tmp_path / "spark-defaults.conf").read_text().splitlines() if "hadoop-aws" in line
     )
-    assert f"hadoop-aws:{installed or '3.5.0'},software.amazon.awssdk:s3:" in packages
+    assert f"hadoop-aws:{installed or '3.5.0'},software.amazon.awssdk:s3:{sdk},software" in packages
+    assert set(re.findall(r"awssdk:[\w-]+:([\d.]+)", packages)) == {sdk}

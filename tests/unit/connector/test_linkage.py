@@ -17,6 +17,7 @@ PUBLIC, PRIVATE, PROTECTED, STATIC, ABSTRACT, FINAL = 0x0001, 0x0002, 0x0004, 0x
 INTERFACE = 0x0200 | ABSTRACT
 OBJECT = "java/lang/Object"
 RUN = ("run", "()V")
+CALL = ("call", "()V")
 CONF = ("conf", "I")
 GET_STATIC, PUT_STATIC, GET_FIELD, PUT_FIELD = 178, 179, 180, 181
 VIRTUAL, SPECIAL, STATICALLY, INTERFACED, NEW = 182, 183, 184, 185, 187
@@ -42,6 +43,7 @@ class Written:
         fields: dict[tuple[str, str], int] | None = None,
         code: tuple[tuple[int, str, tuple[str, str] | None], ...] = (),
         handles: tuple[tuple[int, str, tuple[str, str]], ...] = (),
+        forwards: tuple[tuple[str, tuple[str, str]], ...] = (),
     ) -> None:
         self.name = name
         self._pool: list[bytes] = []
@@ -61,6 +63,10 @@ class Written:
             self._add(struct.pack(">BBH", 15, kind, self._member(11 if kind == 9 else 10, owner, called)))
         if code:
             members.append(self._method(code))
+        for owner, called in forwards:
+            # aload_0, invokespecial, return
+            content = b"\x2a" + struct.pack(">BH", SPECIAL, self._member(11, owner, called)) + b"\xb1"
+            members.append(self._coded(called, content))
         # A long takes two places of the pool.
         self._pool += [struct.pack(">Bq", 5, 7), b""]
         self._text("after a long")
@@ -88,9 +94,12 @@ class Written:
                 tag = 9 if opcode < VIRTUAL else 11 if opcode == INTERFACED else 10
                 content += struct.pack(">BH", opcode, self._member(tag, owner, used))
                 content += b"\x01\x00" if opcode == INTERFACED else b""
+        return self._coded(("coded", "()V"), content)
+
+    def _coded(self, member: tuple[str, str], content: bytes) -> bytes:
         # Limits of the stack and of variables, the instructions, no handlers, no attributes.
         attribute = struct.pack(">HHI", 9, 9, len(content)) + content + struct.pack(">HH", 0, 0)
-        head = struct.pack(">HHHH", PUBLIC, self._text("coded"), self._text("()V"), 1)
+        head = struct.pack(">HHHH", PUBLIC, self._text(member[0]), self._text(member[1]), 1)
         return head + struct.pack(">HI", self._text("Code"), len(attribute)) + attribute
 
     def _member(self, tag: int, owner: str, member: tuple[str, str]) -> int:
@@ -143,6 +152,12 @@ class TestReferences:
         own = Written("own/Caller", calls=(("spark/Failure", ("getMessage", "()V")), ("java/util/List", RUN)))
         assert found(tmp_path, own, spark) == []
 
+    def test_a_case_class_hides_nothing(self, tmp_path: Path) -> None:
+        # As all of them it extends an interface of the runtime, which has no methods.
+        plan = Written("spark/Plan", interfaces=("java/io/Serializable", "java/lang/AutoCloseable"))
+        own = Written("own/Caller", calls=(("spark/Plan", RUN), ("spark/Plan", ("close", "()V"))))
+        assert found(tmp_path, own, plan) == ["own/Caller: spark/Plan.run ()V is not there"]
+
 
 class TestSupertypes:
     def test_a_method_that_was_added_without_a_body(self, tmp_path: Path) -> None:
@@ -157,10 +172,45 @@ class TestSupertypes:
         more = Written("spark/More", interfaces=("spark/Api",), methods={RUN: PUBLIC}, flags=PUBLIC | INTERFACE)
         assert found(tmp_path, Written("own/Scan", interfaces=("spark/More",)), api, more) == []
 
+    def test_what_only_calls_its_supertype_is_not_called_where_that_is_not_there(self, tmp_path: Path) -> None:
+        api = Written("spark/Api", flags=PUBLIC | INTERFACE)
+        forwarding = Written("own/Scan", interfaces=("spark/Api",), forwards=(("spark/Api", RUN),))
+        assert found(tmp_path, forwarding, api) == []
+        calling = Written("own/Scan", interfaces=("spark/Api",), code=((SPECIAL, "spark/Api", RUN),))
+        assert "own/Scan: spark/Api.run ()V is not there" in found(tmp_path, calling, api)
+
     def test_what_became_final(self, tmp_path: Path) -> None:
         above = Written("spark/Base", methods={RUN: PUBLIC | FINAL})
         own = Written("own/Scan", parent="spark/Base", methods={RUN: PUBLIC})
         assert found(tmp_path, own, above) == ["own/Scan: spark/Base.run ()V is final"]
+
+
+class TestOverridden:
+    """A method of ours that nobody calls, because what it overrides is not there."""
+
+    RENAMED = Written("spark/Api", methods={("runs", "()V"): PUBLIC}, flags=PUBLIC | INTERFACE)
+
+    def uncalled(self, folder: Path, own: Written, *others: Written) -> list[str]:
+        api = Written("spark/Api", methods={RUN: PUBLIC, CALL: PUBLIC}, flags=PUBLIC | INTERFACE)
+        compiled, there = (jar(folder / f"{name}.jar", *of) for name, of in (("new", (api,)), ("old", others)))
+        return linkage.uncalled(jar(folder / "own.jar", own), [compiled], [there])
+
+    def test_a_method_that_was_added(self, tmp_path: Path) -> None:
+        own = Written("own/Scan", interfaces=("spark/Api",), methods={RUN: PUBLIC})
+        assert self.uncalled(tmp_path, own, self.RENAMED) == [
+            "own/Scan: spark/Api.run ()V is not there to be overridden"
+        ]
+
+    def test_one_that_another_supertype_has(self, tmp_path: Path) -> None:
+        above = Written("spark/Above", methods={RUN: PUBLIC}, flags=PUBLIC | INTERFACE)
+        api = Written("spark/Api", interfaces=("spark/Above",), flags=PUBLIC | INTERFACE)
+        own = Written("own/Scan", interfaces=("spark/Api",), methods={RUN: PUBLIC})
+        assert self.uncalled(tmp_path, own, api, above) == []
+
+    def test_what_overrides_nothing_or_changes_nothing(self, tmp_path: Path) -> None:
+        methods = {("own", "()V"): PUBLIC, RUN: PUBLIC | STATIC}
+        own = Written("own/Scan", interfaces=("spark/Api",), methods=methods, forwards=(("spark/Api", CALL),))
+        assert self.uncalled(tmp_path, own, self.RENAMED) == []
 
 
 class TestUses:

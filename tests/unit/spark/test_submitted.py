@@ -91,6 +91,11 @@ def test_another_file_of_settings(
     named = defaults(tmp_path, "spark.jars /named.jar\n", "mine.properties")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--properties-file {named} pyspark-shell")
     assert configured()["spark.jars"] == f"/named.jar,{JAR}"
+    defaults(tmp_path, "spark.jars /default.jar\nspark.sql.extensions of.the.Defaults\n")
+    both = f"--load-spark-defaults --properties-file {named} pyspark-shell"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", both)
+    conf = configured()
+    assert (conf["spark.jars"], conf["spark.sql.extensions"]) == (f"/named.jar,{JAR}", f"of.the.Defaults,{OURS}")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--properties-file /nowhere pyspark-shell --jars")
     assert configured()["spark.jars"] == JAR
 

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureSignature}
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
-import org.apache.spark.sql.catalogext.release.{DefinedTables, LikeTables, ListedProcedures}
+import org.apache.spark.sql.catalogext.release.{DefinedTables, LikeTables, ListedProcedures, ListedTables}
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalogext.session.ConnectorJars
@@ -21,10 +21,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /**
  * What every leaf does with the tables of the index: it joins the groups of operations to Spark's interfaces.
  *
- * `CatalogExtCatalog` is a catalog of these tables alone; `CatalogExtSessionCatalog` adds them to Spark's own session
- * catalog, and passes everything else on to it. A rule asks for this trait when it means tables of ours in any catalog.
+ * `CatalogExtCatalog` is a catalog of these tables alone; `CatalogExtSessionCatalog` holds one, and adds its tables to
+ * Spark's own session catalog. A rule asks for this trait where all names of a catalog are ours, which those of the
+ * session catalog are not.
  */
-trait CatalogBase extends DefinedTables with LikeTables with SupportsNamespaces with ListedProcedures
+trait CatalogBase extends DefinedTables with LikeTables with ListedTables with SupportsNamespaces with ListedProcedures
   with FunctionCatalog {
   private var catalogName: String = _
   private var serviceClient: ServiceClient = _

@@ -48,14 +48,15 @@ class StatementParser(
 
   override def parsePlan(text: String): LogicalPlan =
     try delegate.parsePlan(text) catch {
-      case refusal: ParseException => ours(text, refusal, Parameters.None)
+      case refusal: ParseException => ours(text, refusal, Parameters.None, parsePlan)
     }
 
-  override protected def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan = {
+  override protected def ours(
+      text: String, refusal: ParseException, parameters: Parameters, again: String => LogicalPlan): LogicalPlan = {
     val substituted = new VariableSubstitution().substitute(text)
     val cursor = new StatementCursor(substituted, delegate, refusal, parameters)
     TableFunctions.spelled(cursor).fold(
-      syntaxes.iterator.flatMap(attempt(_, cursor)).nextOption().getOrElse(throw refusal))(parsePlan)
+      syntaxes.iterator.flatMap(attempt(_, cursor)).nextOption().getOrElse(throw refusal))(again)
   }
 
   private def attempt(syntax: StatementSyntax, cursor: StatementCursor): Option[LogicalPlan] = {

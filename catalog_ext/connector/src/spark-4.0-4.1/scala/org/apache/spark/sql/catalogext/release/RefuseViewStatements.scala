@@ -1,12 +1,14 @@
 package org.apache.spark.sql.catalogext.release
 
+import java.util.Locale
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.CatalogExtCatalog
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.views.{CatalogExtView, ViewPartitionCommand}
-import org.apache.spark.sql.catalyst.analysis.{NoSuchViewException, UnresolvedIdentifier, UnresolvedNamespace,
-  UnresolvedTableOrView, UnresolvedView}
+import org.apache.spark.sql.catalyst.analysis.{CurrentNamespace, NoSuchViewException, UnresolvedAttribute,
+  UnresolvedIdentifier, UnresolvedNamespace, UnresolvedTableOrView, UnresolvedView}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.classic
@@ -39,18 +41,31 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
     case bind: AlterViewSchemaBinding if isOurs(bind.child) => refuse("ALTER VIEW ... WITH SCHEMA")
     case rename: RenameTable if rename.isView && isOurs(rename.child) => refuse("ALTER VIEW ... RENAME TO")
     case ShowViews(UnresolvedNamespace(CatalogAndNamespace(_: CatalogBase, _), _), _, _) => refuse("SHOW VIEWS")
+    case ShowViews(CurrentNamespace, _, _) if catalogManager.currentCatalog.isInstanceOf[CatalogBase] => refuse("SHOW VIEWS")
+    // So Spark 4.0 parses DESCRIBE PROCEDURE: of a table of that name, its column.
+    case describe: DescribeColumn => (describe.relation, describe.column) match {
+      case (either: UnresolvedTableOrView, UnresolvedAttribute(name))
+          if either.multipartIdentifier.map(_.toUpperCase(Locale.ROOT)) == Seq("PROCEDURE") && name.length == 3 &&
+            catalogManager.isCatalogRegistered(name.head) && isOurs(name) =>
+        throw ConnectorErrors.needsSpark("DESCRIBE PROCEDURE", "4.1")
+      case _ =>
+    }
     case _ =>
   }
 
   private def refuse(statement: String): Nothing =
     throw ConnectorErrors.needsSpark(s"$statement in a catalog other than Spark's own", "4.2")
 
+  // A temporary view is Spark's own whatever the current catalog is, and its name comes first.
   private def isOurs(plan: LogicalPlan): Boolean = plan match {
-    case UnresolvedIdentifier(name, _) => isOurs(name)
-    case view: UnresolvedView => isOurs(view.multipartIdentifier)
-    case either: UnresolvedTableOrView => isOurs(either.multipartIdentifier)
+    case UnresolvedIdentifier(name, allowTemp) => !(allowTemp && isTemporary(name)) && isOurs(name)
+    case view: UnresolvedView => !isTemporary(view.multipartIdentifier) && isOurs(view.multipartIdentifier)
+    case either: UnresolvedTableOrView =>
+      !isTemporary(either.multipartIdentifier) && isOurs(either.multipartIdentifier)
     case _ => false
   }
+
+  private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
 
   private def isOurs(name: Seq[String]): Boolean = name match {
     case CatalogAndIdentifier(_: CatalogBase, _) => true

@@ -7,7 +7,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 /** The parser sees a statement without the values of its parameters, which Spark puts into the plan afterwards. */
 trait StatementParameters extends ParserInterface {
   protected def delegate: ParserInterface
-  protected def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan
+  protected def ours(
+      text: String, refusal: ParseException, parameters: Parameters, again: String => LogicalPlan): LogicalPlan
 }
 
 object StatementParameters {

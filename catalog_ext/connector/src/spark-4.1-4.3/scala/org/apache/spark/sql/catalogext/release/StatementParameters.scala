@@ -8,12 +8,17 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 /** The values of a statement's parameters come to the parser with its text. */
 trait StatementParameters extends ParserInterface {
   protected def delegate: ParserInterface
-  /** The plan of a text that Spark's parser has refused; raises the refusal where the text is no statement of ours. */
-  protected def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan
+  /**
+   * The plan of a text that Spark's parser has refused; raises the refusal where the text is no statement of ours.
+   *
+   * @param again parses another text with the same parameters
+   */
+  protected def ours(
+      text: String, refusal: ParseException, parameters: Parameters, again: String => LogicalPlan): LogicalPlan
 
   override def parsePlanWithParameters(text: String, context: ParameterContext): LogicalPlan =
     try delegate.parsePlanWithParameters(text, context) catch {
-      case refusal: ParseException => ours(text, refusal, valuesOf(context))
+      case refusal: ParseException => ours(text, refusal, valuesOf(context), parsePlanWithParameters(_, context))
     }
 
   private def valuesOf(context: ParameterContext): Parameters = context match {
