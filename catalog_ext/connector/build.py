@@ -46,6 +46,7 @@ SERVICES = {
 """Entries of the jar by which Java finds classes that implement an interface: ``USING catalog_ext``."""
 # Lines for stack traces, no names of local variables.
 _OPTIONS = ("-nowarn", "-g:line")
+_MANIFEST = "Manifest-Version: 1.0\r\nCreated-By: catalog-ext\r\nCatalog-Ext-Spark-Version: {spark}\r\n\r\n"
 _LOCK_TIMEOUT_SECONDS = 600
 _COMPILE_TIMEOUT_SECONDS = 600
 # A zip entry needs a time; one that never changes makes the jar a function of the sources and of Spark.
@@ -280,7 +281,7 @@ def minor_version(version: str) -> str:
 
 def _digest(spark: str, sources: list[Path]) -> str:
     digest = hashlib.sha256(spark.encode())
-    digest.update(repr((SERVICES, _OPTIONS)).encode())
+    digest.update(repr((SERVICES, _OPTIONS, _MANIFEST)).encode())
     for file in sources:
         digest.update(file.relative_to(SOURCES).as_posix().encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
@@ -344,8 +345,7 @@ def _escaped(argument: str) -> str:
 
 
 def _pack(classes: Path, spark: str, target: Path) -> None:
-    manifest = f"Manifest-Version: 1.0\r\nCreated-By: catalog-ext\r\nCatalog-Ext-Spark-Version: {spark}\r\n\r\n"
-    entries = {"META-INF/MANIFEST.MF": manifest.encode(), VERSION_ENTRY: spark.encode()}
+    entries = {"META-INF/MANIFEST.MF": _MANIFEST.format(spark=spark).encode(), VERSION_ENTRY: spark.encode()}
     entries |= {name: content.encode() for name, content in SERVICES.items()}
     files = sorted((file.relative_to(classes).as_posix(), file) for file in classes.rglob("*") if file.is_file())
     write_zip(target, [*entries.items(), *((name, file.read_bytes()) for name, file in files)])

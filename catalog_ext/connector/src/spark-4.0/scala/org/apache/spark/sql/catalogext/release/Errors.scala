@@ -5,17 +5,23 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.trees.Origin
 
-/** An analysis error with a condition that Spark's own list does not have. */
-abstract class OwnAnalysisException(
+/**
+ * An analysis error with a condition that Spark's own list does not have.
+ *
+ * It has a place, and never a query context: an error that has one is logged by PySpark, which looks for the condition in
+ * Spark's list, fails to find it, and raises that instead.
+ */
+class OwnAnalysisException(
     text: String,
     condition: String,
     sqlState: String,
     parameters: Map[String, String],
-    cause: Option[Throwable])
+    cause: Option[Throwable],
+    at: Origin = Origin())
   extends AnalysisException(
     message = text,
-    line = None,
-    startPosition = None,
+    line = at.line,
+    startPosition = at.startPosition,
     cause = cause,
     errorClass = Some(condition),
     messageParameters = parameters,
@@ -23,6 +29,12 @@ abstract class OwnAnalysisException(
 
   // Spark would look for it in its own list.
   override def getSqlState: String = sqlState
+
+  override def withPosition(origin: Origin): AnalysisException = {
+    val placed = new OwnAnalysisException(text, condition, sqlState, parameters, cause, origin)
+    placed.setStackTrace(getStackTrace)
+    placed
+  }
 }
 
 object Errors {
