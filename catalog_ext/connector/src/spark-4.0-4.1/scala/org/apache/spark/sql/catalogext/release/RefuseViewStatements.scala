@@ -39,7 +39,15 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
     case bind: AlterViewSchemaBinding if isOurs(bind.child) => refuse("ALTER VIEW ... WITH SCHEMA")
     case rename: RenameTable if rename.isView && isOurs(rename.child) => refuse("ALTER VIEW ... RENAME TO")
     case ShowViews(UnresolvedNamespace(CatalogAndNamespace(_: CatalogBase, _), _), _, _) => refuse("SHOW VIEWS")
+    // Of what `asTable` makes of a view it would be the statement of a table.
+    case show: ShowCreateTable if isView(show.child) => refuse("SHOW CREATE TABLE of a view")
     case _ =>
+  }
+
+  private def isView(plan: LogicalPlan): Boolean = plan match {
+    case UnresolvedTableOrView(CatalogAndIdentifier(catalog: CatalogExtCatalog, ident), _, _) =>
+      catalog.relation(ident).exists(_.isInstanceOf[CatalogExtView])
+    case _ => false
   }
 
   private def refuse(statement: String): Nothing =
