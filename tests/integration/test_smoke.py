@@ -338,3 +338,11 @@ def test_a_view_is_not_shown_as_a_table(lake: Lake) -> None:
         assert lake.condition(shown) == "CATALOG_EXT_NEWER_SPARK_NEEDED"
     else:
         assert "CREATE VIEW lake.w.seen" in lake.rows(shown)[0][0]
+
+
+def test_a_call_takes_parameters_and_expressions(lake: Lake) -> None:
+    external(lake, "called", {"ds": "STRING"})
+    call = "CALL lake.system.repair_partitions"
+    assert lake.spark.sql(f"{call}(table => :t)", {"t": "w.called"}).collect() == []
+    assert lake.spark.sql(f"{call}(?, dry_run => true)", ["w.called"]).collect() == []
+    assert lake.rows(f"{call}(concat('w', '.called'))") == []
