@@ -120,6 +120,12 @@ def parse_fields(text: str) -> tuple[Field, ...]:
     return fields
 
 
+_NO_COLLATIONS = (
+    "Strings are compared by their bytes, as in Hive: leave the collation out, and name it in the query: "
+    "name COLLATE UTF8_LCASE."
+)
+
+
 class _Parser:
     """Reads the grammar of type strings and column lists that Spark and Hive share, and refuses everything else.
 
@@ -160,8 +166,9 @@ class _Parser:
         return InvalidTypeError(message, {"type": shown})
 
     def expect_end(self) -> None:
-        if self._peek() is not None:
-            raise self._error("unexpected text")
+        token = self._peek()
+        if token is not None:
+            raise self._error("unexpected text", _NO_COLLATIONS if token.lower() == "collate" else "")
 
     def _integers(self) -> tuple[int, ...]:
         if not self._accept("("):
@@ -184,6 +191,7 @@ class _Parser:
         return result
 
     def _data_type(self) -> DataType:
+        start = self._next
         word = self._take().lower()
         name = _ALIASES.get(word, word)
         if name == "timestamp" and self._accept("without"):
@@ -201,9 +209,9 @@ class _Parser:
                 return DataType(name, fields=fields)
             raise self._error("expected '<'")
         parameters = self._integers()
-        return self._scalar(name, parameters)
+        return self._scalar(name, parameters, start)
 
-    def _scalar(self, name: str, parameters: tuple[int, ...]) -> DataType:
+    def _scalar(self, name: str, parameters: tuple[int, ...], start: int) -> DataType:
         if name == "decimal":
             precision, scale = (*parameters, *(10, 0)[len(parameters) :])[:2]
             if len(parameters) <= 2 and 1 <= precision <= 38 and scale <= precision:
@@ -217,7 +225,7 @@ class _Parser:
             return DataType(name, parameters or (6,))
         if name in _SIMPLE and not parameters:
             return DataType(name)
-        self._next -= 1
+        self._next = start
         raise self._error("unknown type", did_you_mean(name, _SIMPLE | KEY_TYPES | {"array", "map", "struct"}))
 
     def _type_arguments(self, count: int) -> tuple[DataType, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -9,7 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from pyspark.errors import PySparkException
 
-from tests.integration.lake import local_lake
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.views import ViewQuery
+from catalog_ext.views.checks import ViewRequest
+from tests.integration.lake import external, local_lake
 from tests.sparks import SPARK
 
 if TYPE_CHECKING:
@@ -236,6 +241,7 @@ VIEWS_BEFORE_SPARK_4_2: Story = (
         for statement, _ in VIEWS
         if re.match(r"CREATE VIEW|ALTER VIEW \S+ (SET|AS)|DROP VIEW|SHOW VIEWS", statement)
     ),
+    ("SHOW CREATE TABLE {s}.t", Has(("CREATE TABLE",))),
     ("ALTER VIEW {s}.daily WITH SCHEMA EVOLUTION", Fails("CATALOG_EXT_NEWER_SPARK_NEEDED")),
     ("ALTER VIEW {s}.daily ADD PARTITION (ds = '2025-01-01')", Fails("VIEW_NOT_FOUND")),
 )
@@ -244,6 +250,26 @@ STORIES = {
     "views": VIEWS if SPARK >= (4, 2) else VIEWS_BEFORE_SPARK_4_2,
     "procedures": PROCEDURES, "metadata": METADATA, "paths": PATHS, "session": SESSION,
 }  # fmt: skip
+
+VARIANT_OF_SPARK_4_3 = (
+    "UEFSMRUAFRQVGBXFh67+CxwVAhUAFQYVCAAACiQCAAAAAwEBAAAAFQAVHhUiFYHC0Y0IHBUCFQAVBhUIAAAPOAIAAAADAQUAAAABAQABYRUA"
+    "FQ4VEhX4mZ54HBUCFQAVBhUIAAAHGAMAAAADAQAVABUOFRIV/tb0ygUcFQIVABUGFQgAAAcYAwAAAAMCABUAFR4VIhXCvKWmBBwVAhUAFQYV"
+    "CAAADzgDAAAAAwMAAQAAAAAAAAAZEQIZGAQBAAAAGRgEAQAAABUCGRYAABkRAhkYBQEBAAFhGRgFAQEAAWEVAhkWAAAZEQEZGAAZGAAVAhkW"
+    "Aik2AAIAABkRARkYABkYABUCGRYCKUYAAAIAABkRAhkYCAEAAAAAAAAAGRgIAQAAAAAAAAAVAhkWAClGAAAAAgAZHBYIFUYWAAAAGRwWThVQ"
+    "FgAAGRYKABkcFp4BFT4WAAAZFgAAGRwW3AEVQBYAABkWAAAZHBacAhVQFgAAABUCGZxIDHNwYXJrX3NjaGVtYRUEABUCJQIYAmlkADUCGAF2"
+    "FQZcDCATAQAAABUMJQAYCG1ldGFkYXRhABUMJQIYBXZhbHVlADUCGAt0eXBlZF92YWx1ZRUCADUAGAFhFQQAFQwlAhgFdmFsdWUAFQQlAhgL"
+    "dHlwZWRfdmFsdWUAFgIZHBlcJgAcFQIZNQgABhkYAmlkFQIWAhZCFkYmCDwYBAEAAAAYBAEAAAAWACgEAQAAABgEAQAAAAAZHBUAFQAVAgA8"
+    "AAAW6AQVFBbsAhUuACYAHBUMGTUIAAYZKAF2CG1ldGFkYXRhFQIWAhZMFlAmTjwYBQEBAAFhGAUBAQABYRYAKAUBAQABYRgFAQEAAWEAGRwV"
+    "ABUAFQIAPBYKAAAW/AQVGhaaAxUyACYAHBUMGTUIAAYZKAF2BXZhbHVlFQIWAhY6Fj4mngE8NgIAGRwVABUAFQIAPBYAKTYAAgAAABaWBRUc"
+    "FswDFSgAJgAcFQwZNQgABhlIAXYLdHlwZWRfdmFsdWUBYQV2YWx1ZRUCFgIWPBZAJtwBPDYCABkcFQAVABUCADwWAClGAAACAAAAFrIFFRwW"
+    "9AMVKgAmABwVBBk1CAAGGUgBdgt0eXBlZF92YWx1ZQFhC3R5cGVkX3ZhbHVlFQIWAhZMFlAmnAI8GAgBAAAAAAAAABgIAQAAAAAAAAAWACgI"
+    "AQAAAAAAAAAYCAEAAAAAAAAAABkcFQAVABUCADw5RgAAAAIAABbOBRUWFp4EFUoAFtACFgImCBbkAhQAABksGBhvcmcuYXBhY2hlLnNwYXJr"
+    "LnZlcnNpb24YBTQuMy4wABgpb3JnLmFwYWNoZS5zcGFyay5zcWwucGFycXVldC5yb3cubWV0YWRhdGEYlQF7InR5cGUiOiJzdHJ1Y3QiLCJm"
+    "aWVsZHMiOlt7Im5hbWUiOiJpZCIsInR5cGUiOiJpbnRlZ2VyIiwibnVsbGFibGUiOnRydWUsIm1ldGFkYXRhIjp7fX0seyJuYW1lIjoidiIs"
+    "InR5cGUiOiJ2YXJpYW50IiwibnVsbGFibGUiOnRydWUsIm1ldGFkYXRhIjp7fX1dfQAYSnBhcnF1ZXQtbXIgdmVyc2lvbiAxLjE3LjAgKGJ1"
+    "aWxkIGZhYzBjNzQ2NTMyZTEzM2JlYjkyOGE3ZjZhN2U1N2I1MTBiNDc3YTEpGVwcAAAcAAAcAAAcAAAcAAAAjAMAAFBBUjE="
+)
+"""A Parquet file of id 1 and `parse_json('{"a":1}')`, as Spark 4.3 writes it."""
 
 
 @pytest.fixture(scope="module")
@@ -271,3 +297,58 @@ def _check(lake: Lake, statement: str, expected: Answer) -> None:
         assert [text for text in expected.texts if text not in shown] == [], f"{statement} answers {shown}"
     else:
         assert [tuple(row) for row in lake.spark.sql(statement).collect()] == list(expected), statement
+
+
+def test_a_table_of_a_type_that_this_spark_lacks_is_named_and_can_be_dropped(lake: Lake) -> None:
+    table = external(lake, "clock", {"ds": "STRING"}, "id INT, at TIME")
+    # Spark has TIME behind a switch, from the release on that has it.
+    lake.spark.conf.set("spark.sql.timeType.enabled", "true")
+    if SPARK < (4, 1):
+        error = lake.error(f"SELECT id FROM {table}")
+        assert error.getCondition() == "CATALOG_EXT_NEWER_SPARK_NEEDED"
+        assert "no type TIME(6) (column 'at' of w.clock); Spark 4.1 has" in str(error)
+    else:
+        assert lake.rows(f"SELECT id FROM {table}") == []
+    lake.spark.conf.unset("spark.sql.timeType.enabled")
+    assert ("w", "clock", False) in lake.rows("SHOW TABLES IN lake.w")
+    lake.sql(f"DROP TABLE {table}")
+    assert ("w", "clock", False) not in lake.rows("SHOW TABLES IN lake.w")
+
+
+def test_a_file_that_only_a_newer_sparks_parquet_can_read_is_no_broken_one(lake: Lake) -> None:
+    table = external(lake, "variants", {"ds": "STRING"}, "id INT, v VARIANT")
+    folder = lake.location("variants") / "ds=a"
+    folder.mkdir()
+    (folder / "part-0.parquet").write_bytes(base64.b64decode(VARIANT_OF_SPARK_4_3))
+    lake.sql(f"MSCK REPAIR TABLE {table}")
+    if SPARK < (4, 1):
+        error = lake.error(f"SELECT id FROM {table}")
+        assert error.getCondition() == "CATALOG_EXT_NEWER_SPARK_NEEDED"
+        assert "variants/ds=a/part-0.parquet of partition 'ds=a' of table lake.w.variants" in str(error)
+        assert "delete" not in str(error)
+    else:
+        assert lake.rows(f"SELECT id, to_json(v) FROM {table}") == [(1, '{"a":1}')]
+
+
+def test_a_view_is_not_shown_as_a_table(lake: Lake) -> None:
+    table = external(lake, "viewed", {"ds": "STRING"})
+    lake.catalog.views.create(
+        ViewRequest(
+            TableIdentifier.of("w", "seen"),
+            ViewQuery(f"SELECT id FROM {table}", "lake", ("w",)),
+            (Column("id", "int"),),
+        )
+    )
+    shown = "SHOW CREATE TABLE lake.w.seen"
+    if SPARK < (4, 2):
+        assert lake.condition(shown) == "CATALOG_EXT_NEWER_SPARK_NEEDED"
+    else:
+        assert "CREATE VIEW lake.w.seen" in lake.rows(shown)[0][0]
+
+
+def test_a_call_takes_parameters_and_expressions(lake: Lake) -> None:
+    external(lake, "called", {"ds": "STRING"})
+    call = "CALL lake.system.repair_partitions"
+    assert lake.spark.sql(f"{call}(table => :t)", {"t": "w.called"}).collect() == []
+    assert lake.spark.sql(f"{call}(?, dry_run => true)", ["w.called"]).collect() == []
+    assert lake.rows(f"{call}(concat('w', '.called'))") == []

@@ -153,3 +153,17 @@ def test_a_quoted_name_comes_back(name: str) -> None:
 def test_key_types_are_types() -> None:
     arguments = {"char": "(3)", "varchar": "(3)"}
     assert {parse_type(name + arguments.get(name, "")).name for name in KEY_TYPES} == KEY_TYPES
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("geometry(4326)", "unknown type at 'geometry'."),
+        ("struct<a:interval day to second>", "unknown type at 'interval'."),
+        ("string collate UTF8_LCASE", "unexpected text at 'collate'. Strings are compared by their bytes"),
+    ],
+)
+def test_an_unknown_type_is_pointed_at(text: str, told: str) -> None:
+    with pytest.raises(InvalidTypeError) as caught:
+        parse_type(text)
+    assert told in str(caught.value)

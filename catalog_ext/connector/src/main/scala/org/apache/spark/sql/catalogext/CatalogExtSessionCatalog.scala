@@ -5,7 +5,7 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
-import org.apache.spark.sql.catalogext.commands.ServiceProcedure
+import org.apache.spark.sql.catalogext.commands.{LoadedProcedure, ServiceProcedure}
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.release.{DefinedTables, Definitions, LikeTables, ListedProcedures, StateOptions,
   SummarizedTables}
@@ -202,7 +202,8 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   // Procedures
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = ours.loadProcedure(ident) match {
-    case procedure: ServiceProcedure if procedure.name() == "register_table" => new GuardedRegistration(procedure, own)
+    case LoadedProcedure(procedure: ServiceProcedure) if procedure.name() == "register_table" =>
+      LoadedProcedure(new GuardedRegistration(procedure, own))
     case other => other
   }
   override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)

@@ -1,12 +1,15 @@
 package org.apache.spark.sql.catalogext.catalog
 
+import java.util.Locale
+
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.parser.SqlText
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.catalyst.util.QuotingUtils.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.internal.SQLConf
@@ -67,6 +70,7 @@ case class PartitionDescriptor(number: Long, format: String, options: Map[String
 object TableMetadata {
   def fromJson(node: JsonNode): TableMetadata = {
     val totals = node.field("totals")
+    val of = s" of ${node.string("namespace")}.${node.string("name")}"
     TableMetadata(
       tableId = node.field("table_id").asLong(),
       namespace = node.string("namespace"),
@@ -74,8 +78,8 @@ object TableMetadata {
       tableType = node.string("table_type"),
       format = node.string("format"),
       location = node.string("location"),
-      columns = schema(node.items("columns")),
-      partitionColumns = schema(node.items("partition_columns")),
+      columns = schema(node.items("columns"), of),
+      partitionColumns = schema(node.items("partition_columns"), of),
       notNull = (node.items("columns") ++ node.items("partition_columns"))
         .filterNot(_.field("nullable").asBoolean()).map(_.string("name")).toSet,
       declared = node.string("partition_mode") == "declared",
@@ -94,27 +98,38 @@ object TableMetadata {
       statistics = node.field("statistics").properties().asScala.map(_.getKey)
         .map(column => column -> node.field("statistics").stringMap(column)).toMap,
       // Left out by the service where there are none.
-      descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor) else Nil,
+      descriptors = if (node.has("descriptors")) node.items("descriptors").map(descriptor(_, of)) else Nil,
       statisticsAfter = (for {
         column <- node.items("columns")
         version <- column.longOption("statistics_after")
       } yield column.string("name") -> version).toMap)
   }
 
-  private def descriptor(node: JsonNode): PartitionDescriptor = PartitionDescriptor(
-    node.field("number").asLong(), node.string("format"), node.stringMap("options"), schema(node.items("columns")))
+  private def descriptor(node: JsonNode, of: String): PartitionDescriptor = PartitionDescriptor(
+    node.field("number").asLong(), node.string("format"), node.stringMap("options"), schema(node.items("columns"), of))
 
   // TIMESTAMP is with the local time zone in the contract, whatever it is in the session's statements.
   private lazy val ContractConf = new SQLConf
 
-  def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
-    val dataType = SQLConf.withExistingConf(ContractConf)(CatalystSqlParser.parseDataType(column.string("type")))
-    val field = StructField(column.string("name"), dataType)
+  /** @param of what an error says of whose columns they are, after a column's name */
+  def schema(columns: Seq[JsonNode], of: String = ""): StructType = StructType(columns.map { column =>
+    val field = StructField(column.string("name"), dataType(column, of))
     val commented = column.stringOption("comment").fold(field)(field.withComment)
     val defaulted = column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
     // What Spark's readers show of files that are older than the column.
     column.stringOption("existing_default").fold(defaulted)(defaulted.withExistenceDefaultValue)
   })
+
+  private def dataType(column: JsonNode, of: String): DataType = {
+    val text = column.string("type")
+    try SQLConf.withExistingConf(ContractConf)(CatalystSqlParser.parseDataType(text)) catch {
+      // Of the types that the index takes, the one which not every Spark has: a newer one has made the table.
+      case _: ParseException if Time.findFirstIn(text).isDefined =>
+        throw ConnectorErrors.needsSpark(s"type ${text.toUpperCase(Locale.ROOT)} (column '${column.string("name")}'$of)", "4.1")
+    }
+  }
+
+  private lazy val Time = """\btime\b""".r
 
   /** The type as the contract has it: Spark's own text leaves out marks around names, NOT NULL and comments. */
   def typeText(dataType: DataType): String = dataType match {

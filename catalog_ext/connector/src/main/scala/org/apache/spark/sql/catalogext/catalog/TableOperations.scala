@@ -155,7 +155,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     MetadataTable.below(ident) match {
       case Some((of, name)) => MetadataTable.isIn(tableNode(of, Some(name)))
       case None =>
-        metadata(ident)
+        // Not what it has: a table with a type that this Spark lacks is there too, and can be dropped.
+        tableNode(ident)
         true
     }
   } catch {

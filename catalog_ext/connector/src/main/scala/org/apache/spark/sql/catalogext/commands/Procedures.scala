@@ -44,7 +44,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
   def load(ident: Identifier): UnboundProcedure = {
     val known = described()
     known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
-      case Some(node) => new ServiceProcedure(catalogName, client, node)
+      case Some(node) => LoadedProcedure(new ServiceProcedure(catalogName, client, node))
       case None =>
         val names = known.map(_.string("name"))
         throw ConnectorErrors.analysis(ConnectorErrors.ProcedureNotFound,
@@ -114,15 +114,24 @@ object ProcedureOperations {
 /** A table of Spark's own catalog, and where it lies. */
 case class SessionTable(ident: Identifier, location: Option[String])
 
-/** One procedure as `procedures/list` describes it; binding changes nothing. */
+/**
+ * A procedure that Spark has to bind, which changes nothing but the class: Spark takes a CALL whose procedure is a bound one to
+ * have an argument for each parameter, and gives it those only where it binds. A parameter of 4.0 has its value after that.
+ */
+private[catalogext] case class LoadedProcedure(bound: BoundProcedure) extends UnboundProcedure {
+  override def name(): String = bound.name()
+  override def description(): String = bound.description()
+  override def bind(inputType: StructType): BoundProcedure = bound
+}
+
+/** One procedure as `procedures/list` describes it. */
 private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceClient, node: JsonNode)
-  extends UnboundProcedure with BoundProcedure {
+  extends BoundProcedure {
 
   private val result = TableMetadata.schema(node.items("columns"))
 
   override def name(): String = node.string("name")
   override def description(): String = node.string("description")
-  override def bind(inputType: StructType): BoundProcedure = this
   override def isDeterministic: Boolean = false
 
   override val parameters: Array[ProcedureParameter] = node.items("parameters").map { parameter =>

@@ -7,7 +7,7 @@ import javax.net.ssl.SSLException
 
 import org.apache.hadoop.security.AccessControlException
 
-import org.apache.spark.SparkThrowable
+import org.apache.spark.{SparkThrowable, SPARK_VERSION}
 import org.apache.spark.rdd.InputFileBlockHolder
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.InternalRow
@@ -87,6 +87,12 @@ class RegisteredFileReaderFactory(
         s"$about: a column has another type in it than in the table. $because. Give the column the file's type, or " +
           "write the file again with the table's.",
         file.parameters(table), Some(cause))
+    else if (isOfNewerSpark(cause))
+      ConnectorErrors.runtime(ConnectorErrors.NewerSparkNeeded,
+        s"$about: it is whole, and has a VARIANT as Spark 4.1 and newer write it, which Spark " +
+          s"$SPARK_VERSION cannot read. Read it with one of those, or have that write the partition again " +
+          "with spark.sql.parquet.variant.annotateLogicalType.enabled and spark.sql.variant.writeShredding.enabled set to false.",
+        file.parameters(table), Some(cause))
     else ConnectorErrors.runtime(ConnectorErrors.FileUnreadable,
       s"$about as $format: $because. ${remedy}To read on without such files: " +
         "SET spark.sql.files.ignoreCorruptFiles = true.",
@@ -147,6 +153,16 @@ private object RegisteredFileReaderFactory {
     case local: FileNotFoundException => Option(local.getMessage).exists(_.endsWith("(Permission denied)"))
     case _ => false
   }
+
+  /**
+   * Whether a newer Spark's VARIANT is what a reader stopped at: Parquet at a footer with a logical type that came later, which is
+   * none of those that it tells apart there, or Spark at one in parts.
+   */
+  def isOfNewerSpark(e: Throwable): Boolean = SPARK_VERSION.startsWith("4.0.") && (
+    conditions(e).contains("INVALID_VARIANT_FROM_PARQUET.WRONG_NUM_FIELDS") || causes(e).exists {
+      case unknown: NullPointerException => unknown.getStackTrace.headOption.exists(_.getMethodName == "getLogicalTypeAnnotation")
+      case _ => false
+    })
 
   def isOfAnotherType(e: Throwable): Boolean = conditions(e).contains(s"$FailedRead.PARQUET_COLUMN_DATA_TYPE_MISMATCH")
 

@@ -4,18 +4,16 @@ import org.apache.spark.sql.catalogext.commands.{ServiceProcedure, SessionTable}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog}
-import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter, UnboundProcedure}
+import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter}
 import org.apache.spark.sql.connector.read.Scan
-import org.apache.spark.sql.types.StructType
 
 /**
  * `register_table` in the session catalog: the service is told where a table of Spark's own lies that has the name,
  * because the registered one would hide it. One at the same location is the same data, and is taken over.
  */
-class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog) extends UnboundProcedure with BoundProcedure {
+class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog) extends BoundProcedure {
   override def name(): String = procedure.name()
   override def description(): String = procedure.description()
-  override def bind(inputType: StructType): BoundProcedure = this
   override def parameters(): Array[ProcedureParameter] = procedure.parameters
   override def isDeterministic: Boolean = procedure.isDeterministic
 

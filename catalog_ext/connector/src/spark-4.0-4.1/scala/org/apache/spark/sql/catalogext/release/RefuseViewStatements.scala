@@ -50,7 +50,15 @@ class RefuseViewStatements(session: SparkSession) extends Rule[LogicalPlan] with
         throw ConnectorErrors.needsSpark("DESCRIBE PROCEDURE", "4.1")
       case _ =>
     }
+    // Of what `asTable` makes of a view it would be the statement of a table.
+    case show: ShowCreateTable if isView(show.child) => refuse("SHOW CREATE TABLE of a view")
     case _ =>
+  }
+
+  private def isView(plan: LogicalPlan): Boolean = plan match {
+    case UnresolvedTableOrView(CatalogAndIdentifier(catalog: CatalogExtCatalog, ident), _, _) =>
+      catalog.relation(ident).exists(_.isInstanceOf[CatalogExtView])
+    case _ => false
   }
 
   private def refuse(statement: String): Nothing =
