@@ -271,7 +271,10 @@ def _serve(settings: Settings) -> _Running:
         running = _Running(catalog, service, _written(service.token))
         undo.pop_all()
     with _lock:
+        overtaken = _running.get(settings.name)
         _running[settings.name] = running
+    if overtaken is not None:  # by a thread that has configured the same catalog meanwhile
+        overtaken.close()
     logger.info("The catalog %s is served at %s", settings.name, running.service.uri)
     return running
 

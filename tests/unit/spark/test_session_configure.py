@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +173,33 @@ request = urllib.request.Request(conf["spark.sql.catalog.lake.uri"] + "/health",
 answer = urllib.request.urlopen(request, timeout=10).status
 print(json.dumps({"child": ended[1], "service": answer, "namespaces": session.active_catalog().list_namespaces()}))
 """
+
+
+def test_threads_that_configure_one_catalog_leave_one_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
+    together = threading.Barrier(2)
+    stop = session.stop
+
+    def stops(catalog: str, drain_seconds: int | None = None) -> None:
+        stop(catalog, drain_seconds)
+        together.wait(10)
+
+    monkeypatch.setattr(session, "stop", stops)
+
+    def configured() -> str:
+        index = str(tmp_path / "index.db")
+        conf = session.serve_catalog({}, warehouse=str(tmp_path), index=index, metastore=None)
+        return conf["spark.sql.catalog.lake.uri"]
+
+    with ThreadPoolExecutor(2) as threads:
+        uris = {thread.result() for thread in [threads.submit(configured), threads.submit(configured)]}
+    try:
+        left = session._running["lake"].service.uri
+        (ended,) = uris - {left}
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(ended + "/health", timeout=5)
+    finally:
+        stop("lake")
 
 
 @pytest.mark.slow

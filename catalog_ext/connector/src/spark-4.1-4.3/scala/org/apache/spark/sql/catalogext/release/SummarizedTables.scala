@@ -1,6 +1,6 @@
 package org.apache.spark.sql.catalogext.release
 
-import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, TableSummary}
+import org.apache.spark.sql.connector.catalog.{Identifier, SupportsNamespaces, TableCatalog, TableSummary}
 
 /** The tables of the index with the kind that Spark gives to those that name none; it would load each for that. */
 trait ListedTables extends TableCatalog {
@@ -10,15 +10,19 @@ trait ListedTables extends TableCatalog {
 
 /** The session catalog's list of tables with their kinds. */
 trait SummarizedTables extends TableCatalog {
-  protected def own: TableCatalog
+  protected def own: TableCatalog with SupportsNamespaces
   /** The tables of the index alone. */
   def indexed: TableCatalog
   def indexedIn(namespace: Array[String]): Array[Identifier]
 
   override def listTableSummaries(namespace: Array[String]): Array[TableSummary] = {
-    val names = indexedIn(namespace).map(_.name()).toSet
-    own.listTableSummaries(namespace)
-      .filterNot(table => table.identifier().namespace().nonEmpty && names.contains(table.identifier().name())) ++
-      (if (names.isEmpty) Array.empty[TableSummary] else indexed.listTableSummaries(namespace))
+    val listed = indexedIn(namespace)
+    // A namespace may be the index's alone.
+    val others =
+      if (listed.isEmpty || own.namespaceExists(namespace)) own.listTableSummaries(namespace) else Array.empty[TableSummary]
+    val theirs = others.filterNot { table =>
+      table.identifier().namespace().nonEmpty && listed.exists(_.name().equalsIgnoreCase(table.identifier().name()))
+    }
+    if (listed.isEmpty) theirs else theirs ++ indexed.listTableSummaries(namespace)
   }
 }
