@@ -224,8 +224,9 @@ def _lines(found: Sequence[Described]) -> Iterator[str]:
     yield "\n<!-- Made by `python -m docs.tools.error_reference`; do not edit. -->\n"
     yield "Every error of catalog-ext has a stable code, which Spark shows in brackets and `getCondition()` answers; in"
     yield "Python it is the class's `code`. In PySpark `str(error)` has the text; its `getMessage()` knows the"
-    yield "conditions of Spark's own list alone, and fails with `Cannot find main error class`. Errors that Spark itself"
-    yield "raises keep Spark's own conditions. By what is seen instead of by code: [troubleshooting](troubleshooting.md).\n"
+    yield "conditions of Spark's own list alone, and fails with `Cannot find main error class`. Errors that Spark"
+    yield "itself raises keep Spark's own conditions. By what is seen instead of by code:"
+    yield "[troubleshooting](troubleshooting.md).\n"
     yield "| code | SQLSTATE | meaning | try again |"
     yield "|---|---|---|---|"
     for one in found:
