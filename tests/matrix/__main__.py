@@ -35,6 +35,13 @@ PARTS = {
     "writes": ("tests/integration/writes/test_writes_sql.py", "tests/integration/writes/test_writes_files.py"),
     "streaming": ("tests/integration/streams/test_streaming.py",),
     "clients": ("tests/integration/clients/test_clients_servers.py",),
+    "behaviours": (
+        "tests/integration/spark/test_spark_behaviours.py",
+        "tests/integration/paths/test_adhoc_paths.py",
+        "tests/integration/spark/test_session_catalog.py",
+        "tests/integration/spark/test_session_catalog_jobs.py",
+        "tests/integration/spark/test_session_catalog_hive.py",
+    ),
     "unit": ("tests/unit",),
 }
 

@@ -15,7 +15,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
 from tests.integration.lake import Sql
-from tests.sparks import SPARK
+from tests.sparks import since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +94,10 @@ def test_the_function_files(paths: Paths) -> None:
     with_cte = "WITH f AS (SELECT id, year FROM lake.files(concat('{t}', '/'))) SELECT max(id), year FROM f GROUP BY 2"
     assert sorted(paths.rows(with_cte)) == [(202302, "2023"), (202402, "2024")]
     assert paths.rows("SELECT id FROM range(5) WHERE id = (SELECT count(*) FROM lake.files('{t}'))") == [(4,)]
+
+
+@since((4, 1), "parameters in the arguments of such a function")
+def test_the_function_files_with_a_parameter(paths: Paths) -> None:
     prepared = paths.spark.sql("SELECT count(*) FROM lake.files(:path)", {"path": f"{paths.folder}/t/year=2023"})
     assert prepared.collect() == [(2,)]
 
@@ -121,7 +125,7 @@ def test_after_use(paths: Paths) -> None:
         paths.rows(f"USE {before}")
 
 
-@pytest.mark.skipif(SPARK < (4, 2), reason="Spark has SET PATH from 4.2 on")
+@since((4, 2), "SET PATH")
 def test_on_the_path_of_set_path(paths: Paths) -> None:
     paths.spark.conf.set("spark.sql.path.enabled", "true")
     try:

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from tests.integration.lake import Sql, external, local_lake
 from tests.integration.spark_driver import sibling
+from tests.sparks import SPARK, since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -208,8 +209,16 @@ class TestJoinsByName:
             lake, "WITH x AS (SELECT id, ds FROM {t} WHERE region = 'eu') SELECT id, note FROM x JOIN small USING (ds)"
         )
         assert alike(lake, "SELECT n, note FROM (SELECT ds, count(*) AS n FROM {t} GROUP BY ds) JOIN small USING (ds)")
-        filtered = "SELECT id, note FROM (SELECT * FROM lake.w.hidden WHERE id > 3) h JOIN small USING (ds)"
-        assert len(lake.rows(filtered)) == 3
+
+    @since((4, 2), "hidden columns of a subquery with an alias")
+    def test_behind_an_alias(self, lake: Lake) -> None:
+        for join in ("JOIN small USING (ds)", "NATURAL JOIN small", "JOIN small s ON h.ds = s.ds"):
+            filtered = f"SELECT id, note FROM (SELECT * FROM lake.w.hidden WHERE id > 3) h {join}"
+            assert rows(lake, filtered) == [(10, "x"), (4, "x"), (7, "x")]
+
+    def test_behind_an_alias_a_key_that_is_named(self, lake: Lake) -> None:
+        for join in ("JOIN small USING (ds)", "NATURAL JOIN small", "JOIN small s ON h.ds = s.ds"):
+            assert alike(lake, f"SELECT id, note FROM (SELECT id, ds FROM {{t}} WHERE id > 3) h {join}")
 
     def test_a_column_that_neither_has(self, lake: Lake) -> None:
         with pytest.raises(AnalysisException) as caught:
@@ -234,15 +243,25 @@ class TestCaches:
         assert spark.catalog.isCached("lake.w.shown")
         assert self.cached(lake, "SELECT sum(id), max(ds) FROM lake.w.shown WHERE region = 'eu' AND ds > '2025-01-01'")
         assert alike(lake, "SELECT id, ds, region FROM {t}")
-        lake.sql("INSERT INTO lake.w.shown VALUES (100, 'new', date'2025-01-09', 'eu')")
-        assert lake.rows("SELECT region FROM lake.w.shown WHERE ds = '2025-01-09'") == [("eu",)]
-        lake.sql("DELETE FROM lake.w.shown WHERE ds = '2025-01-09'")
-        assert alike(lake, "SELECT id, ds, region FROM {t}")
-        assert self.cached(lake, "SELECT ds FROM lake.w.shown")
+        self.write(lake)
         lake.sql("REFRESH TABLE lake.w.shown")
         lake.sql("UNCACHE TABLE lake.w.shown")
         assert not spark.catalog.isCached("lake.w.shown")
         assert not self.cached(lake, "SELECT ds FROM lake.w.shown")
+
+    @since((4, 1), "what fills caches again")
+    def test_a_cache_is_filled_again_after_a_write(self, lake: Lake) -> None:
+        lake.sql("CACHE TABLE lake.w.shown")
+        self.write(lake)
+        assert self.cached(lake, "SELECT ds FROM lake.w.shown")
+
+    @staticmethod
+    def write(lake: Lake) -> None:
+        """A row comes and goes; each time the table shows it."""
+        lake.sql("INSERT INTO lake.w.shown VALUES (100, 'new', date'2025-01-09', 'eu')")
+        assert lake.rows("SELECT region FROM lake.w.shown WHERE ds = '2025-01-09'") == [("eu",)]
+        lake.sql("DELETE FROM lake.w.shown WHERE ds = '2025-01-09'")
+        assert alike(lake, "SELECT id, ds, region FROM {t}")
 
     def test_a_table_with_virtual_keys(self, lake: Lake) -> None:
         """To Spark a query that names a virtual column reads another relation than what was cached."""
@@ -287,11 +306,14 @@ def test_a_view_says_how_to_have_a_key_that_it_leaves_out(lake: Lake) -> None:
         "CREATE OR REPLACE VIEW whole AS SELECT * FROM lake.w.hidden",
         "CREATE OR REPLACE VIEW chosen_key AS SELECT *, ds FROM lake.w.hidden",
         "CREATE OR REPLACE TEMPORARY VIEW whole_too AS SELECT * FROM lake.w.hidden",
-        "CREATE VIEW lake.w.whole AS SELECT * FROM lake.w.hidden",
     )
+    views = ["whole", "whole_too"]
+    if SPARK >= (4, 2):
+        lake.sql("CREATE VIEW lake.w.whole AS SELECT * FROM lake.w.hidden")
+        views.append("lake.w.whole")
     queries = ("SELECT ds FROM {v}", "SELECT id FROM {v} x WHERE x.ds = 'a'", "SELECT id FROM {v} ORDER BY DS")
     try:
-        for view in ("whole", "whole_too", "lake.w.whole"):
+        for view in views:
             for query in queries:
                 error = lake.error(query.format(v=view))
                 assert error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
@@ -301,7 +323,7 @@ def test_a_view_says_how_to_have_a_key_that_it_leaves_out(lake: Lake) -> None:
         of_the_outer = "EXISTS (SELECT 1 FROM whole WHERE id > 0 AND ds IS NOT NULL)"
         assert lake.rows(f"SELECT count(*) > 0 FROM small WHERE {of_the_outer}") == [(True,)]
     finally:
-        lake.sql("DROP VIEW whole", "DROP VIEW chosen_key", "DROP VIEW lake.w.whole")
+        lake.sql("DROP VIEW chosen_key", *(f"DROP VIEW {view}" for view in views))
 
 
 def test_insert_select_star(lake: Lake) -> None:
@@ -724,6 +746,7 @@ def test_distinct_rows_are_those_that_are_shown(lake: Lake, spark: SparkSession)
     assert alike(lake, "SELECT DISTINCT ds FROM {t} WHERE region = 'eu' ORDER BY ds")
 
 
+@since((4, 1), "WITH RECURSIVE")
 def test_a_recursive_query_keeps_its_shape(lake: Lake) -> None:
     query = "WITH RECURSIVE r(n) AS (SELECT 1 UNION {} SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r ORDER BY n"
     assert lake.condition(query.format("")) == "UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE"
@@ -745,6 +768,7 @@ def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
     assert len(lake.rows("SELECT id._metadata.file_name, id.`$path` FROM lake.w.hidden id")) == 12
 
 
+@since((4, 2), "views in catalogs other than Spark's own")
 def test_an_alias_within_a_view_goes_by_the_views_catalog(lake: Lake) -> None:
     before = ".".join(lake.rows("SELECT current_catalog(), current_database()")[0])
     lake.sql("USE lake.w")
