@@ -73,7 +73,7 @@ check: lint  ## In minutes: lint, all unit tests, service, faults on SQLite, a s
 	$(QUICK) -m "not server" tests/unit tests/service tests/faults tests/migrations
 	$(BIN)/python -m pytest tests/integration/test_smoke.py
 
-unit: $(STAMP)  ## What needs neither a JVM nor a server nor half a second, in a minute
+unit: $(STAMP)  ## What needs neither a JVM nor a server, nor long: in a minute
 	$(QUICK) -m "not slow" tests/unit
 
 matrix: $(STAMP)  ## Tests on each Spark and Python, kept in docs/compatibility.md (M="4.0 4.1": some)

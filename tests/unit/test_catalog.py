@@ -157,6 +157,7 @@ def test_without_a_metastore_there_is_nothing_to_deliver_and_nothing_to_import(c
         catalog.import_table("s.t")
 
 
+@pytest.mark.slow
 def test_threads_share_a_catalog(catalog: Catalog, tmp_path: Path) -> None:
     for i in range(8):
         write(tmp_path / f"t{i}", *(f"ds=2025-01-{d:02d}/region=eu/1.csv" for d in range(1, 11)))

@@ -22,6 +22,7 @@ def current(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return snapshot(tmp_path_factory.mktemp("surface"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", sorted(RECORDED))
 def test_the_surface_is_the_recorded_one(current: Mapping[str, Any], part: str) -> None:
     assert current[part] == RECORDED[part], "If this change is meant, run: make surface"

@@ -137,6 +137,7 @@ def _imported(folder: Path, *commands: tuple[tuple[str, ...], dict[str, str]]) -
     return [(" ".join(arguments), set(modules)) for arguments, _, modules in answers]
 
 
+@pytest.mark.slow
 def test_help_and_completion_import_nothing_heavy(folder: Path) -> None:
     line = "catalog-ext files sales.trips -p ds="
     completion = {"_CATALOG_EXT_COMPLETE": "bash_complete", "COMP_LINE": line, "COMP_POINT": str(len(line))}

@@ -215,6 +215,7 @@ def test_a_view_that_is_not_taken_is_said_and_in_status(
     assert "it is a view" in entries["doubt"]["detail"]
 
 
+@pytest.mark.slow
 def test_a_service_follows_in_the_background(
     catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,6 +105,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
     java.find_java.cache_clear()
 
 
+@pytest.mark.slow
 def test_it_compiles_once_and_names_spark_in_the_jar(machine: Machine) -> None:
     jar = build.connector_jar()
     assert build.connector_jar() == jar
@@ -155,6 +156,7 @@ def test_another_release_takes_its_own_jar(machine: Machine) -> None:
     assert build.connector_jar() != first
 
 
+@pytest.mark.slow
 def test_a_jar_is_compiled_where_that_is_asked_for(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,12 +225,14 @@ def test_a_changed_source_or_spark_makes_another_jar(machine: Machine) -> None:
     assert len(jars) == machine.compilations() == 4
 
 
+@pytest.mark.slow
 def test_two_at_once_compile_once(machine: Machine) -> None:
     with ThreadPoolExecutor(4) as pool:
         jars = {future.result() for future in [pool.submit(build.connector_jar) for _ in range(4)]}
     assert len(jars) == machine.compilations() == 1
 
 
+@pytest.mark.slow
 def test_a_failing_compiler_is_quoted_and_leaves_nothing(machine: Machine) -> None:
     machine.install_java("17.0.1", fails=True)
     with pytest.raises(EnvironmentSetupError, match="not found: value x"):
@@ -305,6 +309,7 @@ def test_a_user_without_a_home_is_told_what_to_set(machine: Machine, monkeypatch
         build.connector_jar()
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_path(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     assert build.main() == 0
     assert Path(capsys.readouterr().out.strip()).is_file()

@@ -97,6 +97,7 @@ def test_a_number_that_two_servers_gave_is_read_twice() -> None:
     assert (batch.gap, [event.table for event in batch.events]) == (None, ["t", "u", "t", "t"])
 
 
+@pytest.mark.slow
 def test_a_batch_ends_before_it_names_more_than_memory_is_to_hold() -> None:
     server = LoggingMetastore()
     for _ in range(300):
@@ -194,6 +195,7 @@ def test_values_that_the_table_cannot_have_are_said(catalog: Catalog, server: Lo
     assert indexed(catalog) == {"ds=2025-01-01": ONE}
 
 
+@pytest.mark.slow
 def test_a_store_that_is_away_holds_up_its_own_tables_only(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def test_sql_answers_as_the_evaluator(filled: Filled, predicate: Predicate) -> N
     filled.check(predicate)
 
 
+@pytest.mark.slow
 def test_many_values_are_one_parameter(filled: Filled) -> None:
     assert filled.check(In("i", tuple(range(-20_000, 20_000))))
 

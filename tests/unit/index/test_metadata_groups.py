@@ -124,6 +124,7 @@ def test_groups_are_those_of_the_rows(filled: tuple[Index, Table], name: str, da
     check(*filled, name, data, predicates, sorted(KEY_TYPES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGGREGATED)
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -151,6 +152,7 @@ def check(
 _NUMBERS = st.sampled_from((None, "0", "1", "5", "-9223372036854775808", "9223372036854775807"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGGREGATED)
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

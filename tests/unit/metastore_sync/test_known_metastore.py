@@ -296,6 +296,7 @@ def test_a_proposal_whose_maker_died_is_taken_over(monkeypatch: pytest.MonkeyPat
     assert fake.calls["alter_database"] == before
 
 
+@pytest.mark.slow
 def test_two_indexes_that_meet_it_at_the_same_time_both_deliver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

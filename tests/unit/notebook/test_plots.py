@@ -161,6 +161,7 @@ def test_what_cannot_be_drawn_is_an_error(catalog: Catalog) -> None:
         table.plot_partitions(where="nope = 1")
 
 
+@pytest.mark.slow
 def test_names_are_no_formulas(catalog: Catalog) -> None:
     from catalog_ext.metastore.model.partition_names import escape_path_name
 

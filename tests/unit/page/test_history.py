@@ -38,6 +38,7 @@ def dated(index: Index, table: Table, committed_at_ms: int, ended_at_ms: int) ->
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [-3, 3, 4000])
 def test_a_repair_long_after_the_last_commit_makes_no_long_picture(catalog: Catalog, days: int) -> None:
     table = create(catalog.index, "t", {"k": "int"})
@@ -53,6 +54,7 @@ def test_a_repair_long_after_the_last_commit_makes_no_long_picture(catalog: Cata
     assert len(page) < 100_000
 
 
+@pytest.mark.slow
 def test_columns_of_seconds_are_told_apart(catalog: Catalog) -> None:
     table = create(catalog.index, "t", {"k": "int"})
     fill(catalog.index, table, ["k=1"])

@@ -253,6 +253,7 @@ def test_the_activity_of_all_tables_is_on_one_page(visitor: Visitor) -> None:
     assert "sales.trips ds=2025-10-30/region=h22 waiting" in text
 
 
+@pytest.mark.slow
 def test_keys_with_hostile_names_are_text(catalog: Catalog) -> None:
     keys = ("<b>k</b>\u202e", "'\"><img src=x>\u200b")
     names = ["/".join(f"{escape_path_name(key)}=1" for key in keys)]
@@ -353,6 +354,7 @@ def test_a_part_that_fails_does_not_take_the_others_with_it(
     assert "File sizes" in text
 
 
+@pytest.mark.slow
 def test_a_view_has_a_page_without_files(catalog: Catalog) -> None:
     fill(catalog.index, create(catalog.index, "t", {"k": "int"}), ["k=1"])
     query = ViewQuery("SELECT x, k FROM t", "lake", ("s",), tables=())

@@ -229,6 +229,7 @@ def test_nothing_can_be_changed_through_the_page(visitor: Visitor) -> None:
         assert visitor.post(path, {}).status == 405
 
 
+@pytest.mark.slow
 def test_a_service_without_the_page_answers_as_ever(catalog: Catalog) -> None:
     with Service(catalog) as service:
         assert service.page_uri is None

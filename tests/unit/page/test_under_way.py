@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from catalog_ext.writes.status import status_entries
 from tests.index_cases import create
 from tests.page_cases import looking_at
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 
+@pytest.mark.slow
 def test_many_writes_cost_a_page_no_more_than_it_shows(catalog: Catalog) -> None:
     table = create(catalog.index, "t", {"k": "int"})
     for _ in range(130):

@@ -52,6 +52,7 @@ ACTIONS: dict[str, Callable[[Catalog], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", list(ACTIONS))
 def test_what_would_touch_another_tables_files_is_refused(
     catalog: Catalog, root: Path, other: Path, action: str

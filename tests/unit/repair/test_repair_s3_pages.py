@@ -40,6 +40,7 @@ def break_second_page(store: PagedKeys) -> None:
     store.fault = lambda asked: (403, "AccessDenied") if asked[:2] == ("t/a=1/", 1) else None
 
 
+@pytest.mark.slow
 def test_nothing_is_dropped_or_changed_below_it(store: PagedKeys, catalog: Catalog) -> None:
     catalog.repair_partitions("s.t")
     before = indexed(catalog)
@@ -57,6 +58,7 @@ def test_nothing_is_dropped_or_changed_below_it(store: PagedKeys, catalog: Catal
     }
 
 
+@pytest.mark.slow
 def test_nothing_is_added_below_it(store: PagedKeys, catalog: Catalog) -> None:
     break_second_page(store)
     catalog.repair_partitions("s.t")
@@ -66,6 +68,7 @@ def test_nothing_is_added_below_it(store: PagedKeys, catalog: Catalog) -> None:
     assert sum(map(len, indexed(catalog).values())) == len(KEYS)
 
 
+@pytest.mark.slow
 def test_a_prefix_that_is_the_table_is_an_error(store: PagedKeys, catalog: Catalog) -> None:
     catalog.repair_partitions("s.t")
     before = indexed(catalog)

@@ -19,6 +19,7 @@ def thresholds() -> Iterator[tuple[int, int, int]]:
     gc.set_threshold(*before)
 
 
+@pytest.mark.slow
 def test_the_thresholds_come_back_with_the_last_block(thresholds: tuple[int, int, int]) -> None:
     with collecting_rarely():
         rarely = gc.get_threshold()

@@ -139,6 +139,7 @@ def test_what_is_in_step_is_looked_at_no_further() -> None:
     scratch.close()
 
 
+@pytest.mark.slow
 def test_changes_that_are_each_others_opposite_are_seen() -> None:
     """Two files of each of a thousand partitions have swapped their times, and of a thousand others their sizes."""
     scratch = Scratch()

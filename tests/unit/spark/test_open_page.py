@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 
+@pytest.mark.slow
 def test_a_sessions_page_is_shown_on_request(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with Service(catalog) as service:
         monkeypatch.setitem(session._running, "lake", session._Running(catalog, service, tmp_path / "token"))
@@ -47,6 +48,7 @@ def test_there_is_none_where_no_catalog_is(monkeypatch: pytest.MonkeyPatch) -> N
         catalog_ext.open_page()
 
 
+@pytest.mark.slow
 def test_a_session_gives_its_catalog(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with Service(catalog) as service:
         monkeypatch.setattr(session, "_running", {"lake": session._Running(catalog, service, tmp_path / "token")})

@@ -175,6 +175,7 @@ print(json.dumps({"child": ended[1], "service": answer, "namespaces": session.ac
 """
 
 
+@pytest.mark.slow
 def test_threads_that_configure_one_catalog_leave_one_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "connector_jar", lambda: Path("/opt/connector.jar"))
     together = threading.Barrier(2)

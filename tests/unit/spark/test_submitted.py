@@ -42,6 +42,7 @@ def defaults(folder: Path, text: str, name: str = "spark-defaults.conf") -> Path
     return file
 
 
+@pytest.mark.slow
 def test_what_spark_defaults_say_stays(configured: Callable[..., dict[str, str]], tmp_path: Path) -> None:
     defaults(
         tmp_path,
@@ -56,6 +57,7 @@ def test_what_spark_defaults_say_stays(configured: Callable[..., dict[str, str]]
     assert configured(spark_jars="/mine.jar")["spark.jars"] == f"/mine.jar,{JAR}"
 
 
+@pytest.mark.slow
 def test_options_of_the_submission_stay_and_go_before_the_file(
     configured: Callable[..., dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ def test_packages_of_the_submission_and_those_of_s3(
     assert option == f"--packages={conf['spark.jars.packages']}"
 
 
+@pytest.mark.slow
 def test_another_file_of_settings(
     configured: Callable[..., dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

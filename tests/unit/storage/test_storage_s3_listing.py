@@ -49,6 +49,7 @@ def by_pyarrow(store: PagedKeys, root: str = "bucket/t") -> list[ListedFile]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth_hint", [1, 2, 3])
 @pytest.mark.parametrize("encodes", [True, False])
 def test_it_is_what_pyarrow_lists(depth_hint: int, encodes: bool) -> None:
@@ -62,6 +63,7 @@ def test_markers_that_hold_something() -> None:
         assert sorted(listed(store, root="t/full")) == by_pyarrow(store, "bucket/t/full")
 
 
+@pytest.mark.slow
 def test_a_whole_bucket() -> None:
     with PagedKeys(["a", "k=1/b", "/c", "k=1//d"]) as store:
         assert sorted(listed(store, 2, root="")) == by_pyarrow(store, "bucket")
@@ -96,6 +98,7 @@ def test_the_files_of_a_directory_come_together() -> None:
             assert len([directory for directory, _ in groupby(item.directory for item in found)]) == 42
 
 
+@pytest.mark.slow
 def test_a_directory_of_more_files_than_wait_comes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catalog_ext.metastore.storage.s3.listing._LARGEST_WAITING", 1500)
     with PagedKeys([f"t/k=1/{number:05d}" for number in range(4500)] + ["t/k=2/a"]) as store:
@@ -144,6 +147,7 @@ def test_a_failure_in_the_middle_is_one() -> None:
             listed(store, 1)
 
 
+@pytest.mark.slow
 def test_a_level_that_fails_in_the_middle_is_not_walked() -> None:
     keys = [f"t/a=1/b={number:04d}/f" for number in range(1500)] + ["t/a=2/b=1/f"]
     with PagedKeys(keys) as store:
@@ -167,6 +171,7 @@ def test_more_without_saying_where_is_a_failure(text: str) -> None:
             listed(store)
 
 
+@pytest.mark.slow
 def test_no_bucket_and_no_prefix() -> None:
     with PagedKeys(["t/a"]) as store:
         assert listed(store, root="u") == []

@@ -342,6 +342,7 @@ def test_a_location_that_is_too_long(catalog: Catalog, length: int) -> None:
     assert state(catalog) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [*HOSTILE[:14], "ds = '", "ds = 1 OR", "(" * 5000, "ds IN (" + "'x'," * 5000])
 def test_hostile_predicates(catalog: Catalog, root: Path, where: str) -> None:
     register(catalog, root)

@@ -40,6 +40,7 @@ def test_the_flights_are_whole_and_make_the_partitions_that_are_promised(all_fli
     )
 
 
+@pytest.mark.slow
 def test_missing_numbers_are_null_and_integers_stay_integers(all_flights: pa.Table) -> None:
     delays = all_flights["dep_delay"]
     assert pa.types.is_integer(delays.type)

@@ -20,6 +20,7 @@ def found() -> dict[str, error_reference.Described]:
     return error_reference.described()
 
 
+@pytest.mark.slow
 def test_every_error_says_what_it_means_and_what_to_do(found: Mapping[str, error_reference.Described]) -> None:
     assert found["CATALOG_EXT_CONFLICT"].retryable
     assert found["CATALOG_EXT_FILE_MISSING"].python is None

@@ -243,6 +243,7 @@ def test_the_section_goes_before_the_notes_and_later_into_its_own_place() -> Non
     assert page.placed("# Benchmarks\n", section, notes) == f"# Benchmarks\n\n{section}"
 
 
+@pytest.mark.slow
 def test_the_curves_are_the_same_for_the_same_figures(tmp_path: Path) -> None:
     comparison = compared(
         figure("catalog-ext", 0.1), figure("catalog-ext", 0.12, partitions=100_000), figure("hive", 0.4),

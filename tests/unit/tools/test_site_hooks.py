@@ -59,6 +59,7 @@ def test_anchors_are_those_that_the_pages_are_checked_by(title: str) -> None:
     assert {hooks.github_anchor(title, "-")} == anchors(f"## {title}")
 
 
+@pytest.mark.slow
 def test_a_notebook_becomes_a_page_with_its_outputs(tmp_path: Path) -> None:
     picture = b"\x89PNG\r\n\x1a\n"
     outputs = [

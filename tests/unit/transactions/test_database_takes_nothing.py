@@ -49,6 +49,7 @@ def many(first: str) -> dict[str, str]:
     return {"k=1": first, **{f"k={number}": f"{number}\n" for number in range(2, 200)}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [FULL, READ_ONLY])
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
 def test_a_decided_write_waits_and_is_finished(stand: Stand, words: str, kind: WriteKind) -> None:

@@ -75,6 +75,7 @@ def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
     assert indexed(catalog) == walked(root, 1)
 
 
+@pytest.mark.slow
 def test_an_unexpected_error_does_not_end_the_renewal(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -172,6 +172,7 @@ def test_set_location_of_a_value_with_two_directories_leaves_one(catalog: Catalo
     assert list(indexed(catalog).values()) == [{"c.csv": 1}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [managed, external])
 def test_exchange_moves_partitions_of_both_kinds_of_tables(catalog: Catalog, tmp_path: Path, place: object) -> None:
     keys = {"k": "int", "r": "string"}
@@ -197,6 +198,7 @@ def test_exchange_moves_partitions_of_both_kinds_of_tables(catalog: Catalog, tmp
     assert visible(tmp_path / "own") == ["5.csv"]
 
 
+@pytest.mark.slow
 def test_exchange_brings_directories_of_one_name_together(catalog: Catalog, tmp_path: Path) -> None:
     target, source = managed(catalog), managed(catalog, "o")
     write(source, "k=1/f.csv", "K=1/f.csv", "K=1/g.csv")
@@ -341,6 +343,7 @@ def test_undoing_a_rename_leaves_what_hive_has_written_since(catalog: Catalog) -
     consistent(catalog)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["rename", "exchange"])
 def test_nothing_is_moved_while_a_write_is_deleting_what_it_replaced(catalog: Catalog, command: str) -> None:
     managed(catalog)
@@ -446,6 +449,7 @@ def test_a_foreign_file_of_the_same_size_is_not_taken_for_one_that_was_moved(cat
     consistent(catalog)
 
 
+@pytest.mark.slow
 def test_the_directory_of_another_partition_is_not_registered_again(catalog: Catalog) -> None:
     root = managed(catalog)
     write(root, "k=2/f.csv", "k=3/g.csv")
@@ -622,6 +626,7 @@ def test_an_undoing_whose_source_was_written_again_keeps_both(catalog: Catalog) 
     assert catalog.recover(older_than=0).transactions == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [Crash, errors.IndexUnavailableError])
 def test_what_a_late_mover_of_a_finished_rename_took_is_put_back(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch, trouble: type[BaseException]

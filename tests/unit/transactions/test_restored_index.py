@@ -287,6 +287,7 @@ def relocation_skips(catalog: Catalog) -> list[tuple[str, int, bool]]:
     return [(row["path"], row["files"], report.in_step) for row in skips if row["reason"] == UNKNOWN_RELOCATION]
 
 
+@pytest.mark.slow
 def test_a_repair_reports_relocated_rows_that_the_index_does_not_know(
     stand: Stand, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -272,6 +272,7 @@ def test_keys_keep_the_types_that_what_waits_has(stand: Stand) -> None:
     assert stand.rows() == {"h=7": "a\n"}
 
 
+@pytest.mark.slow
 def test_many_partitions_wait_in_bounded_steps(stand: Stand) -> None:
     stream = Stream(stand)
     names = [f"h={hour}" for hour in range(10, 24)]

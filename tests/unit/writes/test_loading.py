@@ -238,6 +238,7 @@ def test_a_pattern_asks_once_where_tables_are(
     assert (len(indexed(catalog)["k=1"]), len(asked)) == (3, 1)
 
 
+@pytest.mark.slow
 def test_many_files(catalog: Catalog, tmp_path: Path) -> None:
     """More than come with a reservation: they are recorded before it."""
     managed(catalog)
