@@ -52,6 +52,23 @@ def test_a_difference_is_shown_with_its_reason_or_without_one(tmp_path: Path) ->
     assert differences.without_use("4.0", found, reasons) == reasons[1:]
 
 
+def test_a_reason_explains_no_other_difference(tmp_path: Path) -> None:
+    """An old Spark's sizes of files are no reason for another filter."""
+    newest = noted(
+        tmp_path / "newest",
+        ("EXPLAIN x", {"columns": "plan", "rows": ["Filter a, 781.0 B"]}),
+        ("EXPLAIN y", {"columns": "plan", "rows": ["Filter a, 781.0 B"]}),
+    )
+    here = noted(
+        tmp_path / "here",
+        ("EXPLAIN x", {"columns": "plan", "rows": ["Filter a, 2.4 KiB"]}),
+        ("EXPLAIN y", {"columns": "plan", "rows": ["Filter b, 2.4 KiB"]}),
+    )
+    reason = Reason(("4.0",), "EXPLAIN", "other sizes", "Filter", r"\d+\.\d (Ki)?B")
+    found = differences.differences("4.0", here, newest, [reason])
+    assert [(d.here, d.why) for d in found] == [("Filter a, 2.4 KiB", "other sizes"), ("Filter b, 2.4 KiB", None)]
+
+
 def test_what_was_not_sent_is_one_difference_of_a_test(tmp_path: Path) -> None:
     newest = noted(tmp_path / "newest", ("SELECT 1", {}), ("SELECT 2", {}), ("SELECT 3", {}))
     here = noted(tmp_path / "here", ("SELECT 1", {}))
