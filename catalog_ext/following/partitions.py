@@ -154,7 +154,11 @@ class PartitionFollowing:
             values = partition_values(name)
             mine, there = ours.get(values, []), theirs.get(values)
             if there is None:
-                gone |= self._dropped(mine, doubt, pending, outcome)
+                dropped = self._dropped(mine, doubt, pending, outcome)
+                gone |= dropped
+                if doubt.dropped and not dropped:
+                    # A change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
+                    places |= {p.name: p.location for p in mine if p.in_metastore}
                 continue
             reading = descriptors.reading(there)
             if pending.definition and reading.difference is not None:

@@ -78,7 +78,7 @@ def environment(spark: Spark, python: str) -> Path:
     with FileLock(f"{folder}.lock"):
         if not stamp.is_file() or stamp.read_text(encoding="ascii") != made_of:
             shutil.rmtree(folder, ignore_errors=True)
-            uv("venv", "--python", python, str(folder))
+            uv("venv", "--seed", "--python", python, str(folder))  # with pip, by which a test packs a PySpark
             _install(spark, python, interpreter)
             stamp.write_text(made_of, encoding="ascii")
     return interpreter
@@ -86,7 +86,7 @@ def environment(spark: Spark, python: str) -> Path:
 
 def _fingerprint(spark: Spark) -> str:
     files = b"".join(path.read_bytes() for path in (PROJECT / "pyproject.toml", _LOCK))
-    return hashlib.sha256(files + repr((spark, spark.version, _LOCKED_ON)).encode()).hexdigest()
+    return hashlib.sha256(files + repr((spark, spark.version, _LOCKED_ON, "seed")).encode()).hexdigest()
 
 
 def _install(spark: Spark, python: str, interpreter: Path) -> None:

@@ -78,10 +78,14 @@ def contents(path: Path) -> Contents:
 
 def may_exist(path: Path) -> bool:
     """Return whether there is something at a path, or nobody knows, because its folder cannot be looked into."""
+    # `Path.exists` says no of what may not be looked at, from Python 3.14 on.
     try:
-        return path.exists()
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError:
         return True
+    return True
 
 
 def why_unopened(index: str) -> str | None:
