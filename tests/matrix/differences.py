@@ -68,6 +68,15 @@ REASONS: Sequence[Reason] = (
         _OLD, "(CREATE|ALTER|DROP|SHOW) VIEW", "views in catalogs other than Spark's own came with 4.2",
         "CATALOG_EXT_NEWER_SPARK_NEEDED|VIEW_NOT_FOUND",
     ),
+    Reason(
+        _OLD, "SHOW CREATE TABLE", "views in catalogs other than Spark's own came with 4.2",
+        "CATALOG_EXT_NEWER_SPARK_NEEDED",
+    ),
+    Reason(("4.0",), r"SELECT id FROM lake\.w\.clock|CREATE TABLE .*\bTIME\(", "TIME came with 4.1"),
+    Reason(
+        ("4.0",), r"SELECT id FROM lake\.w\.variants", "its Parquet reader does not know how newer ones mark a VARIANT",
+        "CATALOG_EXT_NEWER_SPARK_NEEDED",
+    ),
     Reason(_BEFORE_NEWEST, "SHOW TABLES", "4.3 gave the error a name", "_LEGACY_ERROR_TEMP_1126"),
     Reason(
         _BEFORE_NEWEST, "SHOW TABLE EXTENDED", "4.3 leaves out the line of properties where there are none",
