@@ -439,9 +439,13 @@ def uncalled(jar: Path, compiled: Sequence[Path], others: Sequence[Path]) -> lis
     own = ClassPath([jar])
     names = set(own.names())
     before, after = (Linkage(ClassPath([jar, *jars])) for jars in (compiled, others))
-    lost = {
-        f"{of.name}: {above}.{member[0]} {member[1]} is not there to be overridden"
-        for of in map(own.find, names) if of is not None
-        for member, above in before.overrides(of, names).items() if member not in after.overrides(of, names)
-    }  # fmt: skip
+    lost: list[str] = []
+    for of in map(own.find, names):
+        if of is None:
+            continue
+        there = after.overrides(of, names)
+        lost += [
+            f"{of.name}: {above}.{member[0]} {member[1]} is not there to be overridden"
+            for member, above in before.overrides(of, names).items() if member not in there
+        ]  # fmt: skip
     return sorted(lost)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED, embedded_folder
-from catalog_ext.connector.build import check_pyspark, connector_jar, fitting_java, spark_version
+from catalog_ext.connector.build import check_pyspark, connector_jar, fitting_java, pyspark_requirement, spark_version
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
@@ -337,7 +337,7 @@ def _python_of_spark(spark: Finding) -> Finding:
     try:
         found = version("pyspark")
     except PackageNotFoundError:
-        return Finding("spark", "PySpark", State.WRONG, "not installed. Run: pip install 'pyspark>=4.0,<4.4'")
+        return Finding("spark", "PySpark", State.WRONG, f"not installed. Run: pip install {pyspark_requirement()}")
     if spark.state is State.WRONG:
         return Finding("spark", "PySpark", State.SKIPPED, f"{found}; Spark comes first")
     return _looked("spark", "PySpark", lambda: _checked(found))

@@ -163,7 +163,9 @@ def _print_end(report: RepairReport, console: Console) -> None:
         return
     note(console, f"The table is at version {report.version}.")
     if report.pending_deliveries:
-        why = (report.delivery_error or "it is under way, or waits for its next attempt").rstrip(".")
+        from catalog_ext.metastore.hive.outbox.delivery import UNDER_WAY
+
+        why = (report.delivery_error or UNDER_WAY).rstrip(".")
         note(
             console,
             f"The metastore has not taken everything yet ({report.pending_deliveries:,} pending: {why}). It is kept "

@@ -148,13 +148,13 @@ def spark_version() -> str:
         raise EnvironmentSetupError(
             f"PySpark {version} is installed; this release of catalog-ext works with Spark {supported} for Scala "
             f"{SCALA}, and {jar_folder()} has Spark {version} for Scala {scala}. "
-            f"Install the newest of them that this Python takes: pip install {_pyspark_from(SUPPORTED_SPARK[0])}.",
+            f"Install the newest of them that this Python takes: pip install {pyspark_requirement()}.",
             {"spark": version, "scala": scala, "supported": supported},
         )
     return version
 
 
-def _pyspark_from(oldest: str) -> str:
+def pyspark_requirement(oldest: str = SUPPORTED_SPARK[0]) -> str:
     """Return what pip takes for the newest supported PySpark that there is for this Python, whichever that is."""
     major, minor = SUPPORTED_SPARK[-1].split(".")
     return f"'pyspark>={oldest},<{major}.{int(minor) + 1}'"
@@ -216,7 +216,7 @@ def _check_version(java: Path, version: int | None) -> None:
         raise EnvironmentSetupError(
             f"Java {version} at {java} is too new: Spark {spark} is installed, and {minor_version(spark)} starts on "
             "Java 17 or 21. Point JAVA_HOME at one of those (Debian/Ubuntu: apt-get install openjdk-17-jre-headless), "
-            f"or install a newer Spark: pip install {_pyspark_from(of_any_java)}.",
+            f"or install a newer Spark: pip install {pyspark_requirement(of_any_java)}.",
             {"java": str(java), "version": str(version), "spark": spark},
         )
 

@@ -154,11 +154,7 @@ class PartitionFollowing:
             values = partition_values(name)
             mine, there = ours.get(values, []), theirs.get(values)
             if there is None:
-                dropped = self._dropped(mine, doubt, pending, outcome)
-                gone |= dropped
-                if doubt.dropped and not dropped:
-                    # A change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
-                    places |= {p.name: p.location for p in mine if p.in_metastore}
+                gone |= self._dropped(mine, doubt, pending, places, outcome)
                 continue
             reading = descriptors.reading(there)
             if pending.definition and reading.difference is not None:
@@ -177,16 +173,22 @@ class PartitionFollowing:
         return Told(places, frozenset(gone), read), later
 
     def _dropped(
-        self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, outcome: TableOutcome
-    ) -> set[str]:
-        """Return what goes of the partitions that the metastore does not have."""
-        held = [p.name for p in mine if p.in_metastore]
+        self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, places: dict[str, str | None],
+        outcome: TableOutcome,
+    ) -> set[str]:  # fmt: skip
+        """Return what goes of the partitions that the metastore has not; places get those that come back."""
+        held = {p.name: p.location for p in mine if p.in_metastore}
         if not held:
             return set()
+        name = next(iter(held))
+        comes_back = pending.names(name) or pending.definition
+        if doubt.dropped and not comes_back:
+            return set(held)
         if doubt.dropped:
-            return set() if pending.names(held[0]) or pending.definition else set(held)
-        if not (pending.names(held[0]) or pending.definition):
-            outcome.skip(f"{held[0][:200]}: the metastore does not have it, and nobody is known to have dropped it")
+            # A change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
+            places.update(held)
+        elif not comes_back:
+            outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
         return set()
 
     def _place(

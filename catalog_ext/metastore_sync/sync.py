@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.compare import check_ours, definition_differs, key_types_differ
-from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
+from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, UNDER_WAY, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
 from catalog_ext.metastore_sync.home import learn_embedded
@@ -34,9 +34,6 @@ logger = logging.getLogger(__name__)
 
 STARTING_PAUSE_S = 0.5
 """How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
-
-_UNDER_WAY = "it is under way, or waits for its next attempt"
-"""What is said of what is pending without an error."""
 
 
 class MetastoreSync:
@@ -144,7 +141,7 @@ class MetastoreSync:
 
     def _warn(self, table_id: int | None, own: DeliveryReport) -> None:
         """Warn of what is pending, once a trouble; one that is over may be warned of again."""
-        trouble = own.error or _UNDER_WAY
+        trouble = own.error or UNDER_WAY
         if not own.pending or (table_id is None and own.reached):
             self._warned.pop(table_id, None)
         elif self._warned.get(table_id) != trouble:
@@ -177,7 +174,7 @@ class MetastoreSync:
         if last is None or not last.pending:
             return "in step" if table is None or self._metastore.starting else self._compared(table)
         changes = "1 change" if last.pending == 1 else f"{last.pending} changes"
-        return f"{changes} pending: {last.error or _UNDER_WAY}"
+        return f"{changes} pending: {last.error or UNDER_WAY}"
 
     def _compared(self, table: Table) -> str:
         """Return ``in step``, or what publishing the table would do, of which nothing is pending."""

@@ -38,8 +38,9 @@ def submitted_lists() -> dict[str, str]:
     if jvm_runs():
         found = _of_running_jvm()
     else:
-        given = dict(_given(_arguments()))
-        defaults = _of_file(None) if _DEFAULTS_TOO in _arguments() else {}
+        arguments = _arguments()
+        given = dict(_given(arguments))
+        defaults = _of_file(None) if _DEFAULTS_TOO in arguments else {}
         found = {**defaults, **_of_file(given.pop(_FILE, None)), **given}
     return {key: found[key] for key in _LISTS if found.get(key)}
 

@@ -1,13 +1,21 @@
-"""Whether processes of this host run."""
+"""Whether processes of this host run, and with what share of the processor."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import socket
+import time
 from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
+LEAST_SHARE = 19
+"""The niceness of a session that others go before."""
+
+_SHARE_ATTEMPTS = 5
 _OWNER = re.compile(r"(?:.*[@/])?(?P<host>[^@/]+):(?P<pid>\d{1,10})", re.DOTALL)
 
 
@@ -43,6 +51,29 @@ def runs(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def share_processor(pid: int, niceness: int) -> None:
+    """Set what share of the processor a process's session has, where Linux divides it among sessions.
+
+    There (``sched_autogroup_enabled``) the niceness of a process counts only among those of its own session.
+
+    Args:
+        pid: The process.
+        niceness: As of a process: 0 is the usual share.
+    """
+    autogroup = Path(f"/proc/{pid}/autogroup")
+    if not autogroup.exists():  # not Linux, or one whose sessions do not matter
+        return
+    for attempt in range(_SHARE_ATTEMPTS):
+        try:
+            autogroup.write_text(str(niceness), encoding="ascii")
+            return
+        except BlockingIOError:  # the whole machine may do so ten times a second
+            time.sleep(0.12 * (attempt + 1))
+        except OSError as error:  # it has ended, which others notice, or /proc is not to be written
+            logger.debug("The session of process %d keeps its share of the processor: %s", pid, error)
+            return
 
 
 def is_gone(owner: str) -> bool:

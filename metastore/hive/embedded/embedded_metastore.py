@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import secrets
 import subprocess
 import threading
@@ -26,7 +25,7 @@ from catalog_ext.metastore.hive.embedded.folder_identity import give_folder_id
 from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, read_state, take_lease
 from catalog_ext.metastore.runtime.forked import forget_in_children
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
-from catalog_ext.metastore.runtime.processes import runs
+from catalog_ext.metastore.runtime.processes import LEAST_SHARE, runs, share_processor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,8 +34,6 @@ START_TIMEOUT_SECONDS = 180.0
 LOG_FILE = "metastore.log"
 _STOP_TIMEOUT_SECONDS = 15.0
 _LOG_TAIL_LINES = 15
-_LEAST_SHARE = 19
-_SHARE_ATTEMPTS = 5
 _OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
 _REMOTE_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")
 _LOG4J = """\
@@ -48,8 +45,6 @@ appender.err.target = SYSTEM_ERR
 appender.err.layout.type = PatternLayout
 appender.err.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
 """
-logger = logging.getLogger(__name__)
-
 _LAUNCHER = Path(__file__).with_name("EmbeddedMetastore.java")
 
 
@@ -232,34 +227,16 @@ class EmbeddedMetastore:
             )
         self._process = process
         if self._niceness:
-            self._share(process.pid, _LEAST_SHARE)
+            share_processor(process.pid, LEAST_SHARE)
         if self._stopping:
             process.kill()
         lease = self._await_ready(process)
         if self._niceness:
-            self._share(process.pid, 0)  # what it is told from now on is waited for by somebody at last
+            share_processor(process.pid, 0)  # what it is told from now on is waited for by somebody at last
         if process.stdin is not None:
             process.stdin.close()  # from here on the lease says that we are there
         threading.Thread(target=process.wait, name="embedded-metastore-reaper", daemon=True).start()
         return lease
-
-    def _share(self, pid: int, niceness: int) -> None:
-        """Set what share of the processor the server's session has, where Linux divides it among sessions.
-
-        There (``sched_autogroup_enabled``) the niceness of a process counts only among those of its own session.
-        """
-        autogroup = Path(f"/proc/{pid}/autogroup")
-        if not autogroup.exists():  # not Linux, or one whose sessions do not matter
-            return
-        for attempt in range(_SHARE_ATTEMPTS):
-            try:
-                autogroup.write_text(str(niceness), encoding="ascii")
-                return
-            except BlockingIOError:  # the whole machine may do so ten times a second
-                time.sleep(0.12 * (attempt + 1))
-            except OSError as error:  # it has ended, which others notice, or /proc is not to be written
-                logger.debug("The embedded metastore's session keeps its share of the processor: %s", error)
-                return
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> Lease:
         deadline = time.monotonic() + START_TIMEOUT_SECONDS

@@ -68,6 +68,10 @@ class Outbox(Protocol):
         ...
 
 
+UNDER_WAY = "it is under way, or waits for its next attempt"
+"""What is said of what is pending without an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
     """The result of one delivery.
