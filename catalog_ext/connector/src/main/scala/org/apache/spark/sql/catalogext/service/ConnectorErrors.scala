@@ -5,18 +5,32 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{QueryContext, SparkRuntimeException}
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalogext.release.OwnAnalysisException
+import org.apache.spark.sql.catalyst.trees.Origin
 
 /** A condition and its SQLSTATE: JDBC clients branch on it, and spark-sql prints the Java trace of an error without. */
 case class Condition(code: String, sqlState: String)
 
-/** An analysis error with a condition of ours, which Spark's own list of conditions does not have. */
+/**
+ * An analysis error with a condition of ours, which Spark's own list of conditions does not have.
+ *
+ * It has a place, and never a query context: an error that has one is logged by PySpark, which looks for the condition in
+ * Spark's list, fails to find it, and raises that instead.
+ */
 class CatalogExtAnalysisException(
     condition: Condition,
     text: String,
     parameters: Map[String, String],
-    cause: Option[Throwable])
+    cause: Option[Throwable],
+    at: Origin = Origin())
   extends OwnAnalysisException(
-    s"[${condition.code}] $text", condition.code, condition.sqlState, parameters, cause)
+    s"[${condition.code}] $text", condition.code, condition.sqlState, parameters, cause, at) {
+
+  override def withPosition(origin: Origin): AnalysisException = {
+    val placed = new CatalogExtAnalysisException(condition, text, parameters, cause, origin)
+    placed.setStackTrace(getStackTrace)
+    placed
+  }
+}
 
 /** An error while running, with a condition of ours. */
 class CatalogExtRuntimeException(

@@ -5,19 +5,14 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.trees.Origin
 
-/**
- * An analysis error with a condition that Spark's own list does not have.
- *
- * It has a place, and never a query context: an error that has one is logged by PySpark, which looks for the condition in
- * Spark's list, fails to find it, and raises that instead.
- */
-class OwnAnalysisException(
+/** An analysis error with a condition that Spark's own list does not have. */
+abstract class OwnAnalysisException(
     text: String,
     condition: String,
     sqlState: String,
     parameters: Map[String, String],
     cause: Option[Throwable],
-    at: Origin = Origin())
+    at: Origin)
   extends AnalysisException(
     message = text,
     line = at.line,
@@ -27,14 +22,7 @@ class OwnAnalysisException(
     messageParameters = parameters,
     context = Array.empty[QueryContext],
     sqlState = Some(sqlState),
-    messageTemplate = None) {
-
-  override def withPosition(origin: Origin): AnalysisException = {
-    val placed = new OwnAnalysisException(text, condition, sqlState, parameters, cause, origin)
-    placed.setStackTrace(getStackTrace)
-    placed
-  }
-}
+    messageTemplate = None)
 
 object Errors {
   /** A mistake at a place of the text `of`. */
