@@ -209,7 +209,10 @@ class Comparison:
     def _missing(
         self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome, *, made_anew: bool
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
-        """Return what was dropped; and what else the metastore does not have, None where that is too much."""
+        """Return what is in doubt of what the metastore does not have, the dropped and after a gap also the others.
+
+        And those others by our names, None where they are too many.
+        """
         index = self._context.index
         missing: dict[str, str] = {}
         total, keys_ = 0, [c.name for c in theirs.partition_columns]
@@ -230,7 +233,9 @@ class Comparison:
         for name in unseen:
             outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
         kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
-        return {name: PartitionDoubt(dropped=True) for name in dropped}, kept
+        # Nobody knows after a gap what was written there before they went.
+        doubtful = dropped if self._sizes_decide else missing
+        return {name: PartitionDoubt(dropped=name in dropped) for name in doubtful}, kept
 
     def _seen(self, ours: Table, names: Sequence[str]) -> set[str]:
         """Return those of the partitions that an earlier comparison has seen in the metastore."""

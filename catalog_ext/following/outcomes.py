@@ -48,7 +48,7 @@ class TableOutcome:
 
     def skip(self, what: str) -> None:
         """Note that something stays as it is."""
-        if len(self.skipped) < _SHOWN:
+        if what not in self.skipped and len(self.skipped) < _SHOWN:
             self.skipped.append(what)
 
 

@@ -176,7 +176,7 @@ class PartitionFollowing:
         self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, places: dict[str, str | None],
         outcome: TableOutcome,
     ) -> set[str]:  # fmt: skip
-        """Return what goes of the partitions that the metastore has not; places get those that come back."""
+        """Return what goes of the partitions that the metastore has not; places get those that stay."""
         held = {p.name: p.location for p in mine if p.in_metastore}
         if not held:
             return set()
@@ -184,10 +184,9 @@ class PartitionFollowing:
         comes_back = pending.names(name) or pending.definition
         if doubt.dropped and not comes_back:
             return set(held)
-        if doubt.dropped:
-            # A change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
-            places.update(held)
-        elif not comes_back:
+        # It stays, or a change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
+        places.update(held)
+        if not comes_back:
             outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
         return set()
 
