@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_SECONDS = 180.0
 LOG_FILE = "metastore.log"
 _STOP_TIMEOUT_SECONDS = 15.0
+_OTHERS_FIRST_S = 15.0
 _LOG_TAIL_LINES = 15
 _OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
 _REMOTE_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")
@@ -62,8 +63,9 @@ class EmbeddedMetastore:
         engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
             expression of a Hive engine, without them by plain comparisons.
         niceness: What is added to this process's own for the server, if this process starts it: for one that nobody
-            waits for, and that would take the processor from those who somebody does wait for. Until it answers its
-            session has the least share of the processor too, where Linux divides it among sessions.
+            waits for, and that would take the processor from those who somebody does wait for. Until it answers, or
+            somebody waits for it, for 15 s at most, its session has the least share too, where Linux divides the
+            processor among sessions.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class EmbeddedMetastore:
         self._process: subprocess.Popen[bytes] | None = None
         self._lease: Lease | None = None
         self._stopping = False
+        self._awaited = False
 
     @property
     def log_file(self) -> Path:
@@ -134,6 +137,7 @@ class EmbeddedMetastore:
             if self._started is not None:
                 return
             self._stopping = False
+            self._awaited = False
             started: Future[str] = Future()
             self._started = started
         threading.Thread(target=self._run_start, args=(started,), name="embedded-metastore", daemon=True).start()
@@ -147,6 +151,7 @@ class EmbeddedMetastore:
             MetastoreUnavailableError: the server ended or was not ready within ``timeout`` seconds.
         """
         self.start_in_background()
+        self._awaited = True
         started = self._started
         if started is None:
             raise self._unavailable("was stopped while starting")
@@ -231,17 +236,21 @@ class EmbeddedMetastore:
         if self._stopping:
             process.kill()
         lease = self._await_ready(process)
-        if self._niceness:
-            share_processor(process.pid, 0)  # what it is told from now on is waited for by somebody at last
         if process.stdin is not None:
             process.stdin.close()  # from here on the lease says that we are there
         threading.Thread(target=process.wait, name="embedded-metastore-reaper", daemon=True).start()
         return lease
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> Lease:
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while process.poll() is None and time.monotonic() < deadline:
-            if lease := take_lease(self.directory):
+        began = time.monotonic()
+        others_first = self._niceness > 0
+        while process.poll() is None and (lasts := time.monotonic() - began) < START_TIMEOUT_SECONDS:
+            lease = take_lease(self.directory)
+            if others_first and (lease or self._awaited or lasts > _OTHERS_FIRST_S):
+                # Somebody waits for it, or will for what it is told; on a busy machine it would hardly ever start.
+                others_first = False
+                share_processor(process.pid, 0)
+            if lease:
                 return lease
             time.sleep(0.05)
         status = process.poll()

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,11 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from hmsclient.hmsclient import HMSClient
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded import embedded_metastore
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
-from catalog_ext.metastore.hive.embedded.lease import read_state
+from catalog_ext.metastore.hive.embedded.lease import read_state, take_lease
+from catalog_ext.metastore.runtime.processes import share_processor
+from tests.integration.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,18 +129,42 @@ def test_one_that_nobody_waits_for_lets_others_go_first(directory: Path) -> None
         assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {min(own + 7, 19)}
 
 
-def test_its_session_has_the_least_share_until_it_answers(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("upto", ["it answers", "it takes long", "somebody waits"])
+def test_its_session_has_the_least_share(upto: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    least, full = ("nice 19", "nice 0") if sessions_divide_the_processor() else ("", "")
     shares: list[str] = []
+    answers = threading.Event()
 
-    def starts(self: EmbeddedMetastore, process: subprocess.Popen[bytes]) -> Lease:
-        shares.append(share(process.pid))
-        return awaits(self, process)
+    def lease(folder: Path) -> Lease | None:
+        if server._process is not None:
+            shares.append(share(server._process.pid))
+        return take_lease(folder) if answers.is_set() else None
 
-    awaits = EmbeddedMetastore._await_ready
-    monkeypatch.setattr(EmbeddedMetastore, "_await_ready", starts)
-    with EmbeddedMetastore(directory, niceness=7):
-        shares.append(share(server_pid(directory)))
-    assert shares == (["nice 19", "nice 0"] if sessions_divide_the_processor() else ["", ""])
+    monkeypatch.setattr(embedded_metastore, "take_lease", lease)
+    monkeypatch.setattr(embedded_metastore, "_OTHERS_FIRST_S", 2.0 if upto == "it takes long" else 600.0)
+    server = EmbeddedMetastore(directory, niceness=7)
+    try:
+        server.start_in_background()
+        until(lambda: len(shares) > 5, "the launch")
+        assert set(shares) == {least}
+        if upto == "it answers":
+            share_processor(server_process(server), 1)  # or a busy machine would not let it start in time
+            answers.set()
+        elif upto == "somebody waits":
+            with pytest.raises(MetastoreUnavailableError, match="not ready"):
+                server.uri(timeout=0.3)
+        until(lambda: share(server_process(server)) == full, "its full share")
+        assert upto == "it answers" or not server.settled
+        answers.set()
+        assert "default" in databases(server.uri())
+    finally:
+        answers.set()
+        server.stop()
+
+
+def server_process(server: EmbeddedMetastore) -> int:
+    assert server._process is not None
+    return server._process.pid
 
 
 def sessions_divide_the_processor() -> bool:
