@@ -25,6 +25,18 @@ def insert_version(connection: sa.Connection, row: Mapping[str, Any]) -> None:
     _prepared(tuple(row)).run(connection, {**row, "version_before": row["version"] - 1})
 
 
+_DATE = Prepared(
+    sa.select(table_versions.c.committed_at_ms).where(
+        table_versions.c.table_id == sa.bindparam("table_id"), table_versions.c.version == sa.bindparam("version")
+    )
+)
+
+
+def version_date(connection: sa.Connection, table_id: int, version: int) -> int:
+    """Return when a version was committed, in milliseconds since the epoch, UTC."""
+    return int(_DATE.scalar(connection, {"table_id": table_id, "version": version}))
+
+
 @cache
 def _prepared(columns: tuple[str, ...]) -> Prepared:
     return Prepared(partial(_statement, columns))

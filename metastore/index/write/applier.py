@@ -21,7 +21,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.database.version_rows import insert_version
+from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, documents, number_of
 from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
@@ -488,14 +488,14 @@ class Applier:
         if row["in_metastore"]:
             published.append((*_twin(begun)[:-1], THE_TABLES) if reset else _twin(begun))
 
-    def _published(self, twins: Sequence[_Twin]) -> list[PublishedPartition]:
+    def _published(self, twins: Sequence[_Twin], at_ms: int) -> list[PublishedPartition]:
         numbers = {twin[-1] for twin in twins} - {None}
         said = documents(self.connection, self.table.table_id, numbers) if numbers else {}
         return [
             PublishedPartition(
                 name,
                 self.table.directory(name, location),
-                statistics_parameters(n_files, n_bytes, n_rows, self.now),
+                statistics_parameters(n_files, n_bytes, n_rows, at_ms),
                 None if descriptor is None else said[descriptor],
             )
             for name, location, n_files, n_bytes, n_rows, descriptor in twins
@@ -584,7 +584,9 @@ class Applier:
         if not deliver:
             return 0
         told = self.published
-        documents = PartitionChanges(self._published(told.added), self._published(told.altered), told.dropped)
+        # By the version's own date the follower knows our delivery again: `now` is of before the rows were written.
+        at = version_date(self.connection, self.table.table_id, self.version) if told.added or told.altered else 0
+        documents = PartitionChanges(self._published(told.added, at), self._published(told.altered, at), told.dropped)
         return enqueue_changes(self.connection, self.table, documents)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 import catalog_ext
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.tables import Column
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.repair_cases import indexed, write
@@ -336,6 +338,29 @@ def test_our_own_deliveries_are_not_looked_at(catalog: Catalog, server: LoggingM
     assert outcome.events == 2
     assert [each.looked_at for each in outcome.tables] == [0]
     assert catalog.load_table("s.own").version == version
+
+
+@pytest.mark.slow
+def test_an_own_delivery_is_known_again_when_the_commit_has_taken_seconds(
+    catalog: Catalog, server: LoggingMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "own"
+    write(place, "ds=a/one")
+    catalog.create_namespace("s")
+    catalog.register_table(
+        "s.own", location=str(place), partition_columns={"ds": "STRING"}, schema="x INT", format="parquet"
+    )
+    catalog.follower.look()
+    flush = Applier.flush
+
+    def flushed(applier: Applier) -> None:
+        flush(applier)
+        time.sleep(1.0)
+
+    monkeypatch.setattr(Applier, "flush", flushed)
+    catalog.repair_partitions("s.own")
+    assert catalog.deliver().pending == 0
+    assert [each.looked_at for each in catalog.follower.look().tables] == [0]
 
 
 def test_what_the_metastore_has_yet_to_hear_wins(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
