@@ -209,9 +209,9 @@ class Comparison:
     def _missing(
         self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome, *, made_anew: bool
     ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
-        """Return what is in doubt of what the metastore does not have, the dropped and after a gap also the others.
+        """Return which partitions that the metastore does not have are in doubt: the dropped, after a gap all.
 
-        And those others by our names, None where they are too many.
+        Beside them our names of those that nobody is known to have dropped; None where these are too many.
         """
         index = self._context.index
         missing: dict[str, str] = {}
