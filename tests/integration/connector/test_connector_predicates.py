@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
+from catalog_ext.metastore.model.batches import batched
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -98,6 +100,18 @@ def answer(spark: SparkSession, query: str) -> object:
         return error.getCondition()
 
 
+def counted_by(spark: SparkSession, table: str, conditions: list[str]) -> dict[str, object]:
+    """How many rows each condition chooses. One job is for many: each has its own scan, and so its own filters."""
+    found: dict[str, object] = {}
+    for some in batched(conditions, 20):
+        asked = " UNION ALL ".join(f"SELECT {i} AS i, count(*) AS n FROM {table} WHERE {c}" for i, c in enumerate(some))
+        try:
+            found |= {some[row.i]: row.n for row in spark.sql(asked).collect()}
+        except PySparkException:
+            found |= {c: answer(spark, f"SELECT count(*) FROM {table} WHERE {c}") for c in some}
+    return found
+
+
 def truth(spark: SparkSession, conditions: list[str]) -> dict[str, object]:
     """The answers of Spark's own rows, by one query unless one of the conditions is an error."""
     try:
@@ -131,8 +145,8 @@ def registered(spark: SparkSession, tmp_path: Path, kind: str) -> str:
 def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     texts, literals = CASES[kind]
     table = registered(spark, tmp_path, kind)
-    found = {c: answer(spark, f"SELECT count(*) FROM lake.{table} WHERE {c}") for c in conditions(kind, literals)}
-    assert found == truth(spark, conditions(kind, literals))
+    every = conditions(kind, literals)
+    assert counted_by(spark, f"lake.{table}", every) == truth(spark, every)
     shown = [row[0] for row in spark.sql(f"SHOW PARTITIONS lake.{table}").collect()]
     assert sorted(shown) == sorted(f"k={text}" for text in texts)
 

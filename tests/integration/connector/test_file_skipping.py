@@ -12,7 +12,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.connector.test_connector_predicates import answer, answered, gathered, truth
+from tests.integration.connector.test_connector_predicates import answered, counted_by, gathered, truth
 from tests.integration.scans import files_read
 
 if TYPE_CHECKING:
@@ -107,13 +107,7 @@ def conditions(column: str, kind: str) -> list[str]:
 @pytest.mark.parametrize("column", COLUMNS)
 def test_filters_answer_as_spark_does(spark: SparkSession, kinds: str, column: str) -> None:
     every = conditions(column, kinds.rpartition(".")[2])
-    # One job for many: each has its own scan, and so its own choice of files.
-    asked = " UNION ALL ".join(f"SELECT {i} AS i, count(*) AS n FROM {kinds} WHERE {c}" for i, c in enumerate(every))
-    try:
-        counted = {every[row.i]: row.n for row in spark.sql(asked).collect()}
-    except Exception:  # noqa: BLE001 one of them is an error, which must be the same of the rows
-        counted = {c: answer(spark, f"SELECT count(*) FROM {kinds} WHERE {c}") for c in every}
-    assert counted == truth(spark, every)
+    assert counted_by(spark, kinds, every) == truth(spark, every)
 
 
 @pytest.mark.parametrize("kinds", ["parquet"], indirect=True)
