@@ -21,12 +21,13 @@ from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.index.database.database import Database
 from catalog_ext.metastore.storage.store import Storage
 from tests.fakes_metastore_log import LoggingMetastore
-from tests.repair_cases import indexed, write
+from tests.repair_cases import deny, indexed, write
 from tests.unit.following.states import set_cursor
 from tests.unit.following.test_following import add, counts, followed, hive_table, open_catalog
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
+from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -249,6 +250,52 @@ def test_what_was_left_is_tried_again_without_an_event(
     assert kept.attempts == 2
     monkeypatch.setattr(Storage, "list_directory", listed)
     assert counts(followed(catalog)) == (0, 0, 1)
+
+
+def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    write(three, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    with monkeypatch.context() as away:
+        deny(away, three / "ds=a")
+        assert followed(catalog).action == "left"
+    server.insert("s", "t", "ds=b")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog)["ds=a"] == {"one": 1, "two": 1}
+    assert catalog.index.followed.doubts() == []
+
+
+def test_what_was_left_is_tried_again_though_events_of_others_come_with_every_look(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    write(three, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    with monkeypatch.context() as away:
+        deny(away, three / "ds=a")
+        assert followed(catalog).action == "left"
+    server.insert("s", "of_others", "ds=b")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert catalog.index.followed.doubts() == []
+
+
+def test_a_table_that_was_left_as_it_was_dropped_is_made_anew(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its partitions are then those of the new one, as where one look reads of both."""
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    set_cursor(catalog, None)
+    catalog.follower.look()
+    server.down = True
+    insert(catalog, "ds=a")
+    server.down = False
+    server.drop_table("s", "t")
+    assert followed(catalog).action == "left"
+    server.create_table(hive_table(three))
+    assert followed(catalog).action == "followed"
+    assert sorted(indexed(catalog)) == ["ds=a"], "which our write brings back"
 
 
 def test_a_metastore_that_is_away_moves_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
