@@ -23,7 +23,7 @@ from catalog_ext.metastore.storage.store import Storage
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.repair_cases import deny, indexed, write
 from tests.unit.following.states import set_cursor
-from tests.unit.following.test_following import add, counts, followed, hive_table, open_catalog
+from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table, open_catalog
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
@@ -136,6 +136,60 @@ def test_what_was_lost_with_the_log_is_not_dropped_by_a_later_comparison(
     outcome = catalog.follower.look()
     assert outcome.gap is not None
     assert catalog.list_tables("s") == ["t"], "somebody sets its database back, and nobody has dropped it"
+
+
+@pytest.mark.parametrize("loss", ["lost", "expired"])
+def test_one_that_was_renamed_in_a_gap_is_not_there_twice(
+    catalog: Catalog, server: LoggingMetastore, three: Path, loss: str
+) -> None:
+    """Of an external table a renamed partition keeps its directory."""
+    server.rename_partition("s", "t", "ds=b", ("z",))
+    write(three, "ds=b/two")
+    server.log.clear()
+    server.newest = 1 if loss == "lost" else server.newest
+    assert counts(followed(catalog)) == (1, 1, 0)
+    assert indexed(catalog) == {f"ds={name}": ONE for name in "acd"} | {"ds=z": {"one": 1, "two": 1}}
+    assert catalog.follower.look().is_idle
+
+
+def test_one_whose_place_has_another_that_cannot_be_read_stays(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    server.rename_partition("s", "t", "ds=b", ("z",))
+    renamed = server._partitions["s", "t"]["z",]
+    server._partitions["s", "t"]["z",] = replace(renamed, storage=replace(PARQUET, serde="Avro"))
+    server.log.clear()
+    assert counts(followed(catalog)) == (0, 0, 0)
+    assert sorted(indexed(catalog)) == [f"ds={name}" for name in "abcd"]
+
+
+def test_after_a_gap_most_partitions_stay_and_the_others_are_followed(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    names = [f"n{number:02}" for number in range(30)]
+    write(three, *(f"ds={name}/one" for name in names))
+    add(server, three, *names)
+    catalog.follower.look()
+    set_cursor(catalog, None)
+    catalog.follower.look()
+    write(three, "ds=a/two", "ds=n00/two")
+    server.insert("s", "t", "ds=n00")
+    server.drop_partitions("s", "t", [f"ds={name}" for name in names])
+    server.insert("s", "t", "ds=a")
+    server.log.clear()
+    for _ in range(2):
+        outcome = followed(catalog)
+        assert outcome.action == "refused"
+        assert "does not have 30 of the 34 partitions" in (outcome.error or "")
+        held = indexed(catalog)
+        assert len(held) == 34
+        assert held["ds=a"] == held["ds=n00"] == {"one": 1, "two": 1}
+        server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+        server.log.clear()
+    catalog.alterations.alter("s.t", [], set_={"repair.mass-drop-percent": "100"})
+    assert catalog.deliver().pending == 0
+    server.log.clear()
+    assert counts(followed(catalog)) == (0, 30, 0)
 
 
 def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
