@@ -279,11 +279,11 @@ def observe_named(
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
     """Take directories that belong to a partition of another name out of the comparison, and say so."""
     root = f"{table.definition.location}/"
-    taken = (
-        (location[len(root) :], name)
-        for name, location in index.located_partitions(table).items()
-        if location.startswith(root)
-    )
+    # Of a partition that goes, or moves, its directory may be another one's from now on: its first name's, given back.
+    ended = {name for (name,) in scratch.rows("SELECT name FROM ended")}
+    moved = dict(scratch.rows("SELECT name, location FROM places"))
+    located = {name: moved.get(name, at) for name, at in index.located_partitions(table).items() if name not in ended}
+    taken = ((at[len(root) :], name) for name, at in located.items() if at.startswith(root))
     scratch.insert("taken", taken, columns=2, ignore=True)
     new = (
         "name IN (SELECT directory FROM taken) AND name NOT IN (SELECT name FROM indexed_partitions)"
