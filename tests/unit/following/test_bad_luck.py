@@ -192,6 +192,23 @@ def test_after_a_gap_most_partitions_stay_and_the_others_are_followed(
     assert counts(followed(catalog)) == (0, 30, 0)
 
 
+def test_what_is_missing_keeps_its_files_while_its_store_is_not_mounted(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    for name in "bcd":
+        del server._partitions["s", "t"][name,]
+    write(three, "ds=b/two", "ds=d/")
+    (three / "ds=d" / "one").unlink()
+    (three / "ds=c").rename(three / "away")
+    server.newest, server.log = 1, []
+    outcome = followed(catalog)
+    assert counts(outcome) == (0, 0, 2)
+    assert any("ds=c: neither the metastore has it nor is anything at its place" in why for why in outcome.skipped)
+    two = {"one": 1, "two": 1}
+    assert indexed(catalog) == {"ds=a": ONE, "ds=b": two, "ds=c": ONE, "ds=d": {}}, "the store says of d what it has"
+    assert catalog.follower.look().is_idle
+
+
 def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
     del server._partitions["s", "t"]["d",]
     server.insert("s", "t", "ds=d")
