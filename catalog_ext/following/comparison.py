@@ -6,6 +6,7 @@ earlier comparison has seen it there.
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,21 +16,25 @@ from catalog_ext.following.doubts import PartitionDoubt
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MassDropError
 from catalog_ext.metastore.hive.mapping.conversion import partition_values_of
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
-from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.locations import comparable_location, same_location
 from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
+from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.following.outcomes import TableOutcome
+    from catalog_ext.metastore.hive.mapping.descriptors import Reading
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index.tables.followed import ToldStatistics
     from catalog_ext.metastore.model.tables import Partition, Table
+
+logger = logging.getLogger(__name__)
 
 _When: TypeAlias = "tuple[ToldStatistics, int]"
 """What the index has had of partitions, and when; and when the oldest version of the table was made that is kept."""
@@ -111,7 +116,6 @@ class Comparison:
         The names are held in memory, which the metastore sends at once; all else is read some at a time.
 
         Raises:
-            MassDropError: More is missing than a repair would drop.
             MetastoreError: The metastore does not answer.
         """
         self.miscounted.clear()
@@ -120,13 +124,14 @@ class Comparison:
             return {"": PartitionDoubt()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
         doubts: dict[str, PartitionDoubt] = {}
+        places: set[str] = set()
         followed = self._context.index.followed
         oldest = followed.oldest_version_s(ours)
         descriptors, own = Descriptors(theirs, ours.definition), self._context.index.descriptors(ours)
+        layout = Layout(ours.definition)
 
-        def is_same(mine: Partition, there: HivePartition, when: _When) -> bool:
+        def is_same(mine: Partition, there: HivePartition, reading: Reading, when: _When) -> bool:
             # Nothing else tells of it where no statistics are kept.
-            reading = descriptors.reading(there)
             known = None if mine.descriptor is None else own.get(mine.descriptor)
             as_known = reading.problem is None and not reading.differs_from(known)
             return as_known and self._is_same(ours, mine, there, when)
@@ -137,10 +142,12 @@ class Comparison:
             when = (followed.told_statistics(ours, chunk), oldest)
             keys_ = [c.name for c in theirs.partition_columns]
             for partition in found:
-                held = mine.get(partition.values, ())
-                if not any(is_same(each, partition, when) for each in held):
-                    doubts[metastore_name(keys_, partition.values)] = PartitionDoubt()
-        dropped, unseen = self._missing(theirs, ours, set(names), outcome, made_anew=made_anew)
+                held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
+                if not any(is_same(each, partition, reading, when) for each in held):
+                    doubts[name := metastore_name(keys_, partition.values)] = PartitionDoubt()
+                    if reading.problem is None and layout.judge(name).place is Place.PARTITION:
+                        places.add(comparable_location(partition.location))
+        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
         return doubts | dropped, unseen
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
@@ -207,14 +214,17 @@ class Comparison:
         return found
 
     def _missing(
-        self, theirs: HiveTable, ours: Table, names: set[str], outcome: TableOutcome, *, made_anew: bool
-    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:
+        self, theirs: HiveTable, ours: Table, names: set[str], places: set[str], outcome: TableOutcome, *,
+        made_anew: bool,
+    ) -> tuple[dict[str, PartitionDoubt], frozenset[str] | None]:  # fmt: skip
         """Return which partitions that the metastore does not have are in doubt: the dropped, after a gap all.
 
         Beside them our names of those that nobody is known to have dropped; None where these are too many.
+        ``places`` are where those lie that have come there.
         """
         index = self._context.index
         missing: dict[str, str] = {}
+        renamed: set[str] = set()
         total, keys_ = 0, [c.name for c in theirs.partition_columns]
         after: int | None = -1
         while after is not None:
@@ -224,15 +234,24 @@ class Comparison:
                 values = _hive_values(theirs, partition.name)
                 if values is not None and (name := metastore_name(keys_, values)) not in names:
                     missing[name] = partition.name
+                    place = partition.location
+                    if place is not None and comparable_location(place) in places:
+                        # Its directory is another one's by now: each would have the other's rows.
+                        renamed.add(name)
         if made_anew:
             return dict.fromkeys(missing, PartitionDoubt(dropped=True)), frozenset()
         seen = self._seen(ours, list(missing.values())) if self._drops else set()
-        dropped = {name for name, mine in missing.items() if mine in seen}
-        self._refuse_mass_drop(ours, len(dropped), total)
-        unseen = [mine for name, mine in missing.items() if name not in dropped]
+        dropped = {name for name, mine in missing.items() if mine in seen and name not in renamed}
+        unseen = [mine for name, mine in missing.items() if name not in dropped and name not in renamed]
+        if (refusal := self._mass_drop(ours, len(dropped), total)) is not None:
+            # All else is followed; to the next comparison these are as to this one.
+            outcome.action, outcome.error = "refused", refusal.message
+            logger.warning("%s", refusal.message)
+            dropped.clear()
         for name in unseen:
             outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
         kept = frozenset(unseen) if len(unseen) <= _MOST_MISSING else None
+        dropped |= renamed
         # Nobody knows after a gap what was written there before they went.
         doubtful = dropped if self._sizes_decide else missing
         return {name: PartitionDoubt(dropped=name in dropped) for name in doubtful}, kept
@@ -245,18 +264,20 @@ class Comparison:
         then = self._context.index.partition_exists(replace(ours, version=seen.version), names)
         return then - seen.missing
 
-    def _refuse_mass_drop(self, ours: Table, dropped: int, total: int) -> None:
+    def _mass_drop(self, ours: Table, dropped: int, total: int) -> MassDropError | None:
+        """Return why so many are not dropped at once; None where they may be."""
         given: tuple[Mapping[str, str], Mapping[str, str]] = (ours.definition.properties, self._context.settings.conf)
         percent, least = keys.MASS_DROP_PERCENT.read(*given), keys.MASS_DROP_PARTITIONS.read(*given)
-        if total >= least and dropped * 100 > total * percent:
-            table = str(ours.identifier)
-            raise MassDropError(
-                f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
-                f"is more than the {percent} % that may go at once. Nothing was dropped. If they are gone for good, "
-                "drop them here, too, or raise the table's property repair.mass-drop-percent; if not, "
-                f"catalog-ext publish {table} brings them back there.",
-                {"table": table, "partitions": str(dropped), "registered": str(total)},
-            )
+        if total < least or dropped * 100 <= total * percent:
+            return None
+        table = str(ours.identifier)
+        return MassDropError(
+            f"The metastore does not have {dropped:,} of the {total:,} partitions of table {table} any more, which "
+            f"is more than the {percent} % that may go at once. They stay. If they are gone for good, drop them here, "
+            "too, or raise the table's property repair.mass-drop-percent; if not, "
+            f"catalog-ext publish {table} brings them back there.",
+            {"table": table, "partitions": str(dropped), "registered": str(total)},
+        )
 
 
 def _sizes(parameters: Mapping[str, str]) -> tuple[int, int] | None:

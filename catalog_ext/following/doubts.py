@@ -121,6 +121,13 @@ class TableDoubt:
             self._merge(name, PartitionDoubt(doubt.dropped, doubt.written))
         self._bound()
 
+    def come_after(self, left: TableDoubt) -> None:
+        """Take in what was left of the table before the events that this one is of."""
+        if left.dropped and self.created:
+            # As when one batch tells of both (``note``).
+            self.whole, self.parameters = True, None
+        self.add(left)
+
     def take_over(self, before: TableDoubt, *, made_anew: bool) -> None:
         """Take in what is in doubt of the table under the name that it had before, but for its end there.
 

@@ -320,7 +320,8 @@ class _Look:
                 events=len(batch.events),
             )  # fmt: skip
         outcome = FollowOutcome(LOG, len(batch.events), batch.upto, newest)
-        return self._settle(client, outcome, doubts_of(batch.events), who)
+        # Where events come with every look, there is never a look without any in which others would be tried again.
+        return self._settle(client, outcome, {**self._due(), **doubts_of(batch.events)}, who)
 
     def _compare(
         self, client: HiveMetastore, who: str, upto: int | None, newest: int | None, gap: str | None, *, again: bool,
@@ -409,9 +410,9 @@ class _Look:
         named = self._tables.settle_names(client, doubts)
         for name, doubt in doubts.items():
             known = before.get(name)
-            if known is not None and known.doubt is not None and not known.due:
-                # What was left of it is not forgotten by something new.
-                doubt.add(TableDoubt.from_json(name, known.doubt))
+            if known is not None and known.doubt is not None:
+                # What was left of it is not forgotten by something new, whether or not its time has come.
+                doubt.come_after(TableDoubt.from_json(name, known.doubt))
             refused = known is not None and known.doubt is None
             done = self._tables.bring_in_step(client, doubt, comparison, refused=refused)
             if done.action == "followed":

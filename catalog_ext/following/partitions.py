@@ -147,6 +147,7 @@ class PartitionFollowing:
         theirs = {_values(p): p for p in client.partitions_by_names(hive.database, hive.name, names)}
         places: dict[str, str | None] = {}
         gone: set[str] = set()
+        lost: set[str] = set()
         descriptors, own = Descriptors(hive, table.definition), self._context.index.descriptors(table)
         read: dict[str, PartitionDescriptor | None] = {}
         later: dict[str, PartitionDoubt] = {}
@@ -154,7 +155,7 @@ class PartitionFollowing:
             values = partition_values(name)
             mine, there = ours.get(values, []), theirs.get(values)
             if there is None:
-                gone |= self._dropped(mine, doubt, pending, places, outcome)
+                gone |= self._dropped(mine, doubt, pending, places, lost)
                 continue
             reading = descriptors.reading(there)
             if pending.definition and reading.difference is not None:
@@ -170,13 +171,18 @@ class PartitionFollowing:
                 continue
             if here is not None and reading.differs_from(_descriptor(here, mine, own), is_known=_knows(here, mine)):
                 read[here] = reading.descriptor
-        return Told(places, frozenset(gone), read), later
+        for name in sorted(lost):
+            outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
+        return Told(places, frozenset(gone), read, frozenset(lost)), later
 
     def _dropped(
         self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, places: dict[str, str | None],
-        outcome: TableOutcome,
+        lost: set[str],
     ) -> set[str]:  # fmt: skip
-        """Return what goes of the partitions that the metastore has not; places get those that stay."""
+        """Return what goes of the partitions that the metastore has not; places get those that stay.
+
+        Of these ``lost`` gets those that no change of ours brings back.
+        """
         held = {p.name: p.location for p in mine if p.in_metastore}
         if not held:
             return set()
@@ -187,7 +193,7 @@ class PartitionFollowing:
         # It stays, or a change of ours brings it back, with all that lies there: Hive's rows, if it wrote some before.
         places.update(held)
         if not comes_back:
-            outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
+            lost.update(held)
         return set()
 
     def _place(

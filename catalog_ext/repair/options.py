@@ -45,11 +45,14 @@ class Told:
         gone: Names of those that somebody has dropped there: they go, whatever lies at their places.
         descriptors: How those are read that are new or are read otherwise than the index says, where that is not as a
             new partition is by itself; None: as their table.
+        lost: Those of ``places`` that it does not have, though nobody is known to have dropped them. Where nothing is
+            at the place of such a one, it keeps the files that are registered: neither side says that they are gone.
     """
 
     places: Mapping[str, str | None] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     descriptors: Mapping[str, PartitionDescriptor | None] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:

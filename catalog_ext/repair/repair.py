@@ -212,7 +212,9 @@ class Repair:
     def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
         """Observe single partitions, at the place that each has: nothing else is listed."""
         told = self._options.told or Told()
-        observe_named(self._index, self._storage, self._table, names, scratch, places=told.places, gone=told.gone)
+        observe_named(
+            self._index, self._storage, self._table, names, scratch, places=told.places, gone=told.gone, lost=told.lost
+        )
         self._found_nothing = found_nothing(scratch)
         report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)

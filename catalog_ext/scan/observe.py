@@ -40,6 +40,9 @@ _OF_PARTITIONS = ("partition", "location", "files", "bytes")
 INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
 
+LOST = "neither the metastore has it nor is anything at its place: it stays as it is registered, until a repair"
+"""Why a partition is left alone of which nobody is known to have dropped it, and whose store may be away."""
+
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
 
@@ -243,6 +246,7 @@ def observe_named(
     *,
     places: Mapping[str, str | None] | None = None,
     gone: Collection[str] = (),
+    lost: Collection[str] = (),
 ) -> None:
     """Copy both sides of single partitions into the scratch database; each is looked for at its place alone.
 
@@ -254,6 +258,7 @@ def observe_named(
         scratch: Gets both sides.
         places: Where those lie (None: below the table's location) that are there whatever is found at their places.
         gone: Those that are not looked for.
+        lost: Those of ``places`` that are left alone where nothing is found at their places.
     """
     located: dict[str, str | None] = dict.fromkeys(names)
     for some in batched(names, _NAMED_AT_ONCE):
@@ -273,17 +278,35 @@ def observe_named(
     scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
     looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
     list_locations(storage, looked_for, scratch)
+    _leave_out_lost(scratch, lost)
     scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
+    scratch.execute("DELETE FROM listed_partitions WHERE name IN (SELECT name FROM protected)")
+
+
+def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
+    """Take partitions that neither the metastore has nor the store out of the comparison, and say so."""
+    scratch.insert("lost", ((name,) for name in lost), columns=1, ignore=True)
+    nowhere = (
+        "name IN (SELECT name FROM lost) AND name NOT IN (SELECT name FROM listed_partitions)"
+        " AND name NOT IN (SELECT directory FROM failures)"
+    )
+    scratch.execute(
+        f"INSERT OR IGNORE INTO skipped SELECT name, name, files, bytes, '{LOST}' FROM indexed_partitions"
+        f" WHERE {nowhere} AND files > 0"
+    )
+    scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
+    for side in ("indexed_files", "indexed_partitions"):
+        scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
     """Take directories that belong to a partition of another name out of the comparison, and say so."""
     root = f"{table.definition.location}/"
-    taken = (
-        (location[len(root) :], name)
-        for name, location in index.located_partitions(table).items()
-        if location.startswith(root)
-    )
+    # Of a partition that goes, or moves, its directory may be another one's from now on: its first name's, given back.
+    ended = {name for (name,) in scratch.rows("SELECT name FROM ended")}
+    moved = dict(scratch.rows("SELECT name, location FROM places"))
+    located = {name: moved.get(name, at) for name, at in index.located_partitions(table).items() if name not in ended}
+    taken = ((at[len(root) :], name) for name, at in located.items() if at.startswith(root))
     scratch.insert("taken", taken, columns=2, ignore=True)
     new = (
         "name IN (SELECT directory FROM taken) AND name NOT IN (SELECT name FROM indexed_partitions)"

@@ -27,6 +27,7 @@ CREATE TABLE partitions_in_step (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, side INTEGER);
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE lost (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
 CREATE TABLE unreadable (name TEXT, path TEXT, PRIMARY KEY (name, path)) WITHOUT ROWID;
 CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;

@@ -15,16 +15,17 @@ def child_location(location: str, name: str) -> str:
 
 def same_location(left: str, right: str) -> bool:
     """Return whether two locations are the same: ``file:/x`` and ``file:///x/``, ``s3://b/k`` and ``s3a://b/k``."""
-    return _canonical(left) == _canonical(right)
+    return comparable_location(left) == comparable_location(right)
 
 
 def relative_name(parent: str, location: str) -> str | None:
     """Return the path of ``location`` below ``parent``; None when it does not lie there."""
-    base, full = _canonical(parent), _canonical(location)
+    base, full = comparable_location(parent), comparable_location(location)
     return full[len(base) + 1 :] if full.startswith(f"{base}/") else None
 
 
-def _canonical(location: str) -> str:
+def comparable_location(location: str) -> str:
+    """Return the one spelling by which all spellings of a location are compared."""
     match = _SCHEME.fullmatch(location)
     scheme, rest = (match.group(1).lower(), match.group(2)) if match else ("file", location)
     authority, path = "", rest

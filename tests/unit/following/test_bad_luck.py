@@ -21,12 +21,13 @@ from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.index.database.database import Database
 from catalog_ext.metastore.storage.store import Storage
 from tests.fakes_metastore_log import LoggingMetastore
-from tests.repair_cases import indexed, write
+from tests.repair_cases import deny, indexed, write
 from tests.unit.following.states import set_cursor
-from tests.unit.following.test_following import add, counts, followed, hive_table, open_catalog
+from tests.unit.following.test_following import PARQUET, add, counts, followed, hive_table, open_catalog
 from tests.unit.following.test_following import catalog as catalog
 from tests.unit.following.test_following import root as root
 from tests.unit.following.test_following import server as server
+from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,6 +136,77 @@ def test_what_was_lost_with_the_log_is_not_dropped_by_a_later_comparison(
     outcome = catalog.follower.look()
     assert outcome.gap is not None
     assert catalog.list_tables("s") == ["t"], "somebody sets its database back, and nobody has dropped it"
+
+
+@pytest.mark.parametrize("loss", ["lost", "expired"])
+def test_one_that_was_renamed_in_a_gap_is_not_there_twice(
+    catalog: Catalog, server: LoggingMetastore, three: Path, loss: str
+) -> None:
+    """Of an external table a renamed partition keeps its directory."""
+    server.rename_partition("s", "t", "ds=b", ("z",))
+    write(three, "ds=b/two")
+    server.log.clear()
+    server.newest = 1 if loss == "lost" else server.newest
+    assert counts(followed(catalog)) == (1, 1, 0)
+    assert indexed(catalog) == {f"ds={name}": ONE for name in "acd"} | {"ds=z": {"one": 1, "two": 1}}
+    assert catalog.follower.look().is_idle
+
+
+def test_one_whose_place_has_another_that_cannot_be_read_stays(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    server.rename_partition("s", "t", "ds=b", ("z",))
+    renamed = server._partitions["s", "t"]["z",]
+    server._partitions["s", "t"]["z",] = replace(renamed, storage=replace(PARQUET, serde="Avro"))
+    server.log.clear()
+    assert counts(followed(catalog)) == (0, 0, 0)
+    assert sorted(indexed(catalog)) == [f"ds={name}" for name in "abcd"]
+
+
+def test_after_a_gap_most_partitions_stay_and_the_others_are_followed(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    names = [f"n{number:02}" for number in range(30)]
+    write(three, *(f"ds={name}/one" for name in names))
+    add(server, three, *names)
+    catalog.follower.look()
+    set_cursor(catalog, None)
+    catalog.follower.look()
+    write(three, "ds=a/two", "ds=n00/two")
+    server.insert("s", "t", "ds=n00")
+    server.drop_partitions("s", "t", [f"ds={name}" for name in names])
+    server.insert("s", "t", "ds=a")
+    server.log.clear()
+    for _ in range(2):
+        outcome = followed(catalog)
+        assert outcome.action == "refused"
+        assert "does not have 30 of the 34 partitions" in (outcome.error or "")
+        held = indexed(catalog)
+        assert len(held) == 34
+        assert held["ds=a"] == held["ds=n00"] == {"one": 1, "two": 1}
+        server.tell("INSERT", "s", "other", [PartitionHint("ds=a")])
+        server.log.clear()
+    catalog.alterations.alter("s.t", [], set_={"repair.mass-drop-percent": "100"})
+    assert catalog.deliver().pending == 0
+    server.log.clear()
+    assert counts(followed(catalog)) == (0, 30, 0)
+
+
+def test_what_is_missing_keeps_its_files_while_its_store_is_not_mounted(
+    catalog: Catalog, server: LoggingMetastore, three: Path
+) -> None:
+    for name in "bcd":
+        del server._partitions["s", "t"][name,]
+    write(three, "ds=b/two", "ds=d/")
+    (three / "ds=d" / "one").unlink()
+    (three / "ds=c").rename(three / "away")
+    server.newest, server.log = 1, []
+    outcome = followed(catalog)
+    assert counts(outcome) == (0, 0, 2)
+    assert any("ds=c: neither the metastore has it nor is anything at its place" in why for why in outcome.skipped)
+    two = {"one": 1, "two": 1}
+    assert indexed(catalog) == {"ds=a": ONE, "ds=b": two, "ds=c": ONE, "ds=d": {}}, "the store says of d what it has"
+    assert catalog.follower.look().is_idle
 
 
 def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
@@ -249,6 +321,52 @@ def test_what_was_left_is_tried_again_without_an_event(
     assert kept.attempts == 2
     monkeypatch.setattr(Storage, "list_directory", listed)
     assert counts(followed(catalog)) == (0, 0, 1)
+
+
+def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    write(three, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    with monkeypatch.context() as away:
+        deny(away, three / "ds=a")
+        assert followed(catalog).action == "left"
+    server.insert("s", "t", "ds=b")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog)["ds=a"] == {"one": 1, "two": 1}
+    assert catalog.index.followed.doubts() == []
+
+
+def test_what_was_left_is_tried_again_though_events_of_others_come_with_every_look(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    write(three, "ds=a/two")
+    server.insert("s", "t", "ds=a")
+    with monkeypatch.context() as away:
+        deny(away, three / "ds=a")
+        assert followed(catalog).action == "left"
+    server.insert("s", "of_others", "ds=b")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert catalog.index.followed.doubts() == []
+
+
+def test_a_table_that_was_left_as_it_was_dropped_is_made_anew(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its partitions are then those of the new one, as where one look reads of both."""
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    set_cursor(catalog, None)
+    catalog.follower.look()
+    server.down = True
+    insert(catalog, "ds=a")
+    server.down = False
+    server.drop_table("s", "t")
+    assert followed(catalog).action == "left"
+    server.create_table(hive_table(three))
+    assert followed(catalog).action == "followed"
+    assert sorted(indexed(catalog)) == ["ds=a"], "which our write brings back"
 
 
 def test_a_metastore_that_is_away_moves_nothing(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:

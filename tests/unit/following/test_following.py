@@ -109,6 +109,34 @@ def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: Loggin
     assert catalog.index.located_partitions(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
 
 
+@pytest.mark.parametrize("gap", [False, True])
+def test_one_that_gets_its_first_name_back_is_where_it_lies(
+    catalog: Catalog, server: LoggingMetastore, root: Path, *, gap: bool
+) -> None:
+    """Of an external table a renamed partition keeps its directory: another one's has had that until now."""
+    server.rename_partition("s", "t", "ds=a", ("z",))
+    assert counts(followed(catalog)) == (1, 1, 0)
+    assert indexed(catalog) == {"ds=z": {"one": 1}}
+    server.rename_partition("s", "t", "ds=z", ("a",))
+    if gap:
+        server.log.clear()
+    assert counts(followed(catalog)) == (1, 1, 0)
+    assert indexed(catalog) == {"ds=a": {"one": 1}}
+
+
+def test_one_comes_to_a_directory_from_which_another_one_has_moved(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    server.rename_partition("s", "t", "ds=a", ("z",))
+    followed(catalog)
+    write(root, "moved/two")
+    moved = replace(server._partitions["s", "t"]["z",], location=f"file:{root}/moved")
+    server.alter_partitions("s", "t", [moved])
+    add(server, root, "a")
+    followed(catalog)
+    assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=z": {"two": 1}}
+
+
 def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:

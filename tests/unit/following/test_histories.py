@@ -7,25 +7,35 @@ stays in the index.
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.following import follower as follower_module
 from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import CatalogExtError, ConflictError, NotFoundError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    ConflictError,
+    NotFoundError,
+    StorageUnavailableError,
+    TableLayoutError,
+)
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.thrift.uris import unavailable
 from catalog_ext.metastore.index.database.database import Database
+from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
 from tests.examples import examples
 from tests.fakes_metastore_log import LoggingMetastore
@@ -38,6 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.locations import Location
 
 VALUES = "abc"
 ROUNDS = 12
@@ -81,6 +93,8 @@ class World:
         ours: Files of ours that somebody has been told are written, and that nobody has taken away, by partition.
         untold: Partitions of whose end no event tells any more.
         untold_table: Whether none tells of a table's end, or its other name: then it stays beside the one that came.
+        kept: What the metastore has had when somebody has kept a copy of it.
+        denied: The partition whose directory cannot be listed for now.
     """
 
     def __init__(self, folder: Path, patched: pytest.MonkeyPatch) -> None:
@@ -95,8 +109,18 @@ class World:
         self.ours: dict[str, set[str]] = defaultdict(set)
         self.untold: set[str] = set()
         self.untold_table = False
+        self.kept: tuple[dict[Any, Any], dict[Any, Any]] | None = None
+        self.denied: str | None = None
         self.numbers = itertools.count()
         self.read = 0
+        listed = Storage.list_directory
+
+        def guarded(storage: Storage, location: str | Location) -> list[Entry]:
+            if self.denied is not None and str(location).rstrip("/").endswith(f"ds={self.denied}"):
+                raise StorageUnavailableError("The store is away.")
+            return listed(storage, location)
+
+        patched.setattr(Storage, "list_directory", guarded)
         self.server.create_table(hive_table(self.root))
         self.hive_insert("a")
         self.catalog.import_table("s.t")
@@ -118,15 +142,21 @@ class World:
         return next((name for database, name in self.server._tables if database == "s"), None)
 
     def place(self, value: str) -> Path:
-        found = self.server._partitions["s", self.name() or ""].get((value,))
+        found = self.server._partitions.get(("s", self.name() or ""), {}).get((value,))
         return (
             self.root / f"ds={value}"
             if found is None
             else Path(found.location.removeprefix("file:").replace("//", "/"))
         )
 
+    def is_anothers(self, value: str) -> bool:
+        """Whether another partition lies there, which has been renamed: who writes there writes to both."""
+        held = self.server._partitions.get(("s", self.name() or ""), {})
+        here = {other for (other,) in held if self.place(other) == self.place(value)}
+        return bool(here - {value})
+
     def hive_insert(self, value: str) -> None:
-        if (name := self.name()) is None:
+        if (name := self.name()) is None or self.is_anothers(value):
             return
         place = self.place(value)
         write(place, f"hive{next(self.numbers)}")
@@ -156,7 +186,7 @@ class World:
         self.hive_insert(value)
 
     def hive_add(self, value: str) -> None:
-        if (name := self.name()) is not None:
+        if (name := self.name()) is not None and not self.is_anothers(value):
             place = self.place(value)
             if (value,) not in self.server._partitions["s", name]:
                 self.server.add_partitions("s", name, [HivePartition((value,), f"file:{place}")])
@@ -168,6 +198,45 @@ class World:
             if not self.pending(name, value):
                 self.ours[value].clear()
             self.server.drop_partitions("s", name, [f"ds={value}"])
+
+    def hive_drop_files(self, value: str) -> None:
+        """Drop a partition with its files, as of a managed table."""
+        name = self.name()
+        if name is None or (value,) not in self.server._partitions["s", name]:
+            return
+        place = self.place(value)
+        for file in place.glob("[!_.]*"):
+            file.unlink()
+            self.ours[value].discard(file.name)
+        with contextlib.suppress(OSError):
+            place.rmdir()
+        self.hive_drop(value)
+
+    def hive_move(self, value: str) -> None:
+        """Give a partition another directory, with copies of its files and one more."""
+        name = self.name()
+        if name is None or (value,) not in self.server._partitions["s", name] or self.pending(name, value):
+            return
+        new = self.folder / f"elsewhere{next(self.numbers)}"
+        write(new, f"moved{next(self.numbers)}")
+        for file in self.place(value).glob("[!_.]*"):
+            (new / file.name).write_bytes(file.read_bytes())
+        held = self.server._partitions["s", name][value,]
+        self.server.alter_partitions("s", name, [replace(held, location=f"file:{new}")])
+        self.kept = None
+
+    def hive_rename_partition(self, value: str) -> None:
+        """Give a partition of an external table another value: it keeps its directory."""
+        name, to = self.name(), VALUES[(VALUES.index(value) + 1) % len(VALUES)]
+        held = self.server._partitions.get(("s", name or ""), {})
+        if name is None or (value,) not in held or (to,) in held:
+            return
+        if self.pending(name, value) or self.pending(name, to):
+            return
+        self.server.rename_partition("s", name, f"ds={value}", (to,))
+        self.ours[to] |= self.ours.pop(value, set())
+        self.untold.discard(to)
+        self.kept = None
 
     def pending(self, name: str, value: str) -> bool:
         identifier = TableIdentifier("s", name)
@@ -222,6 +291,30 @@ class World:
         self.server.fails_in = None
         self.look()
 
+    def keep_copy(self, _: str) -> None:
+        self.kept = (copy.deepcopy(self.server._tables), copy.deepcopy(self.server._partitions))
+
+    def set_back(self, _: str) -> None:
+        """Its database is that of a copy again, and the log with it."""
+        if self.kept is None or set(self.kept[0]) != set(self.server._tables) or self.cursor() < 2:
+            return
+        tables, partitions = copy.deepcopy(self.kept)
+        self.expire("")
+        self.server._tables.update(tables)
+        self.server._partitions.clear()
+        self.server._partitions.update(partitions)
+        self.untold |= set(VALUES)
+        self.server.newest = 1
+        self.server.fails_in = None
+        self.look()
+
+    def deny(self, value: str) -> None:
+        """The directory of a partition cannot be listed from now on."""
+        self.denied = value
+
+    def allow(self, _: str) -> None:
+        self.denied = None
+
     def fail(self, value: str) -> None:
         self.server.fails_in = 2 * VALUES.index(value)
 
@@ -237,14 +330,19 @@ class World:
         tables = self.catalog.list_tables("s")
         if not tables:
             return
+        if self.is_anothers(value):
+            return
+        # A write waits long for its store.
+        denied, self.denied = self.denied, None
         name = f"s.{tables[0]}"
         before = self.files(name).get(f"ds={value}", set())
-        with contextlib.suppress(ConflictError, NotFoundError):
+        with contextlib.suppress(ConflictError, NotFoundError, TableLayoutError):
             insert(self.catalog, f"ds={value}", kind=kind, table=name)
             if kind is WriteKind.OVERWRITE_PARTITIONS:
                 self.ours[value].clear()
             self.ours[value] |= self.files(name)[f"ds={value}"] - before
             self.untold.discard(value)
+        self.denied = denied
 
     def files(self, table: str) -> dict[str, set[str]]:
         return {partition: set(files) for partition, files in indexed(self.catalog, table).items()}
@@ -259,6 +357,11 @@ class World:
         """One of which the metastore is not told yet."""
         self.server.down = True
         self.append(value)
+        self.server.down = False
+
+    def held_overwrite(self, value: str) -> None:
+        self.server.down = True
+        self.overwrite(value)
         self.server.down = False
 
     def drop(self, value: str) -> None:
@@ -297,9 +400,12 @@ class World:
             self.look()
         self.catalog.close()
         self.catalog = open_catalog(self.folder)
+        # What it was delivering is another one's when its claim is over.
+        freed = sa.update(outbox).values(claimed_by=None, next_attempt_at_ms=0)
+        self.catalog.index._database.write(lambda connection: connection.execute(freed))
 
     def settle(self) -> None:
-        self.server.fails_in = None
+        self.server.fails_in = self.denied = None
         for _ in range(ROUNDS):
             self.deliver("")
             if self.catalog.follower.look(databases=["s"]).is_idle and not self.catalog.index.count_deliveries():
@@ -326,20 +432,26 @@ class World:
             }
             assert set(theirs) <= set(held)
             assert {p[3:] for p in set(held) - set(theirs)} <= self.untold
+            places: set[str] = set()
             for partition, files in held.items():
                 place = located.get(partition, f"{table.definition.location}/{partition}")
+                assert not files or place not in places, "rows twice"
+                places.add(place)
                 # What the metastore has lost stays where it was.
                 assert place.replace("file:///", "file:/") == theirs.get(partition, place.replace("file:///", "file:/"))
                 folder = Path(place.removeprefix("file://"))
                 visible = {f.name for f in folder.glob("[!_.]*")} if folder.exists() else set()
-                assert files == visible or self.untold_table, partition
+                # Of what neither side has nobody says that it is gone.
+                is_nowhere = partition not in theirs and not folder.exists()
+                assert files == visible or self.untold_table or is_nowhere, partition
 
 
 ACTIONS = (
     World.hive_insert, World.hive_overwrite, World.hive_add, World.hive_drop, World.hive_recreate,
     World.hive_drop_table, World.hive_create, World.hive_rename, World.expire, World.lose_log, World.fail,
     World.break_off, World.append, World.overwrite, World.held_append, World.drop, World.held_drop, World.deliver,
-    World.look, World.look, World.look, World.crash,
+    World.look, World.look, World.look, World.crash, World.hive_drop_files, World.hive_move,
+    World.hive_rename_partition, World.keep_copy, World.set_back, World.held_overwrite, World.deny, World.allow,
 )  # fmt: skip
 
 
@@ -353,6 +465,30 @@ ACTIONS = (
 # The same, and the log has lost that it was dropped.
 @example([(World.hive_insert, "a"), (World.hive_drop, "a"), (World.lose_log, "a")])
 @example([(World.hive_insert, "a"), (World.hive_drop, "a"), (World.lose_log, "a"), (World.append, "a")])
+# One that was renamed keeps its directory; and the log has lost that, or it gets its first name back.
+@example([(World.hive_rename_partition, "a"), (World.lose_log, "a")])
+@example(
+    [
+        (World.hive_rename_partition, "a"),
+        (World.look, "a"),
+        (World.hive_rename_partition, "b"),
+        (World.hive_rename_partition, "c"),
+    ]
+)
+# What could not be listed is not forgotten by what comes then.
+@example(
+    [
+        (World.append, "b"),
+        (World.hive_insert, "b"),
+        (World.hive_drop, "b"),
+        (World.deny, "b"),
+        (World.lose_log, "b"),
+        (World.hive_insert, "a"),
+        (World.look, "a"),
+    ]
+)
+# The follower is gone while it delivers.
+@example([(World.hive_insert, "b"), (World.held_append, "c"), (World.hive_rename, "a"), (World.crash, "c")])
 @given(st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(VALUES)), max_size=14))
 def test_all_sides_come_to_the_same(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[Callable[[World, str], None], str]]
