@@ -340,6 +340,26 @@ def test_of_many_partitions_that_one_alone_is_looked_at_again_which_cannot_be_li
     assert counts(followed(catalog)) == (0, 0, 1)
 
 
+def test_a_new_table_that_cannot_be_listed_for_now_is_taken_later(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    other = root.parent / "u"
+    write(other, "ds=a/one")
+    server.create_table(hive_table(other, "u"))
+    add(server, other, "a", table="u")
+    server.log.clear()
+    with monkeypatch.context() as away:
+        deny(away, other / "ds=a")
+        outcome = next(t for t in catalog.follower.look(databases=["s"]).tables if t.table == "s.u")
+        assert outcome.action == "left"
+        assert "'ds=a' cannot be listed" in (outcome.error or "")
+    (outcome,) = catalog.follower.look(databases=["s"]).tables
+    assert outcome.action == "imported"
+    assert indexed(catalog, "s.u") == {"ds=a": ONE}
+    assert catalog.follower.look(databases=["s"]).is_idle
+
+
 def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
