@@ -22,7 +22,7 @@ from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import PartitionDoubt
@@ -108,14 +108,14 @@ class PartitionFollowing:
         for action in ("added", "dropped", "changed"):
             done = {entry.partition for entry in getattr(report, action)}
             setattr(outcome, action, getattr(outcome, action) + len(done))
-        again: list[str] = []
+        again: dict[str, str] = {}
         for entry in report.skipped:
             if is_open(entry.reason):
-                again.append(entry.reason)
+                again.setdefault(entry.partition or entry.path, entry.reason)
             else:
                 outcome.skip(f"{entry.path}: {entry.reason}")
         if again:
-            return foreign, again[0]
+            return {**_named(foreign, again), **later}, next(iter(again.values()))
         return later, _OURS_IS_PENDING if later else None
 
     def _without_ours(self, table: Table, doubts: dict[str, PartitionDoubt]) -> dict[str, PartitionDoubt]:
@@ -219,6 +219,16 @@ class PartitionFollowing:
         else:
             places[known.name] = canonical_location(there.location)
         return None if pending.names(known.name) else known.name
+
+
+def _named(doubts: dict[str, PartitionDoubt], names: Collection[str]) -> dict[str, PartitionDoubt]:
+    """Return those of some names of ours; all of them where one is not among them: who knows what it is about."""
+    try:
+        values = {partition_values(name) for name in names}
+    except InvalidPartitionNameError:
+        return doubts
+    found = {name: doubt for name, doubt in doubts.items() if partition_values(name) in values}
+    return found if len(found) == len(values) else doubts
 
 
 def _descriptor(

@@ -29,6 +29,7 @@ from catalog_ext.metastore.errors import (
     InvalidInputError,
     MetastoreRefusedError,
     MetastoreUnavailableError,
+    StorageError,
     TableNotFoundError,
     UnsupportedFormatError,
     UnsupportedTypeChangeError,
@@ -127,8 +128,10 @@ class TableFollowing:
             raise
         except CatalogExtError as error:
             outcome.error = error.message
-            # What is refused for good is tried again when somebody changes the table, or repairs what is wrong.
-            outcome.action = "left" if error.retryable or doubt.partitions else "refused"
+            # What is refused for good is tried again when somebody changes the table, or repairs what is wrong. A store
+            # that cannot be looked into says nothing of the table, and tells nobody when it can be again.
+            passes = error.retryable or isinstance(error, StorageError)
+            outcome.action = "left" if passes or doubt.partitions else "refused"
             outcome.left = doubt if outcome.action == "left" else None
             logger.warning("Table %s is %s: %s", doubt.name, outcome.action, error.message)
         return outcome

@@ -64,8 +64,8 @@ class EmbeddedMetastore:
             expression of a Hive engine, without them by plain comparisons.
         niceness: What is added to this process's own for the server, if this process starts it: for one that nobody
             waits for, and that would take the processor from those who somebody does wait for. Until it answers, or
-            somebody waits for it, for 15 s at most, its session has the least share too, where Linux divides the
-            processor among sessions.
+            somebody in this process waits for it, for 15 s at most, its session has the least share too, where Linux
+            divides the processor among sessions. That another process waits for its start is not noticed here.
     """
 
     def __init__(

@@ -323,6 +323,43 @@ def test_what_was_left_is_tried_again_without_an_event(
     assert counts(followed(catalog)) == (0, 0, 1)
 
 
+def test_of_many_partitions_that_one_alone_is_looked_at_again_which_cannot_be_listed(
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    write(three, *(f"ds={name}/two" for name in "abcd"))
+    for name in "abcd":
+        server.insert("s", "t", f"ds={name}")
+    with monkeypatch.context() as away:
+        deny(away, three / "ds=c")
+        outcome = followed(catalog)
+        assert (outcome.action, outcome.looked_at, counts(outcome)) == ("left", 4 + 1 + 1, (0, 0, 3))
+        assert outcome.left is not None
+        assert list(outcome.left.partitions) == ["ds=c"]
+        assert followed(catalog).looked_at == 3, "three times at each attempt"
+    assert counts(followed(catalog)) == (0, 0, 1)
+
+
+def test_a_new_table_that_cannot_be_listed_for_now_is_taken_later(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    other = root.parent / "u"
+    write(other, "ds=a/one")
+    server.create_table(hive_table(other, "u"))
+    add(server, other, "a", table="u")
+    server.log.clear()
+    with monkeypatch.context() as away:
+        deny(away, other / "ds=a")
+        outcome = next(t for t in catalog.follower.look(databases=["s"]).tables if t.table == "s.u")
+        assert outcome.action == "left"
+        assert "'ds=a' cannot be listed" in (outcome.error or "")
+    (outcome,) = catalog.follower.look(databases=["s"]).tables
+    assert outcome.action == "imported"
+    assert indexed(catalog, "s.u") == {"ds=a": ONE}
+    assert catalog.follower.look(databases=["s"]).is_idle
+
+
 def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

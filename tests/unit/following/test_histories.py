@@ -30,6 +30,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TableLayoutError,
 )
+from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.thrift.uris import unavailable
 from catalog_ext.metastore.index.database.database import Database
@@ -144,16 +145,15 @@ class World:
     def place(self, value: str) -> Path:
         found = self.server._partitions.get(("s", self.name() or ""), {}).get((value,))
         return (
-            self.root / f"ds={value}"
-            if found is None
-            else Path(found.location.removeprefix("file:").replace("//", "/"))
+            self.root / f"ds={value}" if found is None else Path("/" + found.location.removeprefix("file:").lstrip("/"))
         )
 
     def is_anothers(self, value: str) -> bool:
         """Whether another partition lies there, which has been renamed: who writes there writes to both."""
         held = self.server._partitions.get(("s", self.name() or ""), {})
-        here = {other for (other,) in held if self.place(other) == self.place(value)}
-        return bool(here - {value})
+        own = held.get((value,))
+        place = f"file:{self.root}/ds={value}" if own is None else own.location
+        return any(other != (value,) and same_location(there.location, place) for other, there in held.items())
 
     def hive_insert(self, value: str) -> None:
         if (name := self.name()) is None or self.is_anothers(value):
