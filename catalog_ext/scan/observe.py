@@ -279,6 +279,8 @@ def observe_named(
     looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
     list_locations(storage, looked_for, scratch)
     _leave_out_lost(scratch, lost)
+    if places and storage.store_has_directories(table.definition.location):
+        _doubt_vanished(storage, table, located, scratch)
     scratch.insert("listed_partitions", ((name,) for name in places or ()), columns=1, ignore=True)
     scratch.execute("DELETE FROM listed_partitions WHERE name IN (SELECT name FROM protected)")
 
@@ -297,6 +299,35 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
     scratch.execute(f"INSERT OR IGNORE INTO protected SELECT name FROM indexed_partitions WHERE {nowhere}")
     for side in ("indexed_files", "indexed_partitions"):
         scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+
+
+def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
+    """Record as failures partitions with files that went with all of the table: its store is more likely away.
+
+    Raises:
+        StorageError: The table's location cannot be listed.
+    """
+    root = table.definition.location
+    vanished = scratch.rows(
+        "SELECT name FROM indexed_partitions WHERE files > 0 AND name NOT IN (SELECT name FROM listed_partitions)"
+        " AND name NOT IN (SELECT name FROM ended) AND name NOT IN (SELECT directory FROM failures)"
+    )
+    here = [name for (name,) in vanished if not name or table.directory(name, located[name]).startswith(f"{root}/")]
+    if here and is_empty(storage, root):
+        why = f"nothing of the table is left at {root}; look whether the store is mounted and whole"
+        scratch.insert("failures", ((name, why) for name in here), columns=2, ignore=True)
+
+
+def is_empty(storage: Storage, location: str) -> bool:
+    """Return whether no directory of a partition lies directly at a location.
+
+    Raises:
+        StorageError: The store refuses or does not answer.
+    """
+    try:
+        return not any("=" in entry.location.name for entry in storage.list_directory(location))
+    except LocationNotFoundError:
+        return True
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:

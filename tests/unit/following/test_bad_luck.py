@@ -209,6 +209,31 @@ def test_what_is_missing_keeps_its_files_while_its_store_is_not_mounted(
     assert catalog.follower.look().is_idle
 
 
+@pytest.mark.parametrize("left", [(), ("ds=c/one",)])
+def test_what_has_gone_with_all_of_its_table_keeps_its_files_until_the_store_is_there(
+    catalog: Catalog, server: LoggingMetastore, three: Path, left: tuple[str, ...]
+) -> None:
+    away = three.with_name("away")
+    three.rename(away)
+    write(three, *left)
+    for name in "abcd":
+        server.insert("s", "t", f"ds={name}")
+    outcome = followed(catalog)
+    if left:
+        # So it is no store that is away, and of the others it says that they are gone.
+        assert indexed(catalog) == {"ds=a": {}, "ds=b": {}, "ds=c": ONE, "ds=d": {}}
+        return
+    assert outcome.action == "left"
+    assert "look whether the store is mounted" in (outcome.error or "")
+    assert indexed(catalog) == {f"ds={name}": ONE for name in "abcd"}
+    away.rename(three)
+    write(three, "ds=b/two")
+    server.insert("s", "t", "ds=d")
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog)["ds=b"] == {"one": 1, "two": 1}
+    assert catalog.follower.look().is_idle
+
+
 def test_a_partition_that_is_only_missing_stays(catalog: Catalog, server: LoggingMetastore, three: Path) -> None:
     del server._partitions["s", "t"]["d",]
     server.insert("s", "t", "ds=d")
