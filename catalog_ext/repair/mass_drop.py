@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.scan.observe import is_empty
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
@@ -44,6 +44,18 @@ def found_nothing(scratch: Scratch) -> bool:
     return not scratch.in_step and scratch.count(found) == 0
 
 
+def _is_empty(storage: Storage, location: str) -> bool:
+    """Return whether no directory of a partition lies directly at a location.
+
+    Raises:
+        StorageError: The store refuses or does not answer.
+    """
+    try:
+        return not any("=" in entry.location.name for entry in storage.list_directory(location))
+    except LocationNotFoundError:
+        return True
+
+
 def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Table, *, nothing: bool) -> str | None:
     """Return why a repair must not drop so much, with the counts and how to go on; None where it may.
 
@@ -63,7 +75,7 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     limited = options.is_limited
     # Single partitions are named because they are in doubt: their share of each other says nothing.
     registered = loss.registered if options.names is None else max(loss.registered, table.totals.partitions)
-    if here and nothing and not (limited and (table.definition.has_wildcards or not is_empty(storage, location))):
+    if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"
     elif registered >= options.mass_drop_partitions and loss.partitions * 100 > registered * percent:
         reason = f"more than the {percent} % that it may drop at once"

@@ -302,32 +302,20 @@ def _leave_out_lost(scratch: Scratch, lost: Collection[str]) -> None:
 
 
 def _doubt_vanished(storage: Storage, table: Table, located: Mapping[str, str | None], scratch: Scratch) -> None:
-    """Record as failures partitions with files that went with all of the table: its store is more likely away.
+    """Record as failures partitions with files that went with the table's own location: its store is away.
 
     Raises:
-        StorageError: The table's location cannot be listed.
+        StorageError: The store refuses or does not answer.
     """
     root = table.definition.location
     vanished = scratch.rows(
         "SELECT name FROM indexed_partitions WHERE files > 0 AND name NOT IN (SELECT name FROM listed_partitions)"
         " AND name NOT IN (SELECT name FROM ended) AND name NOT IN (SELECT directory FROM failures)"
     )
-    here = [name for (name,) in vanished if not name or table.directory(name, located[name]).startswith(f"{root}/")]
-    if here and is_empty(storage, root):
-        why = f"nothing of the table is left at {root}; look whether the store is mounted and whole"
+    here = [name for (name,) in vanished if table.directory(name, located[name]).startswith(f"{root}/")]
+    if here and storage.stat(root) is None:
+        why = f"the table's location {root} is not there; look whether the store is mounted and whole"
         scratch.insert("failures", ((name, why) for name in here), columns=2, ignore=True)
-
-
-def is_empty(storage: Storage, location: str) -> bool:
-    """Return whether no directory of a partition lies directly at a location.
-
-    Raises:
-        StorageError: The store refuses or does not answer.
-    """
-    try:
-        return not any("=" in entry.location.name for entry in storage.list_directory(location))
-    except LocationNotFoundError:
-        return True
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
