@@ -109,6 +109,7 @@ def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: Loggin
     assert catalog.index.located_partitions(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [False, True])
 def test_one_that_gets_its_first_name_back_is_where_it_lies(
     catalog: Catalog, server: LoggingMetastore, root: Path, *, gap: bool

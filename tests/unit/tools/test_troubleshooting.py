@@ -23,6 +23,7 @@ _MET_FIRST = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_every_code_is_one_of_the_reference() -> None:
     assert set(_CODE.findall(PAGE)) - _VARIABLES <= set(described())
 

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from tests.made_once import MadeOnce
 
 ONE, TWO, NEW = "Day=1", "Day=2", "Day=9"
+
+pytestmark = pytest.mark.slow
+
+
 IS_ONE = Comparison(Operator.EQ, "Day", 1)
 LOCKS = {"lock", "check_lock", "heartbeat_lock", "unlock", "show_locks", "config_value"}
 SHARED, EXCLUSIVE = LockType.SHARED_READ, LockType.EXCLUSIVE

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
 
+pytestmark = pytest.mark.slow
+
 
 def visible(root: Path) -> list[str]:
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _short_documents(monkeypatch: pytest.MonkeyPatch) -> None:
