@@ -385,32 +385,20 @@ def test_a_new_table_that_cannot_be_listed_for_now_is_taken_later(
     assert catalog.follower.look(databases=["s"]).is_idle
 
 
+@pytest.mark.parametrize("of", ["t", "another"])
 def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
-    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
+    """Nor put off by those of other tables, where they come with every look."""
     monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
     write(three, "ds=a/two")
     server.insert("s", "t", "ds=a")
     with monkeypatch.context() as away:
         deny(away, three / "ds=a")
         assert followed(catalog).action == "left"
-    server.insert("s", "t", "ds=b")
+    server.insert("s", of, "ds=b")
     assert counts(followed(catalog)) == (0, 0, 1)
     assert indexed(catalog)["ds=a"] == {"one": 1, "two": 1}
-    assert catalog.index.followed.doubts() == []
-
-
-def test_what_was_left_is_tried_again_though_events_of_others_come_with_every_look(
-    catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
-    write(three, "ds=a/two")
-    server.insert("s", "t", "ds=a")
-    with monkeypatch.context() as away:
-        deny(away, three / "ds=a")
-        assert followed(catalog).action == "left"
-    server.insert("s", "of_others", "ds=b")
-    assert counts(followed(catalog)) == (0, 0, 1)
     assert catalog.index.followed.doubts() == []
 
 

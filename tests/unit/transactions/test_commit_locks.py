@@ -42,11 +42,9 @@ if TYPE_CHECKING:
     from tests.fakes_metastore import FakeMetastore
     from tests.made_once import MadeOnce
 
-ONE, TWO, NEW = "Day=1", "Day=2", "Day=9"
-
 pytestmark = pytest.mark.slow
 
-
+ONE, TWO, NEW = "Day=1", "Day=2", "Day=9"
 IS_ONE = Comparison(Operator.EQ, "Day", 1)
 LOCKS = {"lock", "check_lock", "heartbeat_lock", "unlock", "show_locks", "config_value"}
 SHARED, EXCLUSIVE = LockType.SHARED_READ, LockType.EXCLUSIVE
