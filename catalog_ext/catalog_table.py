@@ -12,11 +12,13 @@ from catalog_ext.metastore.predicates.conditions import Where, bound_where
 from catalog_ext.notebook.cards import card_html, catalog_card, table_card
 from catalog_ext.notebook.plots import plot_map
 from catalog_ext.overview.partition_map import Choice, Measure, first_keys, keys_by_name, read_map
+from catalog_ext.tables.datasets import Datasets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    import pyarrow.dataset as pads
     from matplotlib.axes import Axes
 
     from catalog_ext.context import Context
@@ -59,6 +61,11 @@ class CatalogTable:
         """Return the registered files; see ``Catalog.files``."""
         self._context.require_open()
         return self._reads.files(str(self._identifier), where)
+
+    def dataset(self, where: Where = None) -> pads.Dataset:
+        """Return the table as a dataset of pyarrow; see ``Catalog.dataset``."""
+        self._context.require_open()
+        return Datasets(self._context).dataset(str(self._identifier), where)
 
     def history(self) -> Rows[TableVersion]:
         """Return the commits, newest first; see ``Catalog.history``."""
