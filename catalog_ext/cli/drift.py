@@ -12,7 +12,7 @@ from catalog_ext.cli.exit_codes import EXIT_REFUSED, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.listing import UNCHANGED, Listing, print_csv
 from catalog_ext.cli.options import list_options
-from catalog_ext.cli.output import echo_json_rows, note, shown
+from catalog_ext.cli.output import echo_json_rows, note, one_line
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.drift.difference import DriftKind, Side
 from catalog_ext.metastore.model.table_patterns import is_pattern
@@ -154,7 +154,7 @@ def _print(count: _Counted, console: Console, most: int | None) -> None:
             continue
         if each.table != table:
             table = each.table
-            note(console, shown(table), "bold")
+            note(console, one_line(table), "bold")
         printed += 1
         style = "dim" if each.pending and not each.failed else ""
         for line in _lines(each):
@@ -165,11 +165,11 @@ def _print(count: _Counted, console: Console, most: int | None) -> None:
 
 def _lines(each: Difference) -> Iterator[str]:
     sides = (("store", each.store), ("index", each.index), ("metastore", each.metastore))
-    words = " | ".join(f"{side}: {shown(text)}" for side, text in sides if text is not None)
-    yield f"  {each.kind}{f' {shown(each.subject)}' if each.subject else ''}"
+    words = " | ".join(f"{side}: {one_line(text)}" for side, text in sides if text is not None)
+    yield f"  {each.kind}{f' {one_line(each.subject)}' if each.subject else ''}"
     if words:
         yield f"    {words}"
-    why = shown(each.evidence)
+    why = one_line(each.evidence)
     if each.newer:
         yield f"    newer: {each.newer}" + (f" ({why})" if why else "")
     elif why:
@@ -196,8 +196,8 @@ def _show_mended(catalog: Catalog, rows: Iterator[Mended], *, dry_run: bool, sha
         most = shape.most()
         for each in counting():
             if not most or passed <= most:
-                of = f" {shown(each.subject)}" if each.subject else ""
-                why = f": {shown(each.why)}" if each.why else ""
+                of = f" {one_line(each.subject)}" if each.subject else ""
+                why = f": {one_line(each.why)}" if each.why else ""
                 note(console, f"{each.table} {each.action}{of}{why}", "" if each.done else "red")
         if most and passed > most:
             note(console, f"{passed:,} in all; {most:,} shown, --limit 0 shows all.")

@@ -11,7 +11,7 @@ from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.listing import SHOWN, UNCHANGED, Listing, Shape
 from catalog_ext.cli.options import list_options
-from catalog_ext.cli.output import note, shown
+from catalog_ext.cli.output import note, one_line
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.overview.layout import Column
@@ -103,7 +103,7 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     console = output_console()
     note(console, f"{counted(len(waiting), 'write')} left alone, as their leases are not over:")
     for each in waiting[:SHOWN]:
-        note(console, shown(f"  {each.table}: {each.operation} {each.transaction_id} by {each.owner}; {each.error}"))
+        note(console, one_line(f"  {each.table}: {each.operation} {each.transaction_id} by {each.owner}; {each.error}"))
     note(console, "To have them now, where their owners are known to be dead: catalog-ext recover --older-than 0s")
 
 

@@ -31,7 +31,7 @@ Rows = list[tuple[Any, ...]]
 OLDER = """(1, 1.5D, TIMESTAMP'2025-01-01 10:00:00', DATE'2025-01-01', 'north'),
 (2, 2.0D, TIMESTAMP'1950-01-01 10:00:00.123456', DATE'2025-01-01', 'a b/c%41'), (3, 4.0D, NULL, DATE'2025-01-02', NULL),
 (5, 0.5D, NULL, DATE'2025-01-02', 'é=1&x'), (6, 1.0D, NULL, DATE'2025-01-02', 'é=1&x')"""
-NEWER = """(5000000000, 8.0D, TIMESTAMP'2500-01-01 10:00:00', DATE'2025-01-03', 'north', 'web'),
+NEWER = """(5000000000, 8.0D, TIMESTAMP'2200-01-01 10:00:00', DATE'2025-01-03', 'north', 'web'),
 (8, NULL, NULL, DATE'2025-01-03', 'south', NULL)"""
 COLUMNS = ["id", "fare", "at", "channel", "ds", "region"]
 
