@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import (
@@ -18,6 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unre
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.hive.outbox.compare import (
+    PartitionDifference,
     check_ours,
     definition_differs,
     differing,
@@ -34,7 +36,7 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore_sync.home import replace_embedded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -50,6 +52,8 @@ _MOST_NAMES = 100_000
 """Differing partitions that are remembered; of a table with more of them all are published."""
 _MOST_NAMED = 1000
 """Partitions that an entry names."""
+
+_TABLE_MISSING = "the table is missing"
 
 IN_STEP, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
     "in step", "create", "alter", "partitions", "refused", "left out",
@@ -68,6 +72,7 @@ class PublishEntry(NamedTuple):
         pending: Messages of the table that the metastore has not taken yet.
         error: Why, or None.
         drops: The names of those that are dropped, at most a thousand.
+        differs: What differs, in words, with counts of partitions (``56 statistics``); None where nothing does.
     """
 
     table: str
@@ -77,6 +82,7 @@ class PublishEntry(NamedTuple):
     pending: int = 0
     error: str | None = None
     drops: tuple[str, ...] = ()
+    differs: str | None = None
 
 
 class Publishing:
@@ -142,12 +148,12 @@ class Publishing:
             return PublishEntry(name, LEFT_OUT, error=reason)
         client = self._metastore.client()
         try:
-            publication = self._compared(client, table)
+            publication, differs = self._compared(client, table)
         except MetastoreUnavailableError:
             raise
         except CatalogExtError as error:
             return PublishEntry(name, REFUSED, error=error.message)
-        entry = _entry(name, table, publication)
+        entry = _entry(name, table, publication)._replace(differs=differs)
         if dry_run or publication.is_empty:
             pending, why = self._index.pending_of(table.table_id)
             return entry._replace(pending=pending, error=why)
@@ -167,32 +173,35 @@ class Publishing:
         pending, error = self._index.pending_of(table.table_id)
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
-    def _compared(self, client: HiveMetastore, table: Table) -> Publication:
+    def _compared(self, client: HiveMetastore, table: Table) -> tuple[Publication, str | None]:
+        """Return what is to be sent, and in words what differs."""
         definition = table.definition
         if self._index.has_pending_predecessor(table):
             # What the metastore has of the name is another table, and will be gone when this one is made.
-            return Publication(create=True)
+            return Publication(create=True), _TABLE_MISSING
         try:
             found = client.get_table(table.identifier.namespace, table.identifier.name)
         except TableNotFoundError:
-            return Publication(create=True)
+            return Publication(create=True), _TABLE_MISSING
         if definition.table_type is TableType.VIEW:
             if found.table_type != VIRTUAL_VIEW:
                 raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
-            return self._compared_view(client, table, found)
+            view = self._compared_view(client, table, found)
+            return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)
         upto = self._index.last_delivery(table)
         # As it is now: what the messages up to that one tell of is in it.
         table = self._index.load_table_by_id(table.table_id)
         definition = table.definition
-        partitions, held = self._differing(client, table, found)
-        return Publication(
+        differ, held = self._differing(client, table, found)
+        publication = Publication(
             alter=definition_differs(found, definition),
             retype=key_types_differ(found, definition),
-            partitions=partitions,
+            partitions=None if differ is None else list(differ),
             dropped=self._unknown(client, table, found, held),
             upto=upto,
         )
+        return publication, _in_words(publication, differ)
 
     def _compared_view(self, client: HiveMetastore, table: Table, found: HiveTable) -> Publication:
         view = self._index.views.load(table.identifier)
@@ -208,9 +217,11 @@ class Publishing:
         # Its text and its partitions are few: they are set as they are.
         return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
-    def _differing(self, client: HiveMetastore, table: Table, found: HiveTable) -> tuple[list[str] | None, int]:
+    def _differing(
+        self, client: HiveMetastore, table: Table, found: HiveTable
+    ) -> tuple[dict[str, PartitionDifference] | None, int]:
         """Return the partitions that differ (None: so many that all are published), and how many of ours are there."""
-        names: list[str] = []
+        names: dict[str, PartitionDifference] = {}
         held, after = 0, -1
         while True:
             page, following = self._index.published_page(table, after)
@@ -218,8 +229,10 @@ class Publishing:
                 differ, there = differing(client, found, page)
                 held += there
             else:
-                differ = [p.name for p in page if statistics_differ(found, p.parameters)]
-            names.extend(differ)
+                differ = {
+                    p.name: PartitionDifference.STATISTICS for p in page if statistics_differ(found, p.parameters)
+                }
+            names.update(differ)
             if following is None or len(names) > _MOST_NAMES:
                 return (names, held) if len(names) <= _MOST_NAMES else (None, -1)
             after = following
@@ -239,6 +252,18 @@ class Publishing:
             ours = {values_or_none(found, p.name) for p in self._index.partitions_of_values(table, chunk)}
             unknown.extend(name for name in chunk if values_or_none(found, name) not in ours)
         return unknown[:_MOST_NAMES]
+
+
+def _in_words(publication: Publication, differing: Mapping[str, PartitionDifference] | None) -> str | None:
+    """Return what differs: parts of the definition, and counts of partitions by what they have otherwise."""
+    words = ["columns or properties"] * publication.alter + ["types of partition columns"] * publication.retype
+    if differing is None:
+        words.append(f"more than {_MOST_NAMES:,} partitions")
+    else:
+        counts = Counter(differing.values())
+        words += [f"{counts[kind]:,} {kind}" for kind in PartitionDifference if counts[kind]]
+    words += [f"{len(publication.dropped):,} unknown to the index"] * bool(publication.dropped)
+    return ", ".join(words) or None
 
 
 def _entry(name: str, table: Table, publication: Publication) -> PublishEntry:
