@@ -33,6 +33,8 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.predicates.conditions import bound_where
+from catalog_ext.metastore.predicates.name_filter import NameFilter
 from catalog_ext.metastore_sync.home import replace_embedded
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore_sync.connection import MetastoreConnection
     from catalog_ext.metastore_sync.sync import MetastoreSync
 
@@ -98,14 +101,19 @@ class Publishing:
         self._sync = sync
         self._catalog = catalog
 
-    def publish(self, table: str | None = None, *, dry_run: bool = False) -> Iterator[PublishEntry]:
+    def publish(
+        self, table: str | None = None, *, where: Where = None, dry_run: bool = False
+    ) -> Iterator[PublishEntry]:
         """Bring the metastore to the index's state; yield what was done to each table, as it is done.
 
         Args:
             table: One table or view; None for all, in the order of their names.
+            where: With a table: a condition, or a partition spec, that limits it to partitions; the definition stays.
             dry_run: Preview: compare, and change nothing.
 
         Raises:
+            InvalidInputError: ``where`` without a table, or with a view.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             TableNotFoundError: The index has no such table.
             InvalidConfigurationError: There is no metastore.
             MetastoreReplacedError: It is not the index's own.
@@ -117,16 +125,23 @@ class Publishing:
                 "CATALOG_EXT_METASTORE where that says none)."
             )
         chosen = None if table is None else TableIdentifier.parse(table, self._catalog)
-        found = [] if chosen is None else [self._relation(chosen)]
-        return self._publish(found, all_=chosen is None, dry_run=dry_run)
+        if chosen is None:
+            if where is not None:
+                raise InvalidInputError("Partitions are chosen in one table: name it beside where.")
+            return self._publish_all(dry_run=dry_run)
+        found = self._relation(chosen)
+        if where is not None and found.definition.table_type is TableType.VIEW:
+            raise InvalidInputError(f"{found.identifier} is a view, which is published as a whole: leave out where.")
+        wanted = NameFilter(found, bound_where(found, where))
+        return iter([self._publish_table(found, wanted, dry_run=dry_run)])
 
-    def _publish(self, chosen: list[Table], *, all_: bool, dry_run: bool) -> Iterator[PublishEntry]:
+    def _publish_all(self, *, dry_run: bool) -> Iterator[PublishEntry]:
         complete = True
-        for found in self._all() if all_ else chosen:
-            entry = self._publish_table(found, dry_run=dry_run)
+        for found in self._all():
+            entry = self._publish_table(found, NameFilter(found, None), dry_run=dry_run)
             complete = complete and entry.action != REFUSED and not entry.pending
             yield entry
-        if all_ and complete and not dry_run:
+        if complete and not dry_run:
             replace_embedded(self._index, self._metastore.embedded_id)
 
     def _all(self) -> Iterator[Table]:
@@ -141,14 +156,14 @@ class Publishing:
         found = self._index.views.load_relation(identifier)
         return found.table if isinstance(found, View) else found
 
-    def _publish_table(self, table: Table, *, dry_run: bool) -> PublishEntry:
+    def _publish_table(self, table: Table, wanted: NameFilter, *, dry_run: bool) -> PublishEntry:
         name = str(table.identifier)
         reason = unrepresentable_reason(table.definition)
         if reason is not None:
             return PublishEntry(name, LEFT_OUT, error=reason)
         client = self._metastore.client()
         try:
-            publication, differs = self._compared(client, table)
+            publication, differs = self._compared(client, table, wanted)
         except MetastoreUnavailableError:
             raise
         except CatalogExtError as error:
@@ -173,7 +188,7 @@ class Publishing:
         pending, error = self._index.pending_of(table.table_id)
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
-    def _compared(self, client: HiveMetastore, table: Table) -> tuple[Publication, str | None]:
+    def _compared(self, client: HiveMetastore, table: Table, wanted: NameFilter) -> tuple[Publication, str | None]:
         """Return what is to be sent, and in words what differs."""
         definition = table.definition
         if self._index.has_pending_predecessor(table):
@@ -193,13 +208,15 @@ class Publishing:
         # As it is now: what the messages up to that one tell of is in it.
         table = self._index.load_table_by_id(table.table_id)
         definition = table.definition
-        differ, held = self._differing(client, table, found)
+        differ, held = self._differing(client, table, found, wanted)
+        whole = not wanted.is_limited
         publication = Publication(
-            alter=definition_differs(found, definition),
-            retype=key_types_differ(found, definition),
+            alter=whole and definition_differs(found, definition),
+            retype=whole and key_types_differ(found, definition),
             partitions=None if differ is None else list(differ),
-            dropped=self._unknown(client, table, found, held),
-            upto=upto,
+            dropped=[name for name in self._unknown(client, table, found, held) if wanted.chooses(name)],
+            # Pending messages may be about partitions that are not compared here.
+            upto=upto if whole else 0,
         )
         return publication, _in_words(publication, differ)
 
@@ -218,7 +235,7 @@ class Publishing:
         return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
     def _differing(
-        self, client: HiveMetastore, table: Table, found: HiveTable
+        self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter
     ) -> tuple[dict[str, PartitionDifference] | None, int]:
         """Return the partitions that differ (None: so many that all are published), and how many of ours are there."""
         names: dict[str, PartitionDifference] = {}
@@ -232,9 +249,12 @@ class Publishing:
                 differ = {
                     p.name: PartitionDifference.STATISTICS for p in page if statistics_differ(found, p.parameters)
                 }
-            names.update(differ)
-            if following is None or len(names) > _MOST_NAMES:
-                return (names, held) if len(names) <= _MOST_NAMES else (None, -1)
+            names.update((name, how) for name, how in differ.items() if wanted.chooses(name))
+            if following is None:
+                return names, held
+            if len(names) > _MOST_NAMES:
+                # A limited publication goes on with the rest when it is called again.
+                return (names, -1) if wanted.is_limited else (None, -1)
             after = following
 
     def _unknown(self, client: HiveMetastore, table: Table, found: HiveTable, held: int) -> list[str]:
