@@ -89,7 +89,8 @@ def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run
     """Bring the metastore to the index's state, for TABLE or all tables: after it was lost, replaced or changed.
 
     Compares both sides, and sends what is missing or differs; the column `differs` says what that is. Partitions that
-    the index does not have are dropped there, never their files. Run it again after an interruption. Exits with 1 if a table could not be published.
+    the index does not have are dropped there, never their files. Run it again after an interruption. Exits with 1 if a
+    table could not be published.
 
     \b
     catalog-ext publish --all --dry-run

@@ -18,6 +18,7 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.log_lines import write_log
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
+from catalog_ext.conf.follow_keys import FOLLOW_DATABASES
 from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
@@ -61,6 +62,12 @@ _DRAIN_SECONDS = 30
 )
 @click.option("--follow", is_flag=True, help="Follow the metastore in the background: see `catalog-ext follow`.")
 @click.option(
+    "--databases",
+    metavar="NAMES",
+    help="With --follow: databases whose new tables are imported, with commas between them; * for all. Default: "
+    "`follow.databases`.",
+)
+@click.option(
     "--page/--no-page", default=True, show_default=True, help="Show a read-only page of the tables in a browser."
 )
 @json_option
@@ -75,6 +82,7 @@ def serve(
     log_format: LogFormat | None,
     metrics_token_file: Path | None,
     follow: bool,
+    databases: str | None,
     page: bool,
     as_json: bool,
 ) -> None:
@@ -86,6 +94,9 @@ def serve(
     from catalog_ext.service.server import Service
     from catalog_ext.service.traces import sent
 
+    if databases is not None and not follow:
+        raise click.UsageError("--databases goes with --follow.")
+    chosen = None if databases is None else FOLLOW_DATABASES.value_of(databases)
     lines = log_format or LOG_FORMAT.read(invocation.settings().conf)
     level = log_level or ("debug" if invocation.debug else "info")
     write_log(level, lines)
@@ -96,7 +107,7 @@ def serve(
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
         service = Service(
             catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None,
-            metrics_token=metrics_token, page=page,
+            databases=chosen, metrics_token=metrics_token, page=page,
         )  # fmt: skip
         # Its server has set up loggers of its own meanwhile.
         write_log(level, lines)

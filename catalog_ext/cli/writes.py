@@ -209,9 +209,10 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
 def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
     """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore.
 
-    Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows.
+    Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows; and
+    which of its tables were not taken, in the namespaces of the index.
     """
-    with invocation.catalog(with_metastore=False) as catalog:
+    with invocation.catalog(with_metastore=table is None) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
     end = "" if rows else "Nothing is under way."
     Listing(("entry", "entries"), STATUS, {"table": table}).show(shape, rows, len(rows), end=end)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import CatalogExtError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from catalog_ext.following.follower import Follower
 
@@ -29,11 +29,19 @@ class BackgroundFollowing:
     Args:
         follower: Looks.
         interval_s: Seconds between two calls.
+        databases: Those whose new tables are imported; None for the setting ``follow.databases``.
         clock: Tells the time, in seconds.
     """
 
-    def __init__(self, follower: Follower, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        follower: Follower,
+        interval_s: float,
+        databases: Collection[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._follower = follower
+        self._databases = databases
         self._interval_s = interval_s
         self._clock = clock
         self._failures = 0
@@ -45,7 +53,7 @@ class BackgroundFollowing:
         if self._clock() < self._not_before:
             return
         try:
-            outcome = self._follower.look()
+            outcome = self._follower.look(self._databases)
         except CatalogExtError as error:
             self._failures += 1
             self._not_before = self._clock() + pause_s(self._interval_s, self._failures)

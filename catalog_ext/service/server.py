@@ -27,6 +27,7 @@ from catalog_ext.service.monitoring import Monitoring
 from catalog_ext.service.under_way import OpenWrites, UnderWay
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import TracebackType
 
     from starlette.types import ASGIApp
@@ -65,6 +66,7 @@ class Service:
         token: What requests must carry; a new random one if left out.
         drain_seconds: How long requests that are in flight when it stops have to end.
         follow: Whether it follows the metastore; None for the setting ``follow``.
+        databases: Databases whose new tables it imports while it follows; None for the setting ``follow.databases``.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
         page: Whether it shows the page; None for the setting ``page``.
 
@@ -74,7 +76,8 @@ class Service:
 
     def __init__(
         self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None,
-        drain_seconds: int = 1, follow: bool | None = None, metrics_token: str | None = None, page: bool | None = None,
+        drain_seconds: int = 1, follow: bool | None = None, databases: Collection[str] | None = None,
+        metrics_token: str | None = None, page: bool | None = None,
     ) -> None:  # fmt: skip
         self.token = token or new_token()
         self._drain_s = drain_seconds
@@ -119,7 +122,8 @@ class Service:
         interval_s = FOLLOW_INTERVAL.read(conf)
         self._tasks = (
             BackgroundTask(
-                "follower", BackgroundFollowing(catalog.follower, interval_s), interval_s if follows else 0,
+                "follower", BackgroundFollowing(catalog.follower, interval_s, databases),
+                interval_s if follows else 0,
                 "The metastore could not be followed",
             ),
             BackgroundTask(

@@ -305,6 +305,7 @@ def test_limited_mend_keeps_pending_messages_of_other_partitions(
     metastore.down = False
     assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2"}
     mended(catalog, "index", where="ds = '1'")
+    catalog.index.retry_deliveries()
     assert catalog.deliver().pending == 0
     assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2", "ds=3"}
 
