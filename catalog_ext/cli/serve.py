@@ -20,6 +20,7 @@ from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
 from catalog_ext.conf.follow_keys import FOLLOW_DATABASES
 from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
+from catalog_ext.conf.service_keys import READ_TOKEN_FILE
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
 from catalog_ext.service.addresses import authority, is_loopback, is_wildcard
@@ -60,6 +61,12 @@ _DRAIN_SECONDS = 30
     help="File that holds a token which opens /metrics and nothing else, for Prometheus; made like the other. "
     "Default: /metrics takes the token itself.",
 )
+@click.option(
+    "--read-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File that holds a token for reading: sessions with it SELECT, and every write is refused; made like the "
+    "other. It opens the page too.  [default: the setting read-token-file, otherwise none]",
+)
 @click.option("--follow", is_flag=True, help="Follow the metastore in the background: see `catalog-ext follow`.")
 @click.option(
     "--databases",
@@ -81,6 +88,7 @@ def serve(
     log_level: str | None,
     log_format: LogFormat | None,
     metrics_token_file: Path | None,
+    read_token_file: Path | None,
     follow: bool,
     databases: str | None,
     page: bool,
@@ -102,12 +110,13 @@ def serve(
     write_log(level, lines)
     token = _token(token_file)
     metrics_token = None if metrics_token_file is None else _token(metrics_token_file)
+    read_token = _read_token(read_token_file or READ_TOKEN_FILE.read(invocation.settings().conf), token)
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar(lines)
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
         service = Service(
             catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None,
-            databases=chosen, metrics_token=metrics_token, page=page,
+            databases=chosen, metrics_token=metrics_token, read_token=read_token, page=page,
         )  # fmt: skip
         # Its server has set up loggers of its own meanwhile.
         write_log(level, lines)
@@ -190,6 +199,16 @@ def _print_page(uri: str | None, token_file: Path | None) -> None:
     where = "the token above" if token_file is None else f"the token in {token_file}"
     note(console, f"# the page is at {uri}; sign in with {where}")
     console.file.flush()
+
+
+def _read_token(file: Path | None, token: str) -> str | None:
+    read_token = None if file is None else _token(file)
+    if read_token == token:
+        raise InvalidConfigurationError(
+            f"The token for reading in {file} is the service's own token, which may write. Remove the file to get a "
+            "new one."
+        )
+    return read_token
 
 
 def _token(file: Path | None) -> str:

@@ -68,6 +68,7 @@ class Service:
         follow: Whether it follows the metastore; None for the setting ``follow``.
         databases: Databases whose new tables it imports while it follows; None for the setting ``follow.databases``.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
+        read_token: What opens operations that only read, and the page.
         page: Whether it shows the page; None for the setting ``page``.
 
     Raises:
@@ -77,9 +78,10 @@ class Service:
     def __init__(
         self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None,
         drain_seconds: int = 1, follow: bool | None = None, databases: Collection[str] | None = None,
-        metrics_token: str | None = None, page: bool | None = None,
+        metrics_token: str | None = None, read_token: str | None = None, page: bool | None = None,
     ) -> None:  # fmt: skip
         self.token = token or new_token()
+        self._read_token = read_token
         self._drain_s = drain_seconds
         try:
             self._socket = listening_socket(host, port)
@@ -102,7 +104,13 @@ class Service:
         self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.state_of)
         self._application = WithPage(
             build_application(
-                catalog, self.token, self._monitoring, self._under_way, self._open_writes, metrics_token=metrics_token
+                catalog,
+                self.token,
+                self._monitoring,
+                self._under_way,
+                self._open_writes,
+                metrics_token=metrics_token,
+                read_token=read_token,
             ),
             lambda: self._build_page(catalog),
         )
@@ -156,7 +164,8 @@ class Service:
         # Here: who shows no page need not wait until its templates are loaded.
         from catalog_ext.page.application import build_page
 
-        return build_page(catalog, self.token, self.port)
+        tokens = [self.token] if self._read_token is None else [self.token, self._read_token]
+        return build_page(catalog, tokens, self.port)
 
     def start(self) -> Self:
         """Serve from a thread of this process.
