@@ -110,7 +110,7 @@ def serve(
     write_log(level, lines)
     token = _token(token_file)
     metrics_token = None if metrics_token_file is None else _token(metrics_token_file)
-    read_token = _read_token(read_token_file or READ_TOKEN_FILE.read(invocation.settings().conf), token)
+    read_token = _read_token(read_token_file or _read_token_file(invocation), token)
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar(lines)
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
@@ -199,6 +199,11 @@ def _print_page(uri: str | None, token_file: Path | None) -> None:
     where = "the token above" if token_file is None else f"the token in {token_file}"
     note(console, f"# the page is at {uri}; sign in with {where}")
     console.file.flush()
+
+
+def _read_token_file(invocation: Invocation) -> Path | None:
+    text = READ_TOKEN_FILE.text(invocation.settings().conf)
+    return None if text is None else READ_TOKEN_FILE.value_of(text)
 
 
 def _read_token(file: Path | None, token: str) -> str | None:

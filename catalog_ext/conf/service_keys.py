@@ -7,13 +7,13 @@ from typing import Any
 
 from catalog_ext.conf.setting import Scope, Setting
 
-READ_TOKEN_FILE: Setting[Path | None] = Setting(
+READ_TOKEN_FILE: Setting[Path] = Setting(
     "read-token-file",
-    "",
+    None,
     "The file with the token for reading of `catalog-ext serve`: sessions that have it as their `token-file` SELECT, "
     "and writes are refused. `--read-token-file` goes before it.",
-    "a path; empty for none",
-    lambda text: Path(text) if text else None,
+    "a path",
+    Path,
     (Scope.ENVIRONMENT,),
 )
 

@@ -201,7 +201,7 @@ def test_the_readme_works_without_compiler_and_network(installed: Environment, t
         "SQL MSCK REPAIR TABLE lake.sales.trips SYNC PARTITIONS -> ",
         "SQL SELECT * FROM lake.sales.trips.history -> ",
         "SQL SET hive.strict.checks.no.partition.filter = true -> 1",
-        "FILES 2",
+        "FILES 2 4",
         "$ catalog-ext --index shell.db doctor",
     ):
         assert shown in answer.stdout
