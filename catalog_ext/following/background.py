@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -66,7 +67,12 @@ class BackgroundFollowing:
         self._failures, self._last = 0, None
         for each in outcome.tables:
             if each.says_something:
+                counts = ", ".join(
+                    f"{counted(n, 'partition')} {what}"
+                    for what, n in (("added", each.added), ("dropped", each.dropped), ("changed", each.changed))
+                    if n
+                )
                 logger.info(
-                    "Followed table %s: %s, %d partitions added, %d dropped, %d changed%s", each.table, each.action,
-                    each.added, each.dropped, each.changed, "" if each.error is None else f": {each.error}",
+                    "Table %s: %s%s%s", each.table, each.action, f", {counts}" if counts else "",
+                    "" if each.error is None else f": {each.error}",
                 )  # fmt: skip
