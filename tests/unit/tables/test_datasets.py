@@ -126,7 +126,7 @@ def test_data_column_hides_a_key_of_its_name(catalog: Catalog, root: Path) -> No
 
 @pytest.mark.parametrize("suffix", ["parquet", "orc"])
 def test_names_are_spelled_as_in_the_files(catalog: Catalog, root: Path, suffix: str) -> None:
-    """Arrow tells `userid` from `userId`, and would give NULL without a word."""
+    """Arrow distinguishes `userid` and `userId`, and would give NULL without an error."""
     user = pa.array([{"firstName": "a"}], pa.struct([("firstName", pa.string())]))
     put(root / f"k=1/a.{suffix}", userId=[7], users=user, K=["x"])
     table(catalog, root, "userid BIGINT, users STRUCT<firstname: STRING>", {"k": "INT"}, format=suffix)
