@@ -27,6 +27,7 @@ from catalog_ext.partitions.maintenance import PartitionMaintenance
 from catalog_ext.repair.table_repair import TableRepair
 from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.creation import TableCreation
+from catalog_ext.tables.datasets import Datasets
 from catalog_ext.tables.freshness import Freshness
 from catalog_ext.tables.hive_import import HiveImport
 from catalog_ext.tables.import_tables import ImportTables
@@ -220,6 +221,7 @@ class Catalog(ShownCatalog):
     predicate = Forwarded(lambda c: c.reads, TableReads.predicate)
     partitions = Forwarded(lambda c: c.reads, TableReads.partitions)
     files = Forwarded(lambda c: c.reads, TableReads.files)
+    dataset = Forwarded(lambda c: Datasets(c._context), Datasets.dataset)
 
     history = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
     list_transactions = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)

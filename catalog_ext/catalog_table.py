@@ -9,14 +9,16 @@ from catalog_ext.metastore.index import Unit
 from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
-from catalog_ext.notebook.cards import card_html, catalog_card, table_card
+from catalog_ext.notebook.cards import card_html, card_text, catalog_card, table_card
 from catalog_ext.notebook.plots import plot_map
 from catalog_ext.overview.partition_map import Choice, Measure, first_keys, keys_by_name, read_map
+from catalog_ext.tables.datasets import Datasets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    import pyarrow.dataset as pads
     from matplotlib.axes import Axes
 
     from catalog_ext.context import Context
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
+    from catalog_ext.notebook.cards import Card
     from catalog_ext.notebook.rows import Rows
     from catalog_ext.tables.reads import TableReads
     from catalog_ext.writes.maintenance import WriteMaintenance
@@ -59,6 +62,11 @@ class CatalogTable:
         """Return the registered files; see ``Catalog.files``."""
         self._context.require_open()
         return self._reads.files(str(self._identifier), where)
+
+    def dataset(self, where: Where = None) -> pads.Dataset:
+        """Return the table as a dataset of pyarrow; see ``Catalog.dataset``."""
+        self._context.require_open()
+        return Datasets(self._context).dataset(str(self._identifier), where)
 
     def history(self) -> Rows[TableVersion]:
         """Return the commits, newest first; see ``Catalog.history``."""
@@ -115,13 +123,16 @@ class CatalogTable:
         return plot_map(shown, self.name, ax, table.totals.partitions if where is None else None)
 
     def __repr__(self) -> str:
-        return f"<CatalogTable {self.name}>"
+        return card_text(self.name, lambda: self._card(with_map=False))
 
     def _repr_html_(self) -> str:
+        return card_html(self.name, lambda: self._card(with_map=True))
+
+    def _card(self, *, with_map: bool) -> Card:
         context = self._context
-        return card_html(self.name, lambda: table_card(
-            context.open_index, self._identifier, title=self.name, enabled=context.metastore.enabled
-        ))  # fmt: skip
+        return table_card(
+            context.open_index, self._identifier, title=self.name, enabled=context.metastore.enabled, with_map=with_map
+        )
 
 
 class TablesByName:

@@ -24,7 +24,7 @@ def main() -> int:
     # The newest first: it is the one that most sessions take out of the archive, and then the quickest.
     minors = sorted(SUPPORTED_SPARK, key=lambda minor: [int(number) for number in minor.split(".")], reverse=True)
     try:
-        wheel, sources, *artifacts = build_release(minors, PROJECT / "dist")
+        wheel, sources, *artifacts = build_release(minors, PROJECT / "dist", _say)
     except (EnvironmentSetupError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -32,15 +32,37 @@ def main() -> int:
         packed = archive.getinfo(str(ARCHIVE.relative_to(PROJECT))).file_size
         lines = [f"{_of(path)}  {path.stat().st_size:,} bytes" for path in (wheel, sources)]
     lines += [f"  of it the jars for Spark {', '.join(minors)}: {packed:,} bytes", *map(_of, artifacts)]
-    sys.stdout.write("\n".join(lines) + "\n")
+    for line in lines:
+        _say(line)
     if packed > _MOST:
         sys.stderr.write(f"The jars take {packed:,} bytes of the wheel, and may take {_MOST:,}.\n")
         return 1
-    if not Project.read().has_home:
-        sys.stderr.write("pyproject.toml names no repository that can be: change [project.urls] before a release.\n")
-    return subprocess.run(
+    _say("Check of what a package index would show")
+    checked = subprocess.run(
         [sys.executable, "-m", "twine", "check", "--strict", wheel, sources], check=False, stdin=subprocess.DEVNULL
     ).returncode
+    for line in closing_lines(_of(wheel), has_home=Project.read().has_home):
+        _say(line)
+    return checked
+
+
+def closing_lines(wheel: str, *, has_home: bool) -> list[str]:
+    """Return the last lines: what was made, and what to do with it.
+
+    Args:
+        wheel: The wheel's path.
+        has_home: Whether the addresses in ``pyproject.toml`` are real.
+    """
+    lines = [] if has_home else [
+        "For an upload only: [project.urls] in pyproject.toml has example addresses. Set real ones first."
+    ]  # fmt: skip
+    return [*lines, f"Made {wheel}. Install it: pip install {wheel}"]
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    # Through a pipe it would come with the last line.
+    sys.stdout.flush()
 
 
 def _of(path: Path) -> str:

@@ -23,32 +23,42 @@ from release.project import PROJECT, Project
 from release.pyspark_jars import pinned_version, pyspark_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _PRESET: Final = 7  # a dictionary that holds two jars, so that a class is found in the jar before
 
 
-def build_release(minors: Sequence[str], out: Path) -> list[Path]:
+def build_release(minors: Sequence[str], out: Path, say: Callable[[str], None]) -> list[Path]:
     """Build a release, and return the wheel, the sources' archive and the folders of the Maven artifacts.
 
     Args:
         minors: The minor versions of Spark that it is for.
         out: The folder; its `maven` is made anew.
+        say: Is called with a line before each step, which takes up to some minutes.
 
     Raises:
         EnvironmentSetupError: A PySpark cannot be fetched, or the connector does not compile against it.
         subprocess.CalledProcessError: The wheel cannot be built.
     """
-    jars = {minor: connector(minor) for minor in minors}
+    jars = {}
+    for number, minor in enumerate(minors, 1):
+        say(
+            f"[{number}/{len(minors)}] Connector for Spark {minor}: fetch its jars and compile, unless the cache has it"
+        )
+        jars[minor] = connector(minor)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="catalog-ext-release-") as folder:
+        say("Source archive")
         sources = _run_uv("--sdist", PROJECT, Path(folder))
         with tarfile.open(sources) as archive:
             archive.extractall(folder, filter="data")
         tree = next(path for path in Path(folder).iterdir() if path.is_dir())
+        say("Archive of the jars")
         pack(jars, tree / ARCHIVE.relative_to(PROJECT))
+        say("Wheel")
         wheel = _run_uv("--wheel", tree, Path(folder))
         files = [Path(shutil.copy(file, out)) for file in (wheel, sources)]
+    say("Maven artifacts")
     repository = out / "maven"
     shutil.rmtree(repository, ignore_errors=True)
     project = Project.read()

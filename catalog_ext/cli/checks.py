@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import EMBEDDED_AT, INDEX_ID, METASTORE, NO_METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED, embedded_folder
-from catalog_ext.connector.build import check_pyspark, connector_jar, fitting_java, pyspark_requirement, spark_version
+from catalog_ext.connector.build import (
+    check_pyspark,
+    connector_jar,
+    fitting_java,
+    minor_version,
+    pyspark_requirement,
+    spark_version,
+)
+from catalog_ext.connector.packed import packed_jar
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
@@ -62,6 +70,11 @@ class Finding:
     check: str
     state: State
     found: str
+
+    @property
+    def needs_action(self) -> bool:
+        """Whether ``found`` may say what to do."""
+        return self.state in (State.WARNING, State.WRONG)
 
 
 def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
@@ -119,6 +132,11 @@ def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
     except CatalogExtError:
         return settings, []  # it has been said
     with index:
+        try:
+            if index.current_revision() != index.head_revision():
+                return settings, [Finding("index", "belongs to", State.SKIPPED, "the schema comes first")]
+        except CatalogExtError:
+            return settings, []  # it has been said
         looked = _looked("index", "belongs to", lambda: _belongings(index))
         if looked.state is not State.OK:
             return settings, []
@@ -129,8 +147,7 @@ def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
 
 
 def _belongings(index: Index) -> str:
-    at_head = index.current_revision() == index.head_revision()
-    recorded = index.properties() if at_head else {}
+    recorded = index.properties()
     own = [f"the {what} {_place(recorded[what])}" for what in (METASTORE, WAREHOUSE) if what in recorded]
     if NO_METASTORE in recorded and METASTORE not in recorded:
         own = ["no metastore", *own]
@@ -148,9 +165,11 @@ def _schema(index: Index) -> Finding:
     revision, head = index.current_revision(), index.head_revision()
     if revision == head:
         return Finding("index", "schema", State.OK, f"at head ({head})")
-    if revision is None and index.url.startswith("sqlite"):
-        return Finding("index", "schema", State.WARNING, "not there yet; made by catalog-ext init")
-    found = f"at {revision or 'no revision'}, this release wants {head}. Run: catalog-ext migrate"
+    if revision is None:
+        # A database of a server was made for the index; a SQLite file may be any.
+        state = State.WARNING if index.url.startswith("sqlite") else State.WRONG
+        return Finding("index", "schema", state, f"{index.url} holds no index yet. Run: catalog-ext init")
+    found = f"at {revision}, this release wants {head}. Run: catalog-ext migrate"
     return Finding("index", "schema", State.WRONG, found)
 
 
@@ -327,8 +346,8 @@ def _spark(*, quick: bool) -> Iterator[Finding]:
     yield _python_of_spark(spark)
     if State.WRONG in (java.state, spark.state):
         yield Finding("spark", "connector", State.SKIPPED, "Java and Spark come first")
-    elif quick:
-        yield Finding("spark", "connector", State.SKIPPED, "not compiled with --quick")
+    elif quick and packed_jar(minor_version(spark_version())) is None:
+        yield Finding("spark", "connector", State.SKIPPED, "not looked at with --quick: a checkout compiles it")
     else:
         yield _looked("spark", "connector", lambda: str(connector_jar()))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,7 +29,9 @@ _CHECKS = (
     Column("area"),
     Column("check"),
     Column("found", wraps=True),
+    Column("remedy", "", wraps=True, own_line=True),
 )
+_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
 @click.command(short_help="Check index, metastore, store and Spark; say remedies.")
@@ -51,10 +54,25 @@ def doctor(invocation: Invocation, quick: bool, shape: Shape) -> None:
         with spinner(message_console(), "Looking at the index, the metastore, the store and Spark"):
             found.extend(findings(settings, quick=quick))
     wrong = sum(finding.state is State.WRONG for finding in found)
-    rows = [asdict(finding) | {"state": finding.state.value} for finding in found]
-    of = counted(len(found), "check")
-    end = f"{wrong:,} of {of} found something wrong." if wrong else "Everything is in order."
+    rows = [_row(finding, is_text=shape.is_text) for finding in found]
+    end = _end(found)
     listing = Listing(("check", "checks"), _CHECKS, {"healthy": wrong == 0}, style=lambda row: _STYLES[row["state"]])
     listing.show(shape, rows, len(rows), end=end)
     if wrong:
         raise click.exceptions.Exit(1)
+
+
+def _row(finding: Finding, *, is_text: bool) -> dict[str, Any]:
+    """Return a finding as a row; in a table the remedy stands on lines of its own, and not in ``found`` too."""
+    problem, *remedy = _SENTENCE.split(finding.found, maxsplit=1) if finding.needs_action else [finding.found]
+    fields = asdict(finding) | {"state": finding.state.value, "remedy": remedy[0] if remedy else None}
+    return fields | {"found": problem} if is_text else fields
+
+
+def _end(found: list[Finding]) -> str:
+    states = [finding.state.value for finding in found]
+    wrong, warnings, of = states.count("wrong"), states.count("warning"), counted(len(found), "check")
+    also = f" {counted(warnings, 'warning')}: see the lines with !." if warnings else ""
+    if wrong:
+        return f"{wrong:,} of {of} found something wrong.{also}"
+    return f"Nothing is wrong.{also}" if warnings else "Everything is in order."

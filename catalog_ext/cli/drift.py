@@ -11,8 +11,8 @@ from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.exit_codes import EXIT_REFUSED, EXIT_UNAVAILABLE
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.listing import UNCHANGED, Listing, print_csv
-from catalog_ext.cli.options import list_options
-from catalog_ext.cli.output import echo_json_rows, note, shown
+from catalog_ext.cli.options import list_options, where_of, where_options
+from catalog_ext.cli.output import echo_json_rows, note, one_line
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.drift.difference import DriftKind, Side
 from catalog_ext.metastore.model.table_patterns import is_pattern
@@ -53,13 +53,14 @@ _MENDED = ("table", "action", "subject", "why", "done")
     "but for its mode drop.",
 )
 @click.option("--force", is_flag=True, help="With --mend: drop however much has gone.")
+@where_options
 @click.option("--check", is_flag=True, help="Exit with 3 unless all sides agree, and with 4 where one does not answer.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="A database or tables to leave out. Repeatable.")
 @list_options(_DIFFERENCES)
 @click.pass_obj
 def drift(
     invocation: Invocation, table: str | None, mend: bool, source: str | None, dry_run: bool, drop: bool, force: bool,
-    check: bool, exclude: tuple[str, ...], shape: Shape,
+    where: str | None, spec: tuple[str, ...], check: bool, exclude: tuple[str, ...], shape: Shape,
 ) -> int:  # fmt: skip
     """Show where the store, the index and the metastore differ, or mend a table.
 
@@ -67,15 +68,20 @@ def drift(
     changed without --mend. What the outbox still has to deliver is shown as pending, which is no drift unless it was
     tried in vain; tables of the metastore that `import` refuses are shown with the reason, and are none. --mend takes
     one table and the side that --from names for right: store repairs and publishes, index publishes, metastore takes
-    over what Hive engines have changed. It exits with 1 if something could not be mended.
+    over what Hive engines have changed. --where limits it to partitions, and leaves columns and properties alone. It
+    exits with 1 if something could not be mended.
 
     \b
     catalog-ext drift sales.trips
     catalog-ext drift 'sales.*' --check --exclude 'sales.tmp_*'
     catalog-ext drift sales.trips --mend --from metastore --dry-run
+    catalog-ext drift sales.trips --mend --from store --where "ds = '2025-01-01'"
     """  # noqa: D301 -- click wants the character, not a raw backslash
     _check_options(
-        mend=mend, source=source, others=(dry_run, drop, force), listing=check or bool(exclude or shape.columns)
+        mend=mend,
+        source=source,
+        others=(dry_run, drop, force, where is not None or bool(spec)),
+        listing=check or bool(exclude or shape.columns),
     )
     if drop and source != Side.METASTORE:
         raise click.UsageError("--drop goes with --from metastore.")
@@ -83,7 +89,9 @@ def drift(
         raise click.UsageError("--mend takes one table: name it, NAMESPACE.TABLE.")
     with invocation.catalog(at_once=mend and not dry_run, looks=not mend or dry_run) as catalog:
         if source is not None and table is not None:
-            rows = catalog.mend_drift(table, source=source, drop=drop, allow_mass_drop=force, dry_run=dry_run)
+            rows = catalog.mend_drift(
+                table, source=source, where=where_of(where, spec), drop=drop, allow_mass_drop=force, dry_run=dry_run
+            )
             return _show_mended(catalog, rows, dry_run=dry_run, shape=shape)
         with progress_bar(message_console(), "Comparing") as progress:
             count = _Counted(catalog.drift(table, exclude=exclude, progress=progress))
@@ -95,7 +103,9 @@ def _check_options(*, mend: bool, source: str | None, others: tuple[bool, ...], 
     if mend is not (source is not None):
         raise click.UsageError("--mend and --from go together: --mend --from store, index or metastore.")
     if not mend and any(others):
-        raise click.UsageError("--dry-run, --drop and --force go with --mend; without it nothing is changed.")
+        raise click.UsageError(
+            "--dry-run, --drop, --force, --where and --partition go with --mend; without it nothing is changed."
+        )
     if mend and listing:
         raise click.UsageError("--check, --exclude and --columns go without --mend.")
 
@@ -154,7 +164,7 @@ def _print(count: _Counted, console: Console, most: int | None) -> None:
             continue
         if each.table != table:
             table = each.table
-            note(console, shown(table), "bold")
+            note(console, one_line(table), "bold")
         printed += 1
         style = "dim" if each.pending and not each.failed else ""
         for line in _lines(each):
@@ -165,11 +175,11 @@ def _print(count: _Counted, console: Console, most: int | None) -> None:
 
 def _lines(each: Difference) -> Iterator[str]:
     sides = (("store", each.store), ("index", each.index), ("metastore", each.metastore))
-    words = " | ".join(f"{side}: {shown(text)}" for side, text in sides if text is not None)
-    yield f"  {each.kind}{f' {shown(each.subject)}' if each.subject else ''}"
+    words = " | ".join(f"{side}: {one_line(text)}" for side, text in sides if text is not None)
+    yield f"  {each.kind}{f' {one_line(each.subject)}' if each.subject else ''}"
     if words:
         yield f"    {words}"
-    why = shown(each.evidence)
+    why = one_line(each.evidence)
     if each.newer:
         yield f"    newer: {each.newer}" + (f" ({why})" if why else "")
     elif why:
@@ -196,8 +206,8 @@ def _show_mended(catalog: Catalog, rows: Iterator[Mended], *, dry_run: bool, sha
         most = shape.most()
         for each in counting():
             if not most or passed <= most:
-                of = f" {shown(each.subject)}" if each.subject else ""
-                why = f": {shown(each.why)}" if each.why else ""
+                of = f" {one_line(each.subject)}" if each.subject else ""
+                why = f": {one_line(each.why)}" if each.why else ""
                 note(console, f"{each.table} {each.action}{of}{why}", "" if each.done else "red")
         if most and passed > most:
             note(console, f"{passed:,} in all; {most:,} shown, --limit 0 shows all.")

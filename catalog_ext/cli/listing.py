@@ -182,7 +182,7 @@ def print_table(
     kept = list(rows)
     if not kept:
         return
-    texts = [[cell(c.cell(row[c.name]) if c.cell and row[c.name] is not None else row[c.name], cut=c.wraps)
+    texts = [[cell(c.cell(row[c.name]) if c.cell and row[c.name] is not None else row[c.name])
               for c in columns] for row in kept]  # fmt: skip
     layout = fit(columns, texts, width)
     for heading in table_lines(columns, [c.title for c in columns], layout, width):

@@ -33,6 +33,7 @@ _CHANGES = (
 _PUBLISHED = (
     Column("table"),
     Column("action"),
+    Column("differs", wraps=True),
     Column("published", right=True, rank=1),
     Column("dropped", right=True, rank=1),
     Column("pending", right=True, rank=2),
@@ -87,8 +88,9 @@ def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry
 def publish(invocation: Invocation, table: str | None, all_tables: bool, dry_run: bool, shape: Shape) -> int:
     """Bring the metastore to the index's state, for TABLE or all tables: after it was lost, replaced or changed.
 
-    Compares both sides, and sends what is missing or differs; partitions that the index does not have are dropped
-    there, never their files. Run it again after an interruption. Exits with 1 if a table could not be published.
+    Compares both sides, and sends what is missing or differs; the column `differs` says what that is. Partitions that
+    the index does not have are dropped there, never their files. Run it again after an interruption. Exits with 1 if a
+    table could not be published.
 
     \b
     catalog-ext publish --all --dry-run

@@ -14,19 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-_LONGEST_TEXT = 400
 _TYPE_WORD = re.compile(r"`(?:[^`]|``)*`|[^<>,:()`]+(?![^<>,:()`]|:)")
 
 
 def one_line(text: str) -> str:
     """Return the text on one line, with control characters escaped: a name from a store must not steer the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def shown(text: str) -> str:
-    """Return ``one_line`` for words: no more of them than people read."""
-    visible = one_line(text)
-    return visible if len(visible) <= _LONGEST_TEXT else f"{visible[:_LONGEST_TEXT]}…"
 
 
 def echo_json(value: object) -> None:
@@ -50,18 +43,13 @@ def arrow_rows(table: pa.Table, limit: int | None = None) -> Iterator[dict[str, 
         yield from batch.to_pylist()
 
 
-def cell(value: object, *, cut: bool = False) -> str | None:
-    """Return what a table shows of a value: numbers with separators, names whole; None for None.
-
-    Args:
-        value: The value.
-        cut: Whether it is words, of which a very long text is cut.
-    """
+def cell(value: object) -> str | None:
+    """Return the text of a value in a table: numbers with separators, texts whole; None for None."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    text = shown(str(value)) if cut else one_line(str(value))
+    text = one_line(str(value))
     # A blank at an end would not be seen: `region= ` is another partition than `region=`.
     return text if text == text.strip() else f"'{text}'"
 

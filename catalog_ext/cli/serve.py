@@ -18,7 +18,9 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.log_lines import write_log
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
+from catalog_ext.conf.follow_keys import FOLLOW_DATABASES
 from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
+from catalog_ext.conf.service_keys import READ_TOKEN_FILE
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
 from catalog_ext.service.addresses import authority, is_loopback, is_wildcard
@@ -59,7 +61,19 @@ _DRAIN_SECONDS = 30
     help="File that holds a token which opens /metrics and nothing else, for Prometheus; made like the other. "
     "Default: /metrics takes the token itself.",
 )
+@click.option(
+    "--read-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File that holds a token for reading: sessions with it SELECT, and every write is refused; made like the "
+    "other. It opens the page too.  [default: the setting read-token-file, otherwise none]",
+)
 @click.option("--follow", is_flag=True, help="Follow the metastore in the background: see `catalog-ext follow`.")
+@click.option(
+    "--databases",
+    metavar="NAMES",
+    help="With --follow: databases whose new tables are imported, with commas between them; * for all. Default: "
+    "`follow.databases`.",
+)
 @click.option(
     "--page/--no-page", default=True, show_default=True, help="Show a read-only page of the tables in a browser."
 )
@@ -74,7 +88,9 @@ def serve(
     log_level: str | None,
     log_format: LogFormat | None,
     metrics_token_file: Path | None,
+    read_token_file: Path | None,
     follow: bool,
+    databases: str | None,
     page: bool,
     as_json: bool,
 ) -> None:
@@ -86,17 +102,21 @@ def serve(
     from catalog_ext.service.server import Service
     from catalog_ext.service.traces import sent
 
+    if databases is not None and not follow:
+        raise click.UsageError("--databases goes with --follow.")
+    chosen = None if databases is None else FOLLOW_DATABASES.value_of(databases)
     lines = log_format or LOG_FORMAT.read(invocation.settings().conf)
     level = log_level or ("debug" if invocation.debug else "info")
     write_log(level, lines)
     token = _token(token_file)
     metrics_token = None if metrics_token_file is None else _token(metrics_token_file)
+    read_token = _read_token(read_token_file or _read_token_file(invocation), token)
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar(lines)
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
         service = Service(
             catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None,
-            metrics_token=metrics_token, page=page,
+            databases=chosen, metrics_token=metrics_token, read_token=read_token, page=page,
         )  # fmt: skip
         # Its server has set up loggers of its own meanwhile.
         write_log(level, lines)
@@ -179,6 +199,21 @@ def _print_page(uri: str | None, token_file: Path | None) -> None:
     where = "the token above" if token_file is None else f"the token in {token_file}"
     note(console, f"# the page is at {uri}; sign in with {where}")
     console.file.flush()
+
+
+def _read_token_file(invocation: Invocation) -> Path | None:
+    text = READ_TOKEN_FILE.text(invocation.settings().conf)
+    return None if text is None else READ_TOKEN_FILE.value_of(text)
+
+
+def _read_token(file: Path | None, token: str) -> str | None:
+    read_token = None if file is None else _token(file)
+    if read_token == token:
+        raise InvalidConfigurationError(
+            f"The token for reading in {file} is the service's own token, which may write. Remove the file to get a "
+            "new one."
+        )
+    return read_token
 
 
 def _token(file: Path | None) -> str:

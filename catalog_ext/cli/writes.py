@@ -11,7 +11,7 @@ from catalog_ext.cli.completion import complete_table
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.listing import SHOWN, UNCHANGED, Listing, Shape
 from catalog_ext.cli.options import list_options
-from catalog_ext.cli.output import note, shown
+from catalog_ext.cli.output import note, one_line
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.overview.layout import Column
@@ -103,7 +103,7 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     console = output_console()
     note(console, f"{counted(len(waiting), 'write')} left alone, as their leases are not over:")
     for each in waiting[:SHOWN]:
-        note(console, shown(f"  {each.table}: {each.operation} {each.transaction_id} by {each.owner}; {each.error}"))
+        note(console, one_line(f"  {each.table}: {each.operation} {each.transaction_id} by {each.owner}; {each.error}"))
     note(console, "To have them now, where their owners are known to be dead: catalog-ext recover --older-than 0s")
 
 
@@ -209,9 +209,10 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
 def status(invocation: Invocation, table: str | None, shape: Shape) -> None:
     """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore.
 
-    Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows.
+    Where the metastore is followed, also how far: the last event dealt with, the newest there is, and who follows; and
+    which of its tables were not taken, in the namespaces of the index.
     """
-    with invocation.catalog(with_metastore=False) as catalog:
+    with invocation.catalog(with_metastore=table is None) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
     end = "" if rows else "Nothing is under way."
     Listing(("entry", "entries"), STATUS, {"table": table}).show(shape, rows, len(rows), end=end)

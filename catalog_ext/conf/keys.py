@@ -21,6 +21,7 @@ from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
 from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.conf.page_keys import PAGE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
+from catalog_ext.conf.service_keys import SERVICE_SETTINGS
 from catalog_ext.conf.setting import (
     NUMBER,
     TIME,
@@ -300,6 +301,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     *METASTORE_SETTINGS,
     *FOLLOW_SETTINGS,
     *PAGE_SETTINGS,
+    *SERVICE_SETTINGS,
     *READ_SETTINGS,
     *WRITE_SETTINGS,
     *LOCK_SETTINGS,

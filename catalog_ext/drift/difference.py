@@ -38,6 +38,13 @@ class DriftKind(StrEnum):
     NOT_TAKEN = "not taken"
 
 
+OF_DEFINITION = frozenset({
+    DriftKind.TABLE, DriftKind.LOCATION, DriftKind.FORMAT, DriftKind.COLUMN, DriftKind.PARTITION_COLUMN,
+    DriftKind.PARAMETER, DriftKind.VIEW,
+})  # fmt: skip
+"""Kinds that are about the table and not about a partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A difference, or something that could not be compared.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Partition, Table
 
+_WHAT = {Side.STORE: "newest file", Side.INDEX: "last commit", Side.METASTORE: "changed in the metastore"}
 _METASTORE_TIMES = ("transient_lastDdlTime", "last_modified_time")
 
 
@@ -21,6 +22,7 @@ class Told(NamedTuple):
 
     Attributes:
         at_s: Seconds since 1970: the metastore keeps no parts of them.
+        source: By what that is known besides the side; empty for nothing.
     """
 
     side: Side
@@ -29,7 +31,7 @@ class Told(NamedTuple):
 
     def __str__(self) -> str:
         shown = datetime.fromtimestamp(self.at_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-        return f"{self.side} {shown} UTC ({self.source})"
+        return f"{_WHAT[self.side]}: {shown} UTC" + (f" ({self.source})" if self.source else "")
 
 
 class Verdict(NamedTuple):
@@ -47,13 +49,13 @@ def told_by_metastore(parameters: Mapping[str, str]) -> Told | None:
 
 def told_by_store(modified_ms: int | None) -> Told | None:
     """Return when the newest of some files was written; None where there is none."""
-    return None if not modified_ms else Told(Side.STORE, modified_ms // 1000, "its newest file")
+    return None if not modified_ms else Told(Side.STORE, modified_ms // 1000, "")
 
 
 def later(*told: Told | None) -> Verdict:
     """Return which of the sides that have all of what differs changed it last."""
     known = sorted((each for each in told if each is not None), key=lambda each: each.at_s, reverse=True)
-    evidence = ", ".join(map(str, known))
+    evidence = " · ".join(map(str, known))
     if len(known) < 2 or known[0].at_s == known[1].at_s:
         return Verdict(None, evidence)
     return Verdict(known[0].side, evidence)
@@ -90,9 +92,15 @@ class IndexTimes:
         return None if at_ms is None else Told(Side.INDEX, at_ms // 1000, f"version {version}")
 
     def after_all(self, told: Told | None) -> Verdict:
-        """Return whether something that the index lacks came after its last commit: what was dropped leaves no time."""
+        """Return whether something that the index lacks came after the index's last commit.
+
+        A commit that dropped it leaves no time of its own: if the last commit is later, nothing says which side is
+        right.
+        """
         last = self._of_version(self._table.version)
         if told is None or last is None:
             return Verdict(None, "" if told is None else str(told))
-        words = f"{told}, and the last commit of the table {last}"
-        return Verdict(told.side if told.at_s > last.at_s else None, words)
+        words = f"{told} · {last}"
+        if told.at_s > last.at_s:
+            return Verdict(told.side, words)
+        return Verdict(None, f"{words} → nothing says which side is right")

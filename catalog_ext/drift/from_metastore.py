@@ -9,7 +9,7 @@ from catalog_ext.conf import keys
 from catalog_ext.drift.adopted_definition import adopted_columns, adopted_properties
 from catalog_ext.drift.adopted_partitions import AdoptedPartitions
 from catalog_ext.drift.definitions import DefinitionComparison
-from catalog_ext.drift.difference import DriftKind
+from catalog_ext.drift.difference import OF_DEFINITION, DriftKind
 from catalog_ext.drift.mended import Mended, left_alone
 from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Planned
 from catalog_ext.drift.table_drift import TableDrift
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.model.changes import Change
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.name_filter import NameFilter
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.alter import TableAlterations
 
@@ -48,19 +49,21 @@ class MendFromMetastore:
         repair: Compares with the store what the metastore knows other files of.
         alterations: Sets properties.
         table: The table, just loaded.
+        wanted: Chooses the partitions that are mended; where it is limited, columns and properties are not.
         drop: Whether what the metastore lacks goes.
         allow_mass_drop: Whether however much goes.
     """
 
     def __init__(
-        self, context: Context, repair: TableRepair, alterations: TableAlterations, table: Table, *, drop: bool,
-        allow_mass_drop: bool,
+        self, context: Context, repair: TableRepair, alterations: TableAlterations, table: Table, *,
+        wanted: NameFilter, drop: bool, allow_mass_drop: bool,
     ) -> None:  # fmt: skip
         self._context = context
         self._repair = repair
         self._alterations = alterations
         self._table = table
         self._name = str(table.identifier)
+        self._wanted = wanted
         self._drop = drop
         self._allow_mass_drop = allow_mass_drop
         self._base = table
@@ -76,7 +79,7 @@ class MendFromMetastore:
         plan = Planned(drop=self._drop)
         try:
             comparison = TableDrift(self._context, self._repair, self._table, client)
-            for difference in comparison.differences():
+            for difference in filter(self._is_wanted, comparison.differences()):
                 left = plan.take(difference)
                 if left is not None:
                     yield left
@@ -91,6 +94,12 @@ class MendFromMetastore:
                 yield from self._apply(plan)
         finally:
             plan.close()
+
+    def _is_wanted(self, difference: Difference) -> bool:
+        """Return whether a limited mend is about a difference; what was not compared at all stays in the answer."""
+        if not self._wanted.is_limited or (difference.kind is DriftKind.NOT_COMPARED and not difference.subject):
+            return True
+        return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
 
     def _refuse_mass_drop(self, plan: Planned) -> None:
         definition, registered, lost = self._table.definition, self._table.totals.partitions, plan.count(DROP)

@@ -10,6 +10,8 @@ from catalog_ext.drift.mended import Mended, left_alone
 from catalog_ext.drift.planned import DROP
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.predicates.conditions import bound_where
+from catalog_ext.metastore.predicates.name_filter import NameFilter
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore_sync.publishing import IN_STEP, LEFT_OUT, REFUSED
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore_sync.publishing import Publishing
     from catalog_ext.repair.table_repair import TableRepair
     from catalog_ext.tables.alter import TableAlterations
@@ -44,7 +46,14 @@ class DriftMending:
         self._alterations = alterations
 
     def mend_drift(
-        self, table: str, *, source: str, drop: bool = False, allow_mass_drop: bool = False, dry_run: bool = False
+        self,
+        table: str,
+        *,
+        source: str,
+        where: Where = None,
+        drop: bool = False,
+        allow_mass_drop: bool = False,
+        dry_run: bool = False,
     ) -> Iterator[Mended]:
         """Bring the sides of a table together; yield what was done, as it is done.
 
@@ -52,6 +61,8 @@ class DriftMending:
             table: A table; views are mended by ``index`` alone.
             source: The side that is right: ``store`` (repair, then publish), ``index`` (publish) or ``metastore``: the
                 index follows what Hive engines have changed.
+            where: A condition, or a partition spec, that limits the mend to partitions: columns and properties stay.
+                The whole table is compared all the same.
             drop: With ``metastore``: drop partitions, and remove properties, that the metastore does not have.
             allow_mass_drop: Drop however much has gone (``repair_partitions``).
             dry_run: Preview: say what would be done and change nothing.
@@ -59,6 +70,7 @@ class DriftMending:
         Raises:
             TableNotFoundError: There is none of that name.
             InvalidInputError: The source is none of the three, or cannot mend a view.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             InvalidConfigurationError: There is no metastore, and it is needed.
             MassDropError: More would go than may go at once; nothing was changed.
             StorageError, MetastoreUnavailableError: A side does not answer; what was committed stays.
@@ -81,16 +93,23 @@ class DriftMending:
                 f"This catalog has no metastore with which {table} could be brought together. Name it: --metastore "
                 "thrift://host:9083 (and unset CATALOG_EXT_METASTORE where that says none)."
             )
+        wanted = NameFilter(found, bound_where(found, where))
         match side:
             case Side.STORE:
-                return self._from_store(str(found.identifier), allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+                return self._from_store(str(found.identifier), where, allow_mass_drop=allow_mass_drop, dry_run=dry_run)
             case Side.INDEX:
-                return self._publish(str(found.identifier), dry_run=dry_run)
+                return self._publish(str(found.identifier), where, dry_run=dry_run)
             case Side.METASTORE:
-                return self._from_metastore(found, drop=drop, allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+                mend = MendFromMetastore(
+                    self._context, self._repair, self._alterations, found, wanted=wanted, drop=drop,
+                    allow_mass_drop=allow_mass_drop,
+                )  # fmt: skip
+                return mend.run(dry_run=dry_run)
 
-    def _from_store(self, table: str, *, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:
-        report = self._repair.repair_partitions(table, mode="sync", allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+    def _from_store(self, table: str, where: Where, *, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:
+        report = self._repair.repair_partitions(
+            table, mode="sync", where=where, allow_mass_drop=allow_mass_drop, dry_run=dry_run
+        )
         for entries, done in (
             (report.added, True), (report.dropped, True), (report.changed, True), (report.refused, False),
         ):  # fmt: skip
@@ -99,10 +118,10 @@ class DriftMending:
         for entry in report.skipped:
             yield left_alone(table, entry.path, entry.reason)
         if self._context.metastore.enabled:
-            yield from self._publish(table, dry_run=dry_run)
+            yield from self._publish(table, where, dry_run=dry_run)
 
-    def _publish(self, table: str, *, dry_run: bool) -> Iterator[Mended]:
-        for entry in self._publishing.publish(table, dry_run=dry_run):
+    def _publish(self, table: str, where: Where, *, dry_run: bool) -> Iterator[Mended]:
+        for entry in self._publishing.publish(table, where=where, dry_run=dry_run):
             if entry.action == IN_STEP:
                 continue
             if entry.action in (REFUSED, LEFT_OUT):
@@ -113,9 +132,3 @@ class DriftMending:
             delivered = dry_run or not entry.pending
             yield from (Mended(entry.table, DROP, name, _NOT_IN_INDEX, delivered) for name in entry.drops)
             yield Mended(entry.table, "publish", "", words if delivered else f"{words}; {entry.error}", delivered)
-
-    def _from_metastore(self, table: Table, *, drop: bool, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:
-        mend = MendFromMetastore(
-            self._context, self._repair, self._alterations, table, drop=drop, allow_mass_drop=allow_mass_drop
-        )
-        return mend.run(dry_run=dry_run)

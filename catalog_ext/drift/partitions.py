@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1000
 _AS_ITS_TABLE = "as its table"
-_DROPPED = "what was dropped leaves no time"
+_DROPPED = "the other side does not say when it was dropped"
 _IN_PART = "the metastore names it, and does not give it when it is asked: it answers in part, or somebody drops it"
 
 

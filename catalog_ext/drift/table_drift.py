@@ -155,7 +155,7 @@ class TableDrift:
 
 def missing_in_metastore(table: Table, pending: PendingDeliveries) -> Difference:
     """Return that the metastore does not have a table or view of the index."""
-    why = pending.why if pending.whole else "what was dropped leaves no time"
+    why = pending.why if pending.whole else "the other side does not say when it was dropped"
     has = f"at {table.definition.location}" if table.definition.location else HAS_IT
     return Difference(str(table.identifier), DriftKind.TABLE, "", None, has, MISSING, None, why, pending=pending.whole)
 

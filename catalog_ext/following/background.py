@@ -7,9 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from catalog_ext.following.follower import Follower
 
@@ -29,11 +30,19 @@ class BackgroundFollowing:
     Args:
         follower: Looks.
         interval_s: Seconds between two calls.
+        databases: Those whose new tables are imported; None for the setting ``follow.databases``.
         clock: Tells the time, in seconds.
     """
 
-    def __init__(self, follower: Follower, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        follower: Follower,
+        interval_s: float,
+        databases: Collection[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._follower = follower
+        self._databases = databases
         self._interval_s = interval_s
         self._clock = clock
         self._failures = 0
@@ -45,7 +54,7 @@ class BackgroundFollowing:
         if self._clock() < self._not_before:
             return
         try:
-            outcome = self._follower.look()
+            outcome = self._follower.look(self._databases)
         except CatalogExtError as error:
             self._failures += 1
             self._not_before = self._clock() + pause_s(self._interval_s, self._failures)
@@ -58,7 +67,12 @@ class BackgroundFollowing:
         self._failures, self._last = 0, None
         for each in outcome.tables:
             if each.says_something:
+                counts = ", ".join(
+                    f"{counted(n, 'partition')} {what}"
+                    for what, n in (("added", each.added), ("dropped", each.dropped), ("changed", each.changed))
+                    if n
+                )
                 logger.info(
-                    "Followed table %s: %s, %d partitions added, %d dropped, %d changed%s", each.table, each.action,
-                    each.added, each.dropped, each.changed, "" if each.error is None else f": {each.error}",
+                    "Table %s: %s%s%s", each.table, each.action, f", {counts}" if counts else "",
+                    "" if each.error is None else f": {each.error}",
                 )  # fmt: skip

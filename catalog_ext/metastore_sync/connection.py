@@ -11,9 +11,11 @@ from catalog_ext.conf.resolved import EMBEDDED, Settings
 from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
+from catalog_ext.metastore.hive.embedded.lease import read_state
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
+from catalog_ext.metastore.runtime.processes import runs
 from catalog_ext.metastore_sync.client import connect
 
 if TYPE_CHECKING:
@@ -151,6 +153,18 @@ class MetastoreConnection:
             if self._client is None:
                 self._client = self._connect(uri)
             return self._client
+
+    def running_client(self) -> HiveMetastore | None:
+        """Return the client where that starts no server; None for an embedded one that does not run, or no metastore.
+
+        Raises:
+            MetastoreUnavailableError: The embedded server ends meanwhile.
+        """
+        if self._embedded is not None:
+            state = read_state(self._embedded.directory)
+            if state is None or not runs(state.pid):
+                return None
+        return self.client() if self.enabled else None
 
     def _connect(self, uris: str) -> HiveMetastore:
         # Each server by itself as well: in the middle of a call another one may be turned to.

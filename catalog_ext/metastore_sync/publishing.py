@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import (
@@ -18,6 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unre
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.hive.outbox.compare import (
+    PartitionDifference,
     check_ours,
     definition_differs,
     differing,
@@ -31,15 +33,18 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.predicates.conditions import bound_where
+from catalog_ext.metastore.predicates.name_filter import NameFilter
 from catalog_ext.metastore_sync.home import replace_embedded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore_sync.connection import MetastoreConnection
     from catalog_ext.metastore_sync.sync import MetastoreSync
 
@@ -50,6 +55,8 @@ _MOST_NAMES = 100_000
 """Differing partitions that are remembered; of a table with more of them all are published."""
 _MOST_NAMED = 1000
 """Partitions that an entry names."""
+
+_TABLE_MISSING = "the table is missing"
 
 IN_STEP, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
     "in step", "create", "alter", "partitions", "refused", "left out",
@@ -68,6 +75,7 @@ class PublishEntry(NamedTuple):
         pending: Messages of the table that the metastore has not taken yet.
         error: Why, or None.
         drops: The names of those that are dropped, at most a thousand.
+        differs: What differs, in words, with counts of partitions (``56 statistics``); None where nothing does.
     """
 
     table: str
@@ -77,6 +85,7 @@ class PublishEntry(NamedTuple):
     pending: int = 0
     error: str | None = None
     drops: tuple[str, ...] = ()
+    differs: str | None = None
 
 
 class Publishing:
@@ -92,14 +101,19 @@ class Publishing:
         self._sync = sync
         self._catalog = catalog
 
-    def publish(self, table: str | None = None, *, dry_run: bool = False) -> Iterator[PublishEntry]:
+    def publish(
+        self, table: str | None = None, *, where: Where = None, dry_run: bool = False
+    ) -> Iterator[PublishEntry]:
         """Bring the metastore to the index's state; yield what was done to each table, as it is done.
 
         Args:
             table: One table or view; None for all, in the order of their names.
+            where: With a table: a condition, or a partition spec, that limits it to partitions; the definition stays.
             dry_run: Preview: compare, and change nothing.
 
         Raises:
+            InvalidInputError: ``where`` without a table, or with a view.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             TableNotFoundError: The index has no such table.
             InvalidConfigurationError: There is no metastore.
             MetastoreReplacedError: It is not the index's own.
@@ -111,16 +125,23 @@ class Publishing:
                 "CATALOG_EXT_METASTORE where that says none)."
             )
         chosen = None if table is None else TableIdentifier.parse(table, self._catalog)
-        found = [] if chosen is None else [self._relation(chosen)]
-        return self._publish(found, all_=chosen is None, dry_run=dry_run)
+        if chosen is None:
+            if where is not None:
+                raise InvalidInputError("Partitions are chosen in one table: name it beside where.")
+            return self._publish_all(dry_run=dry_run)
+        found = self._relation(chosen)
+        if where is not None and found.definition.table_type is TableType.VIEW:
+            raise InvalidInputError(f"{found.identifier} is a view, which is published as a whole: leave out where.")
+        wanted = NameFilter(found, bound_where(found, where))
+        return iter([self._publish_table(found, wanted, dry_run=dry_run)])
 
-    def _publish(self, chosen: list[Table], *, all_: bool, dry_run: bool) -> Iterator[PublishEntry]:
+    def _publish_all(self, *, dry_run: bool) -> Iterator[PublishEntry]:
         complete = True
-        for found in self._all() if all_ else chosen:
-            entry = self._publish_table(found, dry_run=dry_run)
+        for found in self._all():
+            entry = self._publish_table(found, NameFilter(found, None), dry_run=dry_run)
             complete = complete and entry.action != REFUSED and not entry.pending
             yield entry
-        if all_ and complete and not dry_run:
+        if complete and not dry_run:
             replace_embedded(self._index, self._metastore.embedded_id)
 
     def _all(self) -> Iterator[Table]:
@@ -135,19 +156,19 @@ class Publishing:
         found = self._index.views.load_relation(identifier)
         return found.table if isinstance(found, View) else found
 
-    def _publish_table(self, table: Table, *, dry_run: bool) -> PublishEntry:
+    def _publish_table(self, table: Table, wanted: NameFilter, *, dry_run: bool) -> PublishEntry:
         name = str(table.identifier)
         reason = unrepresentable_reason(table.definition)
         if reason is not None:
             return PublishEntry(name, LEFT_OUT, error=reason)
         client = self._metastore.client()
         try:
-            publication = self._compared(client, table)
+            publication, differs = self._compared(client, table, wanted)
         except MetastoreUnavailableError:
             raise
         except CatalogExtError as error:
             return PublishEntry(name, REFUSED, error=error.message)
-        entry = _entry(name, table, publication)
+        entry = _entry(name, table, publication)._replace(differs=differs)
         if dry_run or publication.is_empty:
             pending, why = self._index.pending_of(table.table_id)
             return entry._replace(pending=pending, error=why)
@@ -167,32 +188,37 @@ class Publishing:
         pending, error = self._index.pending_of(table.table_id)
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
-    def _compared(self, client: HiveMetastore, table: Table) -> Publication:
+    def _compared(self, client: HiveMetastore, table: Table, wanted: NameFilter) -> tuple[Publication, str | None]:
+        """Return what is to be sent, and in words what differs."""
         definition = table.definition
         if self._index.has_pending_predecessor(table):
             # What the metastore has of the name is another table, and will be gone when this one is made.
-            return Publication(create=True)
+            return Publication(create=True), _TABLE_MISSING
         try:
             found = client.get_table(table.identifier.namespace, table.identifier.name)
         except TableNotFoundError:
-            return Publication(create=True)
+            return Publication(create=True), _TABLE_MISSING
         if definition.table_type is TableType.VIEW:
             if found.table_type != VIRTUAL_VIEW:
                 raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
-            return self._compared_view(client, table, found)
+            view = self._compared_view(client, table, found)
+            return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)
         upto = self._index.last_delivery(table)
         # As it is now: what the messages up to that one tell of is in it.
         table = self._index.load_table_by_id(table.table_id)
         definition = table.definition
-        partitions, held = self._differing(client, table, found)
-        return Publication(
-            alter=definition_differs(found, definition),
-            retype=key_types_differ(found, definition),
-            partitions=partitions,
-            dropped=self._unknown(client, table, found, held),
-            upto=upto,
+        differ, held = self._differing(client, table, found, wanted)
+        whole = not wanted.is_limited
+        publication = Publication(
+            alter=whole and definition_differs(found, definition),
+            retype=whole and key_types_differ(found, definition),
+            partitions=None if differ is None else list(differ),
+            dropped=[name for name in self._unknown(client, table, found, held) if wanted.chooses(name)],
+            # Pending messages may be about partitions that are not compared here.
+            upto=upto if whole else 0,
         )
+        return publication, _in_words(publication, differ)
 
     def _compared_view(self, client: HiveMetastore, table: Table, found: HiveTable) -> Publication:
         view = self._index.views.load(table.identifier)
@@ -208,9 +234,11 @@ class Publishing:
         # Its text and its partitions are few: they are set as they are.
         return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
-    def _differing(self, client: HiveMetastore, table: Table, found: HiveTable) -> tuple[list[str] | None, int]:
+    def _differing(
+        self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter
+    ) -> tuple[dict[str, PartitionDifference] | None, int]:
         """Return the partitions that differ (None: so many that all are published), and how many of ours are there."""
-        names: list[str] = []
+        names: dict[str, PartitionDifference] = {}
         held, after = 0, -1
         while True:
             page, following = self._index.published_page(table, after)
@@ -218,10 +246,15 @@ class Publishing:
                 differ, there = differing(client, found, page)
                 held += there
             else:
-                differ = [p.name for p in page if statistics_differ(found, p.parameters)]
-            names.extend(differ)
-            if following is None or len(names) > _MOST_NAMES:
-                return (names, held) if len(names) <= _MOST_NAMES else (None, -1)
+                differ = {
+                    p.name: PartitionDifference.STATISTICS for p in page if statistics_differ(found, p.parameters)
+                }
+            names.update((name, how) for name, how in differ.items() if wanted.chooses(name))
+            if following is None:
+                return names, held
+            if len(names) > _MOST_NAMES:
+                # A limited publication goes on with the rest when it is called again.
+                return (names, -1) if wanted.is_limited else (None, -1)
             after = following
 
     def _unknown(self, client: HiveMetastore, table: Table, found: HiveTable, held: int) -> list[str]:
@@ -239,6 +272,18 @@ class Publishing:
             ours = {values_or_none(found, p.name) for p in self._index.partitions_of_values(table, chunk)}
             unknown.extend(name for name in chunk if values_or_none(found, name) not in ours)
         return unknown[:_MOST_NAMES]
+
+
+def _in_words(publication: Publication, differing: Mapping[str, PartitionDifference] | None) -> str | None:
+    """Return what differs: parts of the definition, and counts of partitions by what they have otherwise."""
+    words = ["columns or properties"] * publication.alter + ["types of partition columns"] * publication.retype
+    if differing is None:
+        words.append(f"more than {_MOST_NAMES:,} partitions")
+    else:
+        counts = Counter(differing.values())
+        words += [f"{counts[kind]:,} {kind}" for kind in PartitionDifference if counts[kind]]
+    words += [f"{len(publication.dropped):,} unknown to the index"] * bool(publication.dropped)
+    return ", ".join(words) or None
 
 
 def _entry(name: str, table: Table, publication: Publication) -> PublishEntry:

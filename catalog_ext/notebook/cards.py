@@ -14,7 +14,7 @@ from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.notebook.markup import render
 from catalog_ext.notebook.rows import ShownRows, shown_rows
 from catalog_ext.overview import formats
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import Column, record_lines
 from catalog_ext.overview.metastore_state import MetastoreState, metastore_state
 from catalog_ext.overview.partition_map import SMALL, Choice, PartitionMap, first_keys, read_map
 
@@ -126,21 +126,38 @@ class Card:
         """Return it as the HTML of a cell."""
         return render("card.html", card=self)
 
+    def text(self) -> str:
+        """Return its title and facts as lines of text, without the map."""
+        facts = [(fact.name, formats.visible("".join(fact.parts))) for fact in self.facts]
+        return "\n".join((f"{formats.visible(self.title)} ({self.kind})", *record_lines(facts, None)))
+
 
 def card_html(title: str, make: Callable[[], Card]) -> str:
     """Return the HTML of a card, or of what went wrong while it was made."""
+    card = _made(title, make)
+    return card.html() if isinstance(card, Card) else render("failed.html", title=title, problem=card)
+
+
+def card_text(title: str, make: Callable[[], Card]) -> str:
+    """Return a card as text, or what went wrong while it was made."""
+    card = _made(title, make)
+    if isinstance(card, Card):
+        return card.text()
+    return f"{formats.visible(title)} ({card.name}: {formats.visible(card.message)})"
+
+
+def _made(title: str, make: Callable[[], Card]) -> Card | Problem:
     try:
-        return make().html()
+        return make()
     except CatalogExtError as error:
-        problem = Problem(error.code, error.message)
+        return Problem(error.code, error.message)
     except Exception as error:
         # A cell would show a trace of IPython's own, or nothing.
         logger.exception("The card of %s failed unexpectedly", formats.visible(title))
-        problem = Problem(type(error).__name__, str(error))
-    return render("failed.html", title=title, problem=problem)
+        return Problem(type(error).__name__, str(error))
 
 
-def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool) -> Card:
+def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool, with_map: bool = True) -> Card:
     """Return the card of a table or view, by nine or ten queries of the index at the most.
 
     Args:
@@ -148,6 +165,7 @@ def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled
         identifier: The table.
         title: Its name with the catalog's.
         enabled: Whether the catalog has a metastore.
+        with_map: Whether it has a partition map, which most of the queries are for.
 
     Raises:
         TableNotFoundError: There is none of that name.
@@ -158,7 +176,7 @@ def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled
     if summary is None:
         raise TableNotFoundError(f"The table {identifier} does not exist any more.")
     table, now_ms = summary.table, index.now_ms()
-    partitioned = bool(table.definition.keys)
+    partitioned = with_map and bool(table.definition.keys)
     state = metastore_state(summary, enabled=enabled, now_ms=now_ms)
     found_map, problem = _map(index, table, now_ms) if partitioned else (None, None)
     return Card(

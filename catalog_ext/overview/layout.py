@@ -36,6 +36,7 @@ class Column:
         wraps: Whether it holds words, which may be wrapped at blanks.
         rank: Where there is no room, the columns of the highest rank are left out first; those of 0 stay.
         hidden: Whether it is shown only when ``--wide`` or ``--columns`` asks for it.
+        own_line: Whether it stands below the others on lines of its own, at every width.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Column:
     wraps: bool = False
     rank: int = 0
     hidden: bool = False
+    own_line: bool = False
 
     @property
     def title(self) -> str:
@@ -88,13 +90,15 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: 
     """
     kept = list(range(len(columns)))
     natural = [max([width_of(c.title), *(width_of(r[i] or "-") for r in rows)]) for i, c in enumerate(columns)]
+    own = tuple(i for i in kept if columns[i].own_line) if len(columns) > 1 else ()
+    kept = [i for i in kept if i not in own]
     if width is None or len(columns) == 1 or _total(kept, natural) <= width:
-        return Layout(tuple(kept), tuple(natural))
-    least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in kept]
+        return Layout(tuple(kept), tuple(natural[i] for i in kept), own)
+    least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in range(len(columns))]
     # What no row has is missed by nobody.
     kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
     needed = [i for i in kept if not columns[i].rank]
-    below: list[int] = []
+    below = list(own)
     while len(needed) > 1 and _total(needed, least) > width:
         widest = max(needed, key=lambda i: least[i])
         needed.remove(widest)
@@ -170,7 +174,7 @@ def table_lines(
     for i in layout.below:
         text = cells[i] or ""
         if text:
-            lines = wrapped(text, (width or 0) - len(_INDENT)) if columns[i].wraps else [text]
+            lines = wrapped(text, width - len(_INDENT)) if columns[i].wraps and width is not None else [text]
             yield from (_INDENT + line for line in lines)
 
 

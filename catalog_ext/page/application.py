@@ -22,7 +22,7 @@ from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
 from catalog_ext.page.views import Views
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from typing import Any
 
     from starlette.requests import Request
@@ -51,15 +51,15 @@ _HEADERS = (
 )
 
 
-def build_page(catalog: Catalog, token: str, port: int) -> ASGIApp:
-    """Return the application that answers below ``/ui``, and ``/``, to whoever has signed in with the service's token.
+def build_page(catalog: Catalog, tokens: Sequence[str], port: int) -> ASGIApp:
+    """Return the application that answers below ``/ui``, and ``/``, after a sign-in with a token of the service.
 
     Args:
         catalog: What it shows; nothing of it is changed.
-        token: What one signs in with.
+        tokens: Any of them opens a session: the page changes nothing, so that one for reading is enough.
         port: Where the service listens: browsers keep one cookie of a name for all ports of a host.
     """
-    return _WithHeaders(_Page(catalog, token, port).application())
+    return _WithHeaders(_Page(catalog, tokens, port).application())
 
 
 class _WithHeaders:
@@ -81,9 +81,9 @@ class _WithHeaders:
 
 
 class _Page:
-    def __init__(self, catalog: Catalog, token: str, port: int) -> None:
+    def __init__(self, catalog: Catalog, tokens: Sequence[str], port: int) -> None:
         self._views = Views(catalog)
-        self._sessions = Sessions(token)
+        self._sessions = Sessions(tokens)
         self._wrong = WrongTokens()
         self._cookie = f"catalog_ext_page_{port}"
         self._templates = Environment(

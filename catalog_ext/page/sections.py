@@ -19,6 +19,7 @@ from catalog_ext.metastore.index import Position
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
+from catalog_ext.overview.compaction import compacting_statement
 from catalog_ext.page import charts
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ class FileSizes:
         small: How many files are too small, and ``small_bytes`` what they have.
         every: One partition in so many was looked at; 1 for all.
         worst: The partitions whose files are too small on average, the most files first.
+        statement: What writes the first of them anew.
     """
 
     picture: Markup
@@ -214,6 +216,7 @@ class FileSizes:
     files: int
     every: int
     worst: tuple[SmallFiles, ...]
+    statement: str | None = None
 
     @property
     def share(self) -> str:
@@ -222,8 +225,15 @@ class FileSizes:
         return "under 1" if 0 < percent < 1 else "over 99" if 99 < percent < 100 else f"{percent:.0f}"
 
 
-def read_file_sizes(overviews: Overviews, table: Table, below: int) -> FileSizes | None:
-    """Return how large the table's files are; None where it has none."""
+def read_file_sizes(overviews: Overviews, table: Table, below: int, catalog: str) -> FileSizes | None:
+    """Return how large the table's files are; None where it has none.
+
+    Args:
+        overviews: The index.
+        table: The table.
+        below: Bytes below which a file is too small.
+        catalog: The catalog's name in SQL.
+    """
     if not table.totals.files:
         return None
     every = _stride(table.totals.files)
@@ -234,10 +244,11 @@ def read_file_sizes(overviews: Overviews, table: Table, below: int) -> FileSizes
         for name, files, size, small in named
     ]  # fmt: skip
     small = [each for each in classes if _is_small(each, below)]
+    worst = tuple(overviews.small_file_partitions(table, below, _WORST))
     return FileSizes(
         charts.columns("Files by size", columns), tuple(named), below, sum(each.files for each in small),
         sum(each.bytes for each in small), sum(each.files for each in classes), every,
-        tuple(overviews.small_file_partitions(table, below, _WORST)),
+        worst, compacting_statement(catalog, table, worst[0].partition) if worst else None,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 SESSION_S = 12 * 3600
 """Seconds after which one has to sign in again."""
@@ -26,12 +26,12 @@ class Sessions:
     """The sessions of a service. A cookie has a random number, of which only the hash is kept; threads may share it.
 
     Args:
-        token: The service's token; it is kept here and never sent.
+        tokens: The service's tokens; they are kept here and never sent.
         clock: Seconds that only rise.
     """
 
-    def __init__(self, token: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._token = token.encode()
+    def __init__(self, tokens: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._tokens = [token.encode() for token in tokens]
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._ends: OrderedDict[bytes, float] = OrderedDict()
@@ -39,7 +39,8 @@ class Sessions:
 
     def open(self, token: str) -> str | None:
         """Return the cookie of a new session; None for a wrong token, in the same time whatever is wrong with it."""
-        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
+        given = token.encode("utf-8", "replace")
+        if sum(hmac.compare_digest(given, each) for each in self._tokens) == 0:
             return None
         cookie = secrets.token_urlsafe(32)
         with self._lock:

@@ -121,7 +121,9 @@ class Views:
         if not is_view(of):
             yield self._part("files.html", "File sizes", lambda: {
                 "sizes": self._kept.get(
-                    ("sizes", of.table_id, of.version, below), lambda: read_file_sizes(self._overviews, of, below)
+                    ("sizes", of.table_id, of.version, below), lambda: read_file_sizes(
+                        self._overviews, of, below, self._catalog.settings.name
+                    )
                 ),
                 "choices": SMALL_CHOICES,
             })  # fmt: skip

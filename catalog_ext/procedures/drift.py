@@ -61,6 +61,7 @@ PROCEDURES = (
         (
             TABLE,
             Parameter("source", "string", "the side that is right: store, index or metastore", required=True),
+            Parameter("where", "string", "a condition on partition columns that limits the mend"),
             Parameter("drop", "boolean", "drop what the metastore does not have, too", default=False),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
             DRY_RUN,

@@ -34,6 +34,7 @@ _PUBLISH_SCHEMA = pa.schema(
         ("dropped", pa.int64()),
         ("pending", pa.int64()),
         ("error", pa.string()),
+        ("differs", pa.string()),
     ]
 )
 _EXPORT_SCHEMA = pa.schema(

@@ -28,6 +28,7 @@ from catalog_ext.metastore.errors import (
     MetastoreUnavailableError,
     NamespaceNotEmptyError,
     NotFoundError,
+    ReadOnlyTokenError,
     RepairRefusedError,
     SchemaConflictError,
     SchemaMismatchError,
@@ -53,6 +54,7 @@ from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
 from catalog_ext.service.observation import OTHER, PREFIX, Observation, operation_of
+from catalog_ext.service.read_access import READS_ONLY, require_readable
 from catalog_ext.service.rows_response import RowsResponse
 from catalog_ext.service.threads import kind_of, kind_of_rest
 from catalog_ext.service.under_way import OpenWrites
@@ -94,7 +96,7 @@ _MISDIRECTED = 421
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
     (401, (UnauthorizedError,)),
-    (403, (StorageAccessDeniedError,)),
+    (403, (StorageAccessDeniedError, ReadOnlyTokenError)),
     (404, (NotFoundError,)),
     (409, (AlreadyExistsError, NamespaceNotEmptyError, ConflictError, TransactionStateError, VersionExpiredError)),
     (503, (IndexUnavailableError, StorageUnavailableError, MetastoreUnavailableError)),
@@ -130,13 +132,20 @@ class _Authentication:
         token: What they must carry.
         others: The tokens, instead, of single paths.
         open_paths: The paths that ask for none.
+        read_token: Opens the operations that only read; None for none.
     """
 
     def __init__(
-        self, app: ASGIApp, token: str, others: Mapping[str, Sequence[str]], open_paths: Collection[str]
+        self,
+        app: ASGIApp,
+        token: str,
+        others: Mapping[str, Sequence[str]],
+        open_paths: Collection[str],
+        read_token: str | None = None,
     ) -> None:
         self._app = app
         self._expected = _headers((token,))
+        self._reading = _headers(() if read_token is None else (read_token,))
         self._others = {path: _headers(tokens) for path, tokens in others.items()}
         self._open = open_paths
 
@@ -144,7 +153,9 @@ class _Authentication:
         if scope["type"] == "http" and scope["path"] not in self._open:
             given = dict(scope["headers"]).get(b"authorization", b"")
             expected = self._others.get(scope["path"], self._expected)
-            if sum(hmac.compare_digest(given, header) for header in expected) == 0:
+            whole, reads = (sum(hmac.compare_digest(given, each) for each in of) for of in (expected, self._reading))
+            scope = {**scope, READS_ONLY: not whole}
+            if not whole and not (reads and scope["path"].startswith(PREFIX)):
                 refusal = UnauthorizedError("The request does not carry the service's token.")
                 await error_response(refusal)(scope, receive, send)
                 return
@@ -252,7 +263,7 @@ class _Identity:
 
 def build_application(
     catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, open_writes: OpenWrites, *,
-    metrics_token: str | None = None,
+    metrics_token: str | None = None, read_token: str | None = None,
 ) -> ASGIApp:  # fmt: skip
     """Return the application that serves a catalog to whoever has the token, and says how it is.
 
@@ -263,6 +274,7 @@ def build_application(
         under_way: Is told of the calls that run.
         open_writes: Is told of the transactions that begin and end.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
+        read_token: What opens the operations that only read (``read_access``), and nothing else.
     """
     operations = operations_of(catalog, open_writes)
     identity = _Identity(catalog.index)
@@ -284,15 +296,15 @@ def build_application(
         try:
             _check_contract(http.headers.get(CONTRACT_HEADER))
             body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
-            theirs = http.headers.get(INDEX_HEADER)
+            theirs, reads_only = http.headers.get(INDEX_HEADER), http.scope[READS_ONLY]
 
             def answered() -> Response:
                 if theirs is None:
-                    return _answer(operations, name, body, seconds, user, threads)
+                    return _answer(operations, name, body, seconds, user, threads, reads_only=reads_only)
                 refusal = identity.refusal(theirs)
                 if refusal is not None:
                     return refusal
-                made = _answer(operations, name, body, seconds, user, threads)
+                made = _answer(operations, name, body, seconds, user, threads, reads_only=reads_only)
                 made.headers[INDEX_HEADER] = identity.id
                 return made
 
@@ -317,7 +329,7 @@ def build_application(
     # It would send to whatever host a request has named.
     app.router.redirect_slashes = False
     opens = {METRICS_PATH: (token, metrics_token)} if metrics_token else {}
-    return Observation(_Authentication(app, token, opens, OPEN_PATHS), operations, metrics)
+    return Observation(_Authentication(app, token, opens, OPEN_PATHS, read_token), operations, metrics)
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:
@@ -362,13 +374,18 @@ def _answer(
     seconds: float | None,
     user: str | None,
     threads: Threads,
+    *,
+    reads_only: bool,
 ) -> Response:
     handler = operations.get(name)
     if handler is None:
         raise NotFoundError(f"There is no operation {name[:80]!r}. See docs/spec/service.md.")
     try:
         with acting_for(user):
-            answer = handler(Request(_parsed(body)))
+            parsed = _parsed(body)
+            if reads_only:
+                require_readable(name, parsed)
+            answer = handler(Request(parsed))
     except RecursionError as error:
         raise InvalidInputError(
             "The request is nested too deeply. Write long chains of AND or OR as one list."

@@ -27,6 +27,7 @@ from catalog_ext.service.monitoring import Monitoring
 from catalog_ext.service.under_way import OpenWrites, UnderWay
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import TracebackType
 
     from starlette.types import ASGIApp
@@ -65,7 +66,9 @@ class Service:
         token: What requests must carry; a new random one if left out.
         drain_seconds: How long requests that are in flight when it stops have to end.
         follow: Whether it follows the metastore; None for the setting ``follow``.
+        databases: Databases whose new tables it imports while it follows; None for the setting ``follow.databases``.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
+        read_token: What opens operations that only read, and the page.
         page: Whether it shows the page; None for the setting ``page``.
 
     Raises:
@@ -74,9 +77,11 @@ class Service:
 
     def __init__(
         self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None,
-        drain_seconds: int = 1, follow: bool | None = None, metrics_token: str | None = None, page: bool | None = None,
+        drain_seconds: int = 1, follow: bool | None = None, databases: Collection[str] | None = None,
+        metrics_token: str | None = None, read_token: str | None = None, page: bool | None = None,
     ) -> None:  # fmt: skip
         self.token = token or new_token()
+        self._read_token = read_token
         self._drain_s = drain_seconds
         try:
             self._socket = listening_socket(host, port)
@@ -99,7 +104,13 @@ class Service:
         self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.state_of)
         self._application = WithPage(
             build_application(
-                catalog, self.token, self._monitoring, self._under_way, self._open_writes, metrics_token=metrics_token
+                catalog,
+                self.token,
+                self._monitoring,
+                self._under_way,
+                self._open_writes,
+                metrics_token=metrics_token,
+                read_token=read_token,
             ),
             lambda: self._build_page(catalog),
         )
@@ -119,7 +130,8 @@ class Service:
         interval_s = FOLLOW_INTERVAL.read(conf)
         self._tasks = (
             BackgroundTask(
-                "follower", BackgroundFollowing(catalog.follower, interval_s), interval_s if follows else 0,
+                "follower", BackgroundFollowing(catalog.follower, interval_s, databases),
+                interval_s if follows else 0,
                 "The metastore could not be followed",
             ),
             BackgroundTask(
@@ -152,7 +164,8 @@ class Service:
         # Here: who shows no page need not wait until its templates are loaded.
         from catalog_ext.page.application import build_page
 
-        return build_page(catalog, self.token, self.port)
+        tokens = [self.token] if self._read_token is None else [self.token, self._read_token]
+        return build_page(catalog, tokens, self.port)
 
     def start(self) -> Self:
         """Serve from a thread of this process.

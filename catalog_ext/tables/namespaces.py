@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.properties import checked_map
-from catalog_ext.metastore.errors import NamespaceNotEmptyError
+from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError
 from catalog_ext.metastore.model.identifiers import validate_identifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.storage.locations import canonical_location
@@ -51,11 +51,19 @@ class Namespaces:
         location: str | None = None,
         comment: str | None = None,
         properties: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
     ) -> Namespace:
         """Make a namespace, here and in the metastore.
 
+        Args:
+            name: Its name.
+            location: Where its managed tables go; by default a folder of the warehouse.
+            comment: What it is for.
+            properties: Its properties.
+            if_not_exists: Return the namespace of that name as it is, if there is one.
+
         Raises:
-            NamespaceAlreadyExistsError: One of that name is there.
+            NamespaceAlreadyExistsError: One of that name is there, and ``if_not_exists`` is false.
             InvalidInputError: The name or the location is not valid.
         """
         namespace = Namespace(
@@ -64,7 +72,12 @@ class Namespaces:
             comment,
             checked_map(properties or {}, "properties"),
         )
-        created = self._context.index.create_namespace(namespace, deliver=self._context.metastore.enabled)
+        try:
+            created = self._context.index.create_namespace(namespace, deliver=self._context.metastore.enabled)
+        except NamespaceAlreadyExistsError:
+            if not if_not_exists:
+                raise
+            return self.load_namespace(name)
         self._context.sync.publish()
         return created
 

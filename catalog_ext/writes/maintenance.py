@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.conf import write_keys
@@ -24,7 +25,7 @@ from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import still_named
 from catalog_ext.writes.shown import commits_shown, entries_shown, transactions_shown
-from catalog_ext.writes.status import StatusEntry, status_entries
+from catalog_ext.writes.status import StatusEntry, not_taken_entries, status_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -269,11 +270,15 @@ class WriteMaintenance:
     def status(self, table: str | None = None) -> Rows[StatusEntry]:
         """Return what is in flight: writes, partitions that wait, and changes for the metastore.
 
+        Of all tables, where the metastore is followed, also those of its tables that the index has not taken.
+
         Args:
             table: Its name; None for all tables.
 
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        entries = status_entries(self._context.index, None if table is None else self._context.load_table(table))
-        return entries_shown(entries)
+        index = self._context.index
+        if table is not None:
+            return entries_shown(status_entries(index, self._context.load_table(table)))
+        return entries_shown(chain(status_entries(index, None), not_taken_entries(index, self._context.metastore)))

@@ -6,9 +6,12 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import MetastoreError
 from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.metastore_sync.not_taken import not_taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +19,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore_sync.connection import MetastoreConnection
 
 _PAGE = 100
+_NAMED = 10
+"""Tables that an entry names."""
 _NEXT = {
     State.OPEN: "recover undoes it",
     State.RESERVED: "recover finishes it",
@@ -31,7 +37,8 @@ class StatusEntry(NamedTuple):
 
     Attributes:
         kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come), ``delivery``; where
-            the metastore is followed also ``follower``, and ``doubt`` (a table that could not be brought in step).
+            the metastore is followed also ``follower``, ``doubt`` (a table that could not be followed) and ``not
+            taken`` (tables of a namespace that the metastore has and the index has not).
         table: ``namespace.table``, or a namespace.
         id: The transaction's id, the partition's name, the message's number, or that of the last event dealt with.
         state: Of a transaction its state, with ``live``, ``dead`` (its process on this host is gone) or ``expired``
@@ -47,6 +54,25 @@ class StatusEntry(NamedTuple):
     state: str
     since_ms: int
     detail: str
+
+
+def not_taken_entries(index: Index, connection: MetastoreConnection) -> Iterator[StatusEntry]:
+    """Yield the tables that were not imported, a namespace each, where a follower reaches the metastore."""
+    state = index.followed.load()
+    if state.source is None or state.error:
+        return
+    try:
+        client = connection.running_client()
+        found = [] if client is None else list(not_taken(index, client))
+    except MetastoreError as error:
+        why = f"tables that were not taken are not known: {error.message}"
+        yield StatusEntry("not taken", "", "", "not known", state.now_ms, why)
+        return
+    for each in found:
+        names = ", ".join(each.names[:_NAMED]) + (", …" if len(each.names) > _NAMED else "")
+        what = f"{counted(len(each.names), 'table')}: {names}"
+        how = f"catalog-ext import '{each.namespace}.*' takes them, or the setting follow.databases"
+        yield StatusEntry("not taken", each.namespace, "", "not taken", state.now_ms, f"{what}; {how}")
 
 
 def status_entries(index: Index, table: Table | None, most: int | None = None) -> Iterator[StatusEntry]:

@@ -81,7 +81,8 @@ reference in ``docs/errors.md`` is made of them.
     ├── RepairRefusedError                ``strict`` and something would be skipped
     │   └── MassDropError                 it would drop so much that the store is more likely to be away
     ├── ServiceError
-    │   └── UnauthorizedError
+    │   ├── UnauthorizedError
+    │   └── ReadOnlyTokenError            the token of a session that only reads
     └── EnvironmentSetupError             Java, PySpark or a jar is missing or does not fit
 """
 
@@ -163,6 +164,7 @@ from catalog_ext.metastore.errors.root import (
 )
 from catalog_ext.metastore.errors.service import (
     EnvironmentSetupError,
+    ReadOnlyTokenError,
     ServiceError,
     UnauthorizedError,
 )
@@ -233,6 +235,7 @@ __all__ = [
     "PathLayoutError",
     "PathNotFoundError",
     "ProcedureNotFoundError",
+    "ReadOnlyTokenError",
     "RepairRefusedError",
     "SchemaConflictError",
     "SchemaMismatchError",

@@ -25,6 +25,16 @@ class UnauthorizedError(ServiceError):
     sqlstate = "28000"
 
 
+class ReadOnlyTokenError(ServiceError):
+    """The token of the session may read and not write.
+
+    Remedy: Give a session that writes the token of `catalog-ext serve --token-file`, not that of `--read-token-file`.
+    """
+
+    code = "CATALOG_EXT_READ_ONLY_TOKEN"
+    sqlstate = "42501"
+
+
 class EnvironmentSetupError(CatalogExtError):
     """Java, PySpark or a jar is missing or does not fit.
 

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from catalog_ext.metastore.errors import CatalogExtError, StorageError
+from catalog_ext.metastore.errors import CatalogExtError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.runtime.retry import Backoff
-from catalog_ext.metastore.storage.failures import is_throttled, translate
+from catalog_ext.metastore.storage.failures import is_throttled, no_credentials, translate
 from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
 from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.options import S3Options, StorageOptions
-from catalog_ext.metastore.storage.s3.client import UPLOAD_REQUEST_S, Timeouts, connect, connect_boto, knows_region
+from catalog_ext.metastore.storage.s3.client import (
+    UPLOAD_REQUEST_S,
+    Timeouts,
+    chain_has_credentials,
+    connect,
+    connect_boto,
+    knows_region,
+)
 from catalog_ext.metastore.storage.s3.keys import Keys
 from catalog_ext.metastore.storage.uploads import Uploads
 
@@ -128,7 +135,17 @@ class StoreConnections:
     def translate(self, error: OSError, location: Location, action: str) -> CatalogExtError:
         """Return this project's error for what the store raised at ``location``."""
         endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
-        return translate(error, location, action, endpoint=endpoint)
+        failure = translate(error, location, action, endpoint=endpoint)
+        if isinstance(failure, StorageAccessDeniedError) and self._has_no_credentials(location):
+            return no_credentials(location, action, endpoint)
+        return failure
+
+    def _has_no_credentials(self, location: Location) -> bool:
+        """Return whether requests to a location on S3 should be signed, and nothing gives credentials for it."""
+        if location.scheme != "s3a":
+            return False
+        options = self.options.for_bucket(location.bucket)
+        return not (options.anonymous or options.access_key or chain_has_credentials())
 
     def files_of(self, location: Location) -> LocalFiles | Hdfs:
         """Return the calls on single files of a store that has directories."""

@@ -51,6 +51,7 @@ _BUSY_STATUSES = frozenset({"429", "500", "502", "503", "504"})
 # Names of boto3's exceptions, which takes a quarter of a second to import.
 _NO_ANSWER = frozenset({"HTTPClientError", "ConnectionError"})
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"})
+_NONE_GIVEN = "NO_CREDENTIALS"
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _LOCAL_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -77,6 +78,18 @@ def location_not_found(location: Location) -> LocationNotFoundError:
     hint = "Check the path." if location.scheme != "s3a" else "No object's key starts with it; check the path."
     return LocationNotFoundError(
         f"The location {shown(str(location))} does not exist. {hint}", {"location": str(location)}
+    )
+
+
+def no_credentials(location: Location, action: str, endpoint: str | None) -> StorageAccessDeniedError:
+    """Return the error for a request to S3 that had no credentials, though nothing says that it should have none."""
+    store = endpoint or "Amazon S3"
+    return StorageAccessDeniedError(
+        f"Cannot {action} {shown(str(location))} at {store}: no credentials were given. Give access_key and secret_key "
+        "(--storage access_key=… on the command line, storage={…} in Python, spark.hadoop.fs.s3a.access.key in Spark), "
+        "the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role of AWS; for a public bucket "
+        "anonymous=true.",
+        {"location": str(location), "endpoint": store},
     )
 
 
@@ -153,7 +166,7 @@ def _boto_answer(error: BaseException) -> _Answer:
     if response is None:
         # Not an answer: the request never got one, or was never sent.
         kinds = {kind.__name__ for kind in type(error).__mro__}
-        code = "INVALID_ACCESS_KEY_ID" if kinds & _NO_CREDENTIALS else ""
+        code = _NONE_GIVEN if kinds & _NO_CREDENTIALS else ""
         return _Answer(code, "", str(error), unreachable=bool(kinds & _NO_ANSWER))
     said = response.get("Error", {})
     code, status = str(said.get("Code", "")), str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
@@ -175,6 +188,8 @@ def _translate_s3(answer: _Answer, location: Location, action: str, endpoint: st
         )
     if answer.missing or code in _MISSING or (code == "UNKNOWN" and status == "404"):
         return location_not_found(location)
+    if code == _NONE_GIVEN:
+        return no_credentials(location, action, endpoint)
     if code in _CREDENTIALS:
         return StorageAccessDeniedError(
             f"{where}the store does not accept the credentials ({code}). Check access_key, secret_key, "

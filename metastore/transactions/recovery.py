@@ -28,7 +28,7 @@ _DROP_LEASE_S = 24 * 3600
 
 logger = logging.getLogger(__name__)
 
-_OWNER_GONE = "its owner gave no sign of life for as long as its lease, or the older_than of the recovery, says"
+_OWNER_GONE = "its owner has been silent for longer than its lease, or than the older_than of the recovery"
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 60_000, 3_600_000
 _BY_ORDER = "somebody has had it undone by recover"
 

@@ -80,7 +80,12 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release for the Spark that is here; `make package` makes one for all."""
     connector_jar()
     folder = tmp_path_factory.mktemp("dist")
-    return Release(folder, *build_release([MINOR], folder))
+    steps: list[str] = []
+    made = build_release([MINOR], folder, steps.append)
+    assert [step.split(":")[0] for step in steps] == [
+        f"[1/1] Connector for Spark {MINOR}", "Source archive", "Archive of the jars", "Wheel", "Maven artifacts",
+    ]  # fmt: skip
+    return Release(folder, *made)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +144,7 @@ def test_a_package_index_takes_it(release: Release) -> None:
 
 
 def test_the_same_tree_makes_the_same_bytes(release: Release, tmp_path: Path) -> None:
-    build_release([MINOR], tmp_path)
+    build_release([MINOR], tmp_path, print)
     digests = [
         {
             file.relative_to(folder): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -196,7 +201,7 @@ def test_the_readme_works_without_compiler_and_network(installed: Environment, t
         "SQL MSCK REPAIR TABLE lake.sales.trips SYNC PARTITIONS -> ",
         "SQL SELECT * FROM lake.sales.trips.history -> ",
         "SQL SET hive.strict.checks.no.partition.filter = true -> 1",
-        "FILES 2",
+        "FILES 2 4",
         "$ catalog-ext --index shell.db doctor",
     ):
         assert shown in answer.stdout

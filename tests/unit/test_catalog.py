@@ -37,6 +37,7 @@ def test_the_life_of_a_namespace(catalog: Catalog, tmp_path: Path) -> None:
     assert (made.name, made.location, made.comment) == ("sales", f"file://{tmp_path}/sales", "c")
     with pytest.raises(NamespaceAlreadyExistsError, match="sales"):
         catalog.create_namespace("SALES")
+    assert catalog.create_namespace("SALES", comment="another", if_not_exists=True) == made
     altered = catalog.alter_namespace("sales", {"b": "2", "comment": "d"}, ["a"])
     assert (altered.properties, altered.comment) == ({"b": "2"}, "d")
     assert catalog.load_namespace("sales") == altered

@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 import catalog_ext
 from catalog_ext.spark.storage import s3a_packages
+from release.__main__ import closing_lines
 from release.project import PROJECT, PYPROJECT
 from tests.servers.composition import COMPOSE, Composition, instructions, variables_of_compose
 from tests.sparks import since
@@ -258,3 +259,11 @@ def test_every_address_is_in_one_repository() -> None:
     urls = PYPROJECT["project"]["urls"]
     assert all(url.startswith(urls["Repository"]) for url in urls.values())
     assert all(each["replacement"].startswith(f"]({urls['Repository']}/") for each in README["substitutions"])
+
+
+def test_a_build_ends_with_the_command_that_installs_it() -> None:
+    wheel = "dist/catalog_ext-1-py3-none-any.whl"
+    assert closing_lines(wheel, has_home=True) == [f"Made {wheel}. Install it: pip install {wheel}"]
+    (first, last) = closing_lines(wheel, has_home=False)
+    assert first.startswith("For an upload only: [project.urls]")
+    assert last.endswith(f"pip install {wheel}")

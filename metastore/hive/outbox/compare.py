@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError
 from catalog_ext.metastore.hive.mapping.conversion import (
     partition_values_of,
@@ -14,7 +15,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
-from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES, ROWS, with_statistics
+from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS
 from catalog_ext.metastore.hive.outbox.alter_table import altered
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.messages import AlterTable
@@ -56,6 +57,15 @@ def key_types_differ(found: HiveTable, definition: TableDefinition) -> bool:
     return [column.type for column in wanted] != [column.type for column in found.partition_columns]
 
 
+class PartitionDifference(StrEnum):
+    """What a partition of the metastore has otherwise than the index."""
+
+    MISSING = "missing"
+    LOCATION = "location"
+    FORMAT = "format"
+    STATISTICS = "statistics"
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedPartition:
     """A partition on both sides.
@@ -73,12 +83,18 @@ class ComparedPartition:
     @property
     def in_step(self) -> bool:
         """Whether nothing is to be sent."""
-        return (
-            self.found is not None
-            and not self.moved
-            and has_descriptor(self.found, self.wanted)
-            and not statistics_differ(self.found, self.wanted.parameters)
-        )
+        return self.difference is None
+
+    @property
+    def difference(self) -> PartitionDifference | None:
+        """The first reason why it is to be sent; None for no reason."""
+        if self.found is None:
+            return PartitionDifference.MISSING
+        if self.moved:
+            return PartitionDifference.LOCATION
+        if not has_descriptor(self.found, self.wanted):
+            return PartitionDifference.FORMAT
+        return PartitionDifference.STATISTICS if statistics_differ(self.found, self.wanted.parameters) else None
 
     @property
     def moved(self) -> bool:
@@ -105,19 +121,24 @@ def compared(
 
 def differing(
     metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
-) -> tuple[list[str], int]:
-    """Return the names of those partitions that the metastore misses or has otherwise, and how many it has."""
+) -> tuple[dict[str, PartitionDifference], int]:
+    """Return the partitions that the metastore lacks or has otherwise, by name, and how many it has."""
     both = compared(metastore, table, wanted)
-    return [each.name for each in both if not each.in_step], sum(each.found is not None for each in both)
-
-
-def _but_time(parameters: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in parameters.items() if name != DDL_TIME}
+    differ = {each.name: each.difference for each in both if each.difference is not None}
+    return differ, sum(each.found is not None for each in both)
 
 
 def statistics_differ(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:
-    """Return whether the statistics of a partition, or of a table without partition columns, are to be set."""
-    return _but_time(with_statistics(found.parameters, parameters)) != _but_time(found.parameters)
+    """Return whether the metastore lacks statistics of the index, or has other ones.
+
+    A partition that Spark or Hive wrote has more than the index: a count of rows, marks of the engine. While files and
+    bytes agree these are of the same files.
+
+    Args:
+        found: A partition, or a table without partition columns.
+        parameters: The statistics of the index; what it does not know is left out.
+    """
+    return any(name in parameters and found.parameters.get(name) != parameters[name] for name in (FILES, BYTES, ROWS))
 
 
 def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[str, str]) -> bool:

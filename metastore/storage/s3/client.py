@@ -109,6 +109,16 @@ def connect_boto(
     )
 
 
+def chain_has_credentials() -> bool:
+    """Return whether AWS's chain has credentials: the environment, a profile, or a role of the machine.
+
+    It may ask the machine's metadata service, which takes two seconds where there is none.
+    """
+    import boto3.session
+
+    return boto3.session.Session().get_credentials() is not None
+
+
 def _region(options: S3Options, bucket: str) -> str:
     known = options.region or _environment_region()
     if known:

@@ -129,7 +129,7 @@ def test_cells_show_cards_lists_and_bars(notebook: Notebook) -> None:
     notebook.show("spark.sql('INSERT INTO lake.s.c SELECT id, id % 3 FROM range(6)')")
     notebook.show("lake = catalog_ext.active_catalog()")
     assert "lake.s.c" in notebook.show("lake.table('s.c')")["text/html"]
-    assert notebook.show("lake.table('s.c')")["text/plain"] == "<CatalogTable lake.s.c>"
+    assert notebook.show("lake.table('s.c')")["text/plain"].startswith("lake.s.c (managed table)")
     assert "s.c" in notebook.show("lake")["text/html"]
     shown = notebook.show("lake.partitions('s.c')")
     assert "<bdi>k=2</bdi>" in shown["text/html"]

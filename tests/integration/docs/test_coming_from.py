@@ -95,8 +95,12 @@ def test_the_tasks_are_done_one_after_the_other(spark: SparkSession, bucket: str
         for statement in re.split(r";(?: --[^\n]*)?\n", block)
         if statement.strip()
     ]
-    assert len(done) == 9
+    assert len(done) == 12
     counted, selected = done[2], done[3]
     assert sorted(map(tuple, counted)) == [("north", 2), ("south", 2)]
     assert {row.ds.isoformat() for row in selected} == {"2025-01-01"}
     assert spark.sql("SELECT * FROM lake.sales.daily").columns == ["region", "fare", "ds"]
+    # Compacted, one row corrected, and no other changed.
+    fares = spark.sql("SELECT id, CAST(fare AS INT) FROM lake.sales.trips ORDER BY id").collect()
+    assert [tuple(row) for row in fares] == [(0, 0), (1, 2), (2, 2), (3, 3)]
+    assert {row.files for row in done[-2]} <= {2}

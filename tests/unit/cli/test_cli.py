@@ -15,7 +15,7 @@ from rich.console import Console
 
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.cli.main import cli, exit_code
-from catalog_ext.cli.output import shown
+from catalog_ext.cli.output import one_line
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.connector.build import SUPPORTED_SPARK
 from catalog_ext.metastore.errors import (
@@ -332,6 +332,44 @@ def test_doctor_says_what_is_wrong(run: Run, tmp_path: Path, monkeypatch: pytest
     assert "3 of " in out.splitlines()[-1]
 
 
+@pytest.mark.parametrize("width", [40, 80, 200, None])
+def test_doctor_shows_remedies_whole_on_their_own_lines(
+    run: Run, trips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int | None
+) -> None:
+    """What is wrong may be long, and the remedy is at its end."""
+    _register(run, trips)
+    with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
+        index.add_properties({"warehouse": f"file:///{'long/' * 100}"})
+    if width:
+        monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = run("--warehouse", str(tmp_path / "other"), "doctor", "--quick")
+    assert code == 1
+    found = next(c for c in _json(run, "--warehouse", str(tmp_path / "other"), "doctor", "--quick", code=1)["checks"]
+                 if c["state"] == "wrong")  # fmt: skip
+    assert len(found["found"]) > 500
+    assert found["remedy"]
+    assert "…" not in out
+    assert found["found"].split()[-1] in out.split()
+    assert " ".join(found["remedy"].split()) in " ".join(out.split()), "no other column stands between its words"
+
+
+def test_doctor_counts_warnings(run: Run) -> None:
+    code, out, _ = run("doctor", "--quick")
+    assert code == 0, "no index is there yet"
+    assert out.splitlines()[-1] == "Nothing is wrong. 1 warning: see the lines with !."
+    assert "Everything is in order" not in out
+    run("init")
+    assert run("doctor", "--quick")[1].splitlines()[-1] == "Everything is in order."
+
+
+def test_doctor_names_init_for_a_database_without_an_index(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    checks = {c["check"]: c for c in _json(run, "--index", "empty.db", "doctor", "--quick")["checks"]}
+    assert checks["schema"]["found"].endswith("holds no index yet. Run: catalog-ext init")
+    assert checks["schema"]["remedy"] == "Run: catalog-ext init"
+    assert checks["belongs to"]["state"] == "skipped"
+
+
 def test_doctor_on_a_spark_that_is_not_supported(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = tmp_path / "spark" / "jars"
     jars.mkdir(parents=True)
@@ -368,9 +406,9 @@ def test_every_command_takes_json() -> None:
 
 
 def test_names_from_a_store_do_not_steer_the_terminal() -> None:
-    assert shown("a\x1b[31mb\r\n\u202e") == "a\\x1b[31mb\\r\\n\\u202e"
-    assert shown("naïve €😀") == "naïve €😀"
-    assert len(shown("x" * 10_000)) < 500
+    assert one_line("a\x1b[31mb\r\n\u202e") == "a\\x1b[31mb\\r\\n\\u202e"
+    assert one_line("naïve €😀") == "naïve €😀"
+    assert len(one_line("x" * 10_000)) == 10_000, "a remedy at the end is not cut"
 
 
 def test_an_interrupt_is_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

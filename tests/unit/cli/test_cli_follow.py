@@ -248,3 +248,51 @@ def test_trouble_in_the_background_is_told_once_and_tried_again_later(
     server.down, now = False, 100.0
     following()
     assert [e.state for e in catalog.status() if e.kind == "follower"] == ["in step"]
+
+
+def test_status_names_tables_that_were_not_taken(
+    index: str, server: LoggingMetastore, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A table that plain Spark made: the follower takes new ones only of databases that it is given."""
+    server.create_table(hive_table(root, "fresh"))
+    assert run(index, "follow", "--once") == 0
+    capsys.readouterr()
+    assert run(index, "status") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "not taken" in out
+    assert "1 table: fresh; catalog-ext import 's.*' takes them, or the setting follow.databases" in out
+    assert run(index, "status", "s.t", "--json") == 0
+    assert "not taken" not in capsys.readouterr().out
+    assert run(index, "import", "s.*") == 0
+    capsys.readouterr()
+    assert run(index, "status", "--json") == 0
+    assert "not taken" not in capsys.readouterr().out
+
+
+def test_status_of_a_metastore_that_is_down_says_what_is_not_known(
+    index: str, server: LoggingMetastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(index, "follow", "--once") == 0
+    server.down = True
+    capsys.readouterr()
+    assert run(index, "status", "--json") == 0
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    (unknown,) = [each for each in entries if each["kind"] == "not taken"]
+    assert (unknown["state"], "no connection" in unknown["detail"]) == ("not known", True)
+
+
+def test_a_service_imports_new_tables_of_the_databases_it_is_given(
+    catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path
+) -> None:
+    following = BackgroundFollowing(catalog.follower, 1.0, frozenset({"s"}))
+    following()
+    write(tmp_path / "fresh", "ds=a/one")
+    server.create_table(hive_table(tmp_path / "fresh", "fresh"))
+    following()
+    assert catalog.list_tables("s") == ["fresh", "t"]
+
+
+def test_databases_of_a_service_go_with_follow(index: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(index, "serve", "--databases", "s") == 2
+    assert "--databases goes with --follow" in capsys.readouterr().err
+    assert run(index, "serve", "--follow", "--databases", "a b") == 2

@@ -85,7 +85,7 @@ def test_a_partition_that_a_hive_engine_has_dropped(catalog: Catalog, metastore:
     one = only(catalog)
     assert (one.kind, one.subject, one.newer) == (DriftKind.PARTITION, "ds=1", None)
     assert sides(one) == ("1 file, 1 byte", "1 file, 1 byte", "missing")
-    assert "what was dropped leaves no time" in one.evidence
+    assert "the other side does not say when it was dropped" in one.evidence
 
 
 def test_a_partition_that_the_store_has_lost(catalog: Catalog, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
+    InvalidPredicateError,
     MassDropError,
     MetastoreUnavailableError,
 )
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tests.fakes_metastore import FakeMetastore
 
 
-def mended(catalog: Catalog, source: str, **options: bool) -> list[Mended]:
+def mended(catalog: Catalog, source: str, **options: Any) -> list[Mended]:
     return list(catalog.mend_drift("s.t", source=source, **options))
 
 
@@ -262,3 +263,54 @@ def test_what_cannot_be_asked_for(catalog: Catalog, tmp_path: Path) -> None:
         with pytest.raises(InvalidConfigurationError, match="has no metastore"):
             mended(alone, "metastore")
         assert mended(alone, "store") == []
+
+
+def test_mend_by_the_metastore_is_limited_to_partitions(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    """Columns and properties stay, and so do partitions that the condition is not true for."""
+    hive_changes(metastore, tmp_path)
+    assert actions(mended(catalog, "metastore", where="ds = '3'", dry_run=True)) == {("add", "ds=3"): True}
+    assert actions(mended(catalog, "metastore", where={"ds": "3"})) == {("add", "ds=3"): True}
+    assert set(indexed(catalog)) == {"ds=1", "ds=2", "ds=3"}
+    assert len(catalog.load_table("s.t").definition.columns) == 2
+
+
+def test_mend_by_the_store_is_limited_to_partitions(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    """An expired day is not registered again because a broken directory is mended."""
+    write(tmp_path / "t", "ds=3/a.csv", "ds=4/a.csv")
+    shutil.rmtree(tmp_path / "t" / "ds=1")
+    done = actions(mended(catalog, "store", where="ds >= '4'"))
+    assert done == {("add", "ds=4"): True}
+    assert set(indexed(catalog)) == {"ds=1", "ds=2", "ds=4"}
+    assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2", "ds=4"}
+
+
+def test_mend_by_the_index_is_limited_to_partitions(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    metastore.drop_partitions("s", "t", ["ds=1", "ds=2"])
+    metastore.add_partitions("s", "t", [at(tmp_path / "away", "4"), at(tmp_path / "away", "5")])
+    assert actions(mended(catalog, "index", where="ds IN ('2', '4')")) == {
+        ("drop", "ds=4"): True,
+        ("publish", ""): True,
+    }
+    assert set(metastore.partition_names("s", "t")) == {"ds=2", "ds=5"}
+
+
+def test_limited_mend_keeps_pending_messages_of_other_partitions(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    write(tmp_path / "t", "ds=3/a.csv")
+    metastore.down = True
+    catalog.repair_partitions("s.t")
+    metastore.down = False
+    assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2"}
+    mended(catalog, "index", where="ds = '1'")
+    catalog.index.retry_deliveries()
+    assert catalog.deliver().pending == 0
+    assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2", "ds=3"}
+
+
+def test_condition_of_a_mend_is_checked(catalog: Catalog) -> None:
+    for source in ("store", "index", "metastore"):
+        with pytest.raises(InvalidPredicateError, match="x"):
+            mended(catalog, source, where="x = 1")

@@ -322,3 +322,30 @@ def test_register_does_not_say_in_step_where_publishing_would_alter(catalog: Cat
     assert "catalog-ext publish s.t alters it" in catalog.metastore_state(table)
     published(catalog, "s.t")
     assert catalog.metastore_state(table) == "in step"
+
+
+def test_equal_partitions_are_not_published_after_import(catalog: Catalog, server: Replaceable) -> None:
+    """What an engine counted besides files and bytes is no difference, and an index that is new lacks it."""
+    fill(catalog)
+    found = server.fake.partitions_by_names("s", "t", DAYS)
+    rows = {"numRows": "5", "rawDataSize": "9", "COLUMN_STATS_ACCURATE": "{}"}
+    server.fake.alter_partitions("s", "t", [replace(p, parameters={**p.parameters, **rows}) for p in found])
+    before = everything(server.fake)
+    assert [e.action for e in catalog.publish("s.t", dry_run=True)] == ["in step"]
+    assert [e.action for e in catalog.publish("s.t")] == ["in step"]
+    assert everything(server.fake) == before
+
+
+def test_preview_says_what_differs(catalog: Catalog, server: Replaceable) -> None:
+    fill(catalog)
+    (first, second, *_) = server.fake.partitions_by_names("s", "t", DAYS)
+    server.fake.alter_partitions("s", "t", [
+        replace(first, parameters={}), replace(second, location="file:///elsewhere"),
+    ])  # fmt: skip
+    server.fake.drop_partitions("s", "t", ["ds=2025-01-28"])
+    (entry,) = catalog.publish("s.t", dry_run=True)
+    assert (entry.action, entry.published, entry.differs) == (
+        "partitions", 3, "1 missing, 1 location, 1 statistics",
+    )  # fmt: skip
+    assert [e.differs for e in catalog.publish("s.t")] == [entry.differs]
+    assert [(e.action, e.differs) for e in catalog.publish("s.t")] == [("in step", None)]

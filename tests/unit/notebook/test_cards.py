@@ -99,6 +99,18 @@ def test_a_tables_card_says_what_it_is(everything: Catalog) -> None:
         assert fact in text
 
 
+def test_text_of_a_table_is_its_card_without_the_map(everything: Catalog) -> None:
+    lines = repr(everything.table("sales.trips")).splitlines()
+    assert lines[:5] == [
+        "lake.sales.trips (external table)",
+        "Location   file:///data/sales/trips",
+        "Format     parquet",
+        "Keys       ds DATE, region STRING (virtual)",
+        "Size       1,064 partitions, 3,652 files, 153 GiB, 1,824,967,397 rows",
+    ]
+    assert [line.split()[0] for line in lines[5:]] == ["Version", "Metastore", "Compared"]
+
+
 def test_a_table_without_keys_or_partitions_has_no_map(everything: Catalog) -> None:
     create(everything.index, "empty", {"ds": "date"}, "sales")
     for table, size in (("sales.riders", "1 file, 3.00 MiB, 1,000 rows"), ("sales.empty", "0 partitions, 0 files")):
@@ -223,7 +235,7 @@ def test_what_fails_is_on_the_card(tmp_path: Path) -> None:
     for shown in (catalog, table):
         assert "This catalog is closed" in said(shown._repr_html_())
     assert repr(catalog).startswith("<Catalog lake (closed): index ")
-    assert repr(table) == "<CatalogTable lake.s.t>"
+    assert repr(table).startswith("lake.s.t (CATALOG_EXT_INVALID_INPUT: This catalog is closed")
     with pytest.raises(InvalidInputError, match="closed"):
         table.history()
 

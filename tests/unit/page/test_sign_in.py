@@ -158,7 +158,7 @@ def test_who_signs_out_is_out_on_every_screen(visitor: Visitor, service: Service
 
 def test_a_session_ends_after_twelve_hours_and_there_are_not_too_many() -> None:
     now = [0.0]
-    sessions = Sessions("token", lambda: now[0])
+    sessions = Sessions(["token"], lambda: now[0])
     first = sessions.open("token")
     assert sessions.open("tokem") is None
     assert sessions.is_open(first)

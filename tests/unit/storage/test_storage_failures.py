@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import NoCredentialsError
 
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -16,10 +18,14 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.runtime.retry import Backoff
-from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate
+from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate, translate_boto
 from catalog_ext.metastore.storage.hdfs.client import os_errors
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.storage.uploads import Uploads
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TRIPS = Location.parse("s3a://bucket/trips")
 LOCAL = Location.parse("/warehouse/trips")
@@ -207,3 +213,35 @@ def test_every_pending_upload_is_listed_whatever_markers_the_store_gives(left_ou
     store = _Paged(frozenset(left_out))
     listed = Uploads(store, Backoff(), None).pending(TRIPS)  # type: ignore[arg-type]
     assert [(upload.location.key, upload.upload_id) for upload in listed] == store.uploads
+
+
+@pytest.fixture
+def _nothing_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+
+
+@pytest.mark.usefixtures("_nothing_given")
+@pytest.mark.parametrize("code", ["ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "UNKNOWN (HTTP status 403)"])
+def test_missing_credentials_are_told_from_wrong_ones(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the store answers to an unsigned request does not say why it was unsigned."""
+    store = {"endpoint": "http://store:9000"}
+    none = Storage(store).translate(s3_error(code), TRIPS, "list")
+    assert isinstance(none, StorageAccessDeniedError)
+    assert "at http://store:9000: no credentials were given. Give access_key" in none.message
+    public = Storage({**store, "anonymous": "true"})
+    assert "no credentials" not in public.translate(s3_error(code), TRIPS, "list").message
+    given = Storage({**store, "access_key": "a", "secret_key": "b"})
+    assert "no credentials" not in given.translate(s3_error(code), TRIPS, "list").message
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    assert "no credentials" not in Storage(store).translate(s3_error(code), TRIPS, "list").message
+
+
+def test_missing_credentials_of_boto() -> None:
+    error = translate_boto(NoCredentialsError(), TRIPS, "write")
+    assert isinstance(error, StorageAccessDeniedError)
+    assert "no credentials were given" in error.message

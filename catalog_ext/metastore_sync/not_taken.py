@@ -1,0 +1,49 @@
+"""Tables that the metastore has and the index has not taken, by names alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+
+_NAMESPACES = 100
+"""Namespaces that are compared, a call of the metastore each."""
+_PENDING = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """The tables of a namespace that the index has not.
+
+    Attributes:
+        names: Their names, in order.
+    """
+
+    namespace: str
+    names: tuple[str, ...]
+
+
+def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
+    """Yield what the metastore has in the namespaces of the index, and the index has not.
+
+    Tables whose end the outbox has still to deliver do not count, and no more those that a follower has refused.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
+    databases = set(metastore.list_databases())
+    for namespace in islice(filter(databases.__contains__, index.list_namespaces()), _NAMESPACES):
+        ours = {*index.list_tables(namespace), *index.views.list_names(namespace)}
+        unknown = {name for name in metastore.list_tables(namespace) if name not in ours}
+        if unknown:
+            pending = {f"{each.namespace}.{each.table}" for each in index.pending_deliveries(_PENDING)}
+            names = sorted(name for name in unknown if f"{namespace}.{name}" not in refused | pending)
+            if names:
+                yield NotTaken(namespace, tuple(names))
