@@ -1,6 +1,6 @@
 """Text of Hive's SerDes and the values that a real Hive reads: one table of cases for the engines and for the page.
 
-``tests/contract/hive_text.json`` keeps the values as Hive 2.3 has answered them, and ``docs/hive-text.md`` is made of it:
+``tests/contract/hive_text.json`` keeps the values that Hive 2.3 has answered, and ``docs/hive-text.md`` is made of it:
 ``python -m tests.hive_text_cases`` writes the page, ``--check`` compares it.
 """
 
@@ -93,9 +93,9 @@ def _shown(name: str, kind: str) -> str:
 
 
 _WHOLE = (
-    "1", "+1", "-1", " 1", "1 ", "\t1", "3.7", "-3.7", "1.", ".5", "1e3", "007", "0x1F", "", "abc", "1,000", "1L", "\\N",
-    "NULL", "null", "127", "128", "32768", "2147483647", "2147483648", "-2147483649", "9223372036854775807",
-    "9223372036854775808", "1_000", "NaN", "--1", "+", "١",
+    "1", "+1", "-1", " 1", "1 ", "\t1", "3.7", "-3.7", "1.", ".5", "1e3", "007", "0x1F", "", "abc", "1,000", "1L",
+    "\\N", "NULL", "null", "127", "128", "32768", "2147483647", "2147483648", "-2147483649", "9223372036854775807",
+    "9223372036854775808", "1_000", "NaN", "--1", "+", "\u0661",
 )  # fmt: skip
 _FRACTIONS = (
     "1", "1.5", " 1.5", "1.5 ", "+1.5", ".5", "5.", "1e3", "1E-3", "1.5f", "1.5d", "0x1p3", "NaN", "nan", "Infinity",
@@ -142,15 +142,18 @@ TABLES = (
     TextTable(
         "missing", "a INT, b STRING, c INT", ("1|x|2", "1|x", "1", "", "|", "1|x|2|more", "||", "  ", "1||2", "\\N|\\N")
     ),
-    TextTable("null_format", "a INT, b STRING", ("1|x", "|", "nil|nil", "\\N|\\N"), (), lazy("'serialization.null.format' = 'nil'")),
+    TextTable("null_format", "a INT, b STRING", ("1|x", "|", "nil|nil", "\\N|\\N"), (),
+              lazy("'serialization.null.format' = 'nil'")),
     TextTable("null_empty", "a INT, b STRING", ("1|x", "|", "2|"), (), lazy("'serialization.null.format' = ''")),
-    TextTable("escaped", "a STRING, b STRING, c ARRAY<STRING>", ("a\\|b|x|p\\,q,r", "a\\\\|b|", "\\n|\\N|", "a\\", "\\\\N|x"),
+    TextTable("escaped", "a STRING, b STRING, c ARRAY<STRING>",
+              ("a\\|b|x|p\\,q,r", "a\\\\|b|", "\\n|\\N|", "a\\", "\\\\N|x"),
               ("concat('<', hex(a), '>')", "concat('<', hex(b), '>')", "size(c)", "hex(c[0])"), ESCAPED),
     TextTable(
         "nested",
         "a ARRAY<INT>, m MAP<STRING,INT>, s STRUCT<x:INT,y:STRING>",
         ("1,2|k:1,l:2|7,y", "||", "\\N|\\N|\\N", "1,x,\\N|k:,l|7", "1|k:1,k:2|7,y,z", ",|:|,", "3"),
-        ("size(a)", "a[0]", "a[1]", "a[2]", "size(m)", "m['k']", "m['l']", "s.x", "s.y", "a IS NULL", "m IS NULL", "s IS NULL"),
+        ("size(a)", "a[0]", "a[1]", "a[2]", "size(m)", "m['k']", "m['l']", "s.x", "s.y", "a IS NULL", "m IS NULL",
+         "s IS NULL"),
         NESTED,
     ),
     TextTable(
@@ -161,11 +164,15 @@ TABLES = (
          "cast(cast(s.w as double) as string)"),
         NESTED,
     ),
-    TextTable("last_takes_rest", "a INT, b STRING", ("1|x|y|z", "1|x", "1"), (), lazy("'serialization.last.column.takes.rest' = 'true'")),
-    TextTable("latin", "a STRING, b INT", ("é|1", "ü|x"), (), lazy("'serialization.encoding' = 'ISO-8859-1'"), encoding="latin-1"),
-    TextTable("time_formats", "v TIMESTAMP", ("2021/01/02 10", "2021-01-02 10:11:12", "2021-01-02T10:11:12.5", "02.01.2021", ""),
+    TextTable("last_takes_rest", "a INT, b STRING", ("1|x|y|z", "1|x", "1"), (),
+              lazy("'serialization.last.column.takes.rest' = 'true'")),
+    TextTable("latin", "a STRING, b INT", ("é|1", "ü|x"), (),
+              lazy("'serialization.encoding' = 'ISO-8859-1'"), encoding="latin-1"),
+    TextTable("time_formats", "v TIMESTAMP",
+              ("2021/01/02 10", "2021-01-02 10:11:12", "2021-01-02T10:11:12.5", "02.01.2021", ""),
               (), lazy("'timestamp.formats' = 'yyyy/MM/dd HH,dd.MM.yyyy'")),
-    TextTable("numbered", "a INT, b STRING", ("1\tx",), (), f"ROW FORMAT SERDE '{LAZY}' WITH SERDEPROPERTIES ('field.delim' = '9')"),
+    TextTable("numbered", "a INT, b STRING", ("1\tx",), (),
+              f"ROW FORMAT SERDE '{LAZY}' WITH SERDEPROPERTIES ('field.delim' = '9')"),
     TextTable("several", "a INT, b STRING", ("1||x", "1|x"), (), lazy("'line.delim' = '\\n'").replace("'|'", "'||'")),
     TextTable("crlf", "a INT, b STRING", ("1|x", "2|", "", "3|y"), end="\r\n"),
     TextTable("bare_cr", "a INT, b STRING", ("1|x", "2|y\n3|z"), end="\r"),
@@ -179,15 +186,16 @@ TABLES = (
     TextTable("marked", "a STRING, b INT", ("\ufeffx|1", "y|2")),
     TextTable(
         "quoted", "a STRING, b STRING, c STRING",
-        ('1,"Smith, ""Bob"" Jr.",Oslo', '"",,x', "a,b", "a,b,c,d", '"a\\"b",\\"c,d\\\\e', '"open,2', 'rest",3', "", ' "x" ,y,z',
-         "'q',NULL,\\N", 'a"b"c,d,e', '"a"b,c,d', "\t,é,€"),
+        ('1,"Smith, ""Bob"" Jr.",Oslo', '"",,x', "a,b", "a,b,c,d", '"a\\"b",\\"c,d\\\\e', '"open,2', 'rest",3', "",
+         ' "x" ,y,z', "'q',NULL,\\N", 'a"b"c,d,e', '"a"b,c,d', "\t,é,€"),
         (), open_csv(),
     ),
     TextTable("quoted_types", "a INT, b DATE, c BOOLEAN", ('"1","2021-01-02","true"', "3.7,abc,", "x"),
               tuple(f"concat('<', {name}, '>')" for name in "abc"), open_csv()),
     TextTable("quoted_chars", "a STRING, b STRING", ("'a;b';c", "'a''b';x", "'a!'b';y"), (),
               open_csv("'separatorChar' = ';', 'quoteChar' = '\\'', 'escapeChar' = '!'")),
-    TextTable("quoted_escape", "a STRING, b STRING", ('"a""b",c', '"a\\"b",c', "a\\b,c"), (), open_csv("'escapeChar' = '\"'")),
+    TextTable("quoted_escape", "a STRING, b STRING", ('"a""b",c', '"a\\"b",c', "a\\b,c"), (),
+              open_csv("'escapeChar' = '\\042'")),
     TextTable("quoted_header", "a STRING, b STRING", ("a,b", "1,2"), (), open_csv(), {"skip.header.line.count": "1"}),
 )  # fmt: skip
 
@@ -208,7 +216,9 @@ def page_lines(found: dict[str, list[list[str]]]) -> Iterator[str]:
         yield ""
         if table.row_format != PIPES or table.properties or table.file != "rows" or table.end != "\n":
             about = [table.row_format, *(f"{name} = {value}" for name, value in table.properties.items())]
-            about += [f"file {table.file}"] * (table.file != "rows") + [f"lines end with {table.end!r}"] * (table.end != "\n")
+            about += [f"file {table.file}"] * (table.file != "rows") + [f"lines end with {table.end!r}"] * (
+                table.end != "\n"
+            )
             yield f"`{'; '.join(about)}`"
             yield ""
         rows = found[table.name]

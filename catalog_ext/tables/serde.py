@@ -9,7 +9,7 @@ from catalog_ext.conf.properties import checked_map
 from catalog_ext.metastore.errors import InvalidAlterationError
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
 from catalog_ext.metastore.hive.mapping.formats import storage_of
-from catalog_ext.metastore.hive.mapping.hive_text import LAZY, LAZY_SETTINGS, SERDE, is_hive_text, serde_settings
+from catalog_ext.metastore.hive.mapping.hive_text import LAZY, LAZY_SETTINGS, is_hive_text, serde_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

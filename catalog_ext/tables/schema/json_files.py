@@ -118,8 +118,8 @@ class TypeGuesser:
             found = self._type(value)
         except _TwinKeysError as error:
             raise SchemaConflictError(
-                f"{head.location} has an object with the keys {error.twin!r} and {error.key!r}, which differ in case only: "
-                f"{text.strip()[:120]!r}. Give the schema with the one to be read.",
+                f"{head.location} has an object with the keys {error.twin!r} and {error.key!r}, which differ in case "
+                f"only: {text.strip()[:120]!r}. Give the schema with the one to be read.",
                 {"file": str(head.location), "column": error.key},
             ) from error
         if found.name == "array" and found.children[0].name == "struct":

@@ -167,7 +167,10 @@ def unreadable_table(table: HiveTable, data_format: str) -> str | None:
     lines = [] if data_format == "csv" else [HEADER_PARAMETER, FOOTER_PARAMETER]
     encoding = table.storage.serde_parameters.get("serialization.encoding", "UTF-8")
     if table.storage.serde == OPEN_CSV and encoding.lower().replace("-", "") != "utf8":
-        return f"its SerDe has serialization.encoding={encoding!r}, which OpenCSVSerde of Hive 4 follows and that of Hive 2.3 does not"
+        return (
+            f"its SerDe has serialization.encoding={encoding!r}, which OpenCSVSerde of Hive 4 follows and that of "
+            "Hive 2.3 does not"
+        )
     skipped = next((name for name in lines if table.parameters.get(name, "0") != "0"), None)
     if skipped is not None:
         count = table.parameters[skipped]

@@ -1,7 +1,7 @@
 """Text that a SerDe of Hive reads and writes, as options of a table of the format ``csv``.
 
 The option ``serde`` names the class, and the connector reads and writes the table by it. Settings that Spark's reader
-has as well are under Spark's names (``sep``, ``nullValue``, ``header``, ``quote``, ``escape``), the others under Hive's.
+also has are under Spark's names (``sep``, ``nullValue``, ``header``, ``quote``, ``escape``), others under Hive's.
 """
 
 from __future__ import annotations

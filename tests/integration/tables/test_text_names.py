@@ -82,15 +82,19 @@ def rows(spark: SparkSession, query: str) -> list[tuple[object, ...]]:
     ],
 )
 def test_values_stand_under_their_names(
-    spark: SparkSession, tmp_path: Path, name: str, schema: str | None, suffix: str, separator: str, options: dict[str, str]
+    spark: SparkSession,
+    tmp_path: Path,
+    name: str,
+    schema: str | None,
+    suffix: str,
+    separator: str,
+    options: dict[str, str],
 ) -> None:
     files = {d: text.replace(",", separator) for d, text in HEADED.items()}
     if name == "plain":
         files["d=5"] = files["d=5"].replace('"', "")
     place = tree(tmp_path / "t", files, suffix)
-    table = registered(
-        spark, f"h_{name}", place, format="csv", schema=schema, options={"header": "true", **options}
-    )
+    table = registered(spark, f"h_{name}", place, format="csv", schema=schema, options={"header": "true", **options})
     assert rows(spark, f"SELECT d, name, age, city FROM {table}") == sorted(PEOPLE, key=lambda r: json.dumps(r))
     assert rows(spark, f"SELECT name FROM {table} WHERE age > '4' AND city IS NULL") == [("Ed",), ("Fay G",), (None,)]
     assert rows(spark, f"SELECT count(*), count(city) FROM {table}") == [(7, 1)]
@@ -100,7 +104,9 @@ def test_values_stand_under_their_names(
         assert rows(spark, f"SELECT name, age FROM {table} WHERE d = '2'") == [("Cy", "3"), ("New", "8")]
         found = spark.read.option("header", "true").table(table).where("d = '1'").select("age", "name")
         assert sorted(map(tuple, found.collect())) == [("1", "Ann"), ("2", "Bob")]
-        paths = spark.sql(f"SELECT name, age FROM lake.files(path => '{place}', format => 'csv', options => map('header', 'true'))")
+        paths = spark.sql(
+            f"SELECT name, age FROM lake.files(path => '{place}', format => 'csv', options => map('header', 'true'))"
+        )
         assert ("Cy", "3") in list(map(tuple, paths.collect()))
 
 
@@ -109,7 +115,11 @@ def test_a_header_of_other_names_is_refused_with_its_file(spark: SparkSession, t
     table = registered(spark, "later", place, format="csv", options={"header": "true"})
     tree(tmp_path / "t", {"d=3": "Bob,41\nCy,3\n"})
     spark.sql("CALL lake.system.repair_partitions(table => 's.later')")
-    for query in (f"SELECT name FROM {table}", f"SELECT count(*) FROM {table}", f"SELECT age FROM {table} WHERE d = '3'"):
+    for query in (
+        f"SELECT name FROM {table}",
+        f"SELECT count(*) FROM {table}",
+        f"SELECT age FROM {table} WHERE d = '3'",
+    ):
         with pytest.raises(PySparkException, match=r"header of the file .*d=3/f\.csv is \(Bob, 41\).*enforceSchema"):
             spark.sql(query).collect()
     assert rows(spark, f"SELECT name FROM {table} WHERE d < '3'") == [("Ann",), ("Cy",)]
@@ -162,5 +172,8 @@ def test_json_keys_are_found_in_any_case(
             (1, 2, None), (None, None, 3),
         ]  # fmt: skip
     else:
-        paths = spark.sql(f"SELECT userId FROM lake.files(path => '{place}', format => 'json', options => map('multiLine', '{bool(options)}'))")
+        paths = spark.sql(
+            f"SELECT userId FROM lake.files(path => '{place}', format => 'json', "
+            f"options => map('multiLine', '{bool(options)}'))"
+        )
         assert sorted(row.userId or 0 for row in paths.collect()) == [0, 1, 2, 3, 4]

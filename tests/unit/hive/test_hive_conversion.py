@@ -288,9 +288,9 @@ def test_tables_of_hive_engines() -> None:
 
 def test_hives_text_keeps_its_serde_and_settings() -> None:
     given = {
-        "field.delim": "|", "serialization.format": "|", "escape.delim": "\\", "colelction.delim": ",", "mapkey.delim": ":",
-        "serialization.null.format": "nil", "serialization.encoding": "GBK", "timestamp.formats": "millis",
-        "serialization.last.column.takes.rest": "true",
+        "field.delim": "|", "serialization.format": "|", "escape.delim": "\\", "colelction.delim": ",",
+        "mapkey.delim": ":", "serialization.null.format": "nil", "serialization.encoding": "GBK",
+        "timestamp.formats": "millis", "serialization.last.column.takes.rest": "true",
     }  # fmt: skip
     lines = {"skip.header.line.count": "2", "skip.footer.line.count": "1"}
     nested = (Column("a", "array<int>"), Column("m", "map<string,int>"), Column("s", "struct<x:int>"))
@@ -348,7 +348,10 @@ def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
         ({"storage": delimited({"line.delim": ";"})}, "line.delim=';'"),
         ({"storage": delimited({"field.delim": "-2"})}, "field.delim='-2'"),
         ({"storage": delimited({"field.delim": "\xfe"})}, "field.delim="),
-        ({"storage": PARQUET, "parameters": {"skip.footer.line.count": "1"}}, "leaves out 1 rows of each .*skip.footer"),
+        (
+            {"storage": PARQUET, "parameters": {"skip.footer.line.count": "1"}},
+            "leaves out 1 rows of each .*skip.footer",
+        ),
         ({"storage": PARQUET, "parameters": {"skip.header.line.count": "1"}}, "skip.header.line.count"),
         ({"storage": replace(PARQUET, serde_parameters={"parquet.column.index.access": "true"})}, "index.access"),
         ({"storage": PARQUET, "parameters": {"parquet.column.index.access": "TRUE"}}, "index.access"),

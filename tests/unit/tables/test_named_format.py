@@ -68,14 +68,24 @@ def test_hives_clauses_name_a_format_and_the_readers_options(
 
 @pytest.mark.parametrize(
     ("file_format", "options"),
-    [("parquet", {}), ("orc", {}), ("json", {}), ("csv", TEXT), ("csv", {**TEXT, "sep": "|", "nullValue": "-"}), ("csv", QUOTED), ("csv", {**TEXT, "escape.delim": "!"})],
+    [
+        ("parquet", {}),
+        ("orc", {}),
+        ("json", {}),
+        ("csv", TEXT),
+        ("csv", {**TEXT, "sep": "|", "nullValue": "-"}),
+        ("csv", QUOTED),
+        ("csv", {**TEXT, "escape.delim": "!"}),
+    ],
 )
 def test_the_clauses_of_a_format_name_it_again(file_format: str, options: Mapping[str, str]) -> None:
     clauses, settings = hive_clauses("s.t", file_format, options)
     assert resolved(NamedFormat(None, clauses), settings) == (file_format, options, {})
 
 
-@pytest.mark.parametrize(("file_format", "options"), [("csv", {}), ("csv", {"sep": ";", "quote": '"'}), ("text", {"quote": ""})])
+@pytest.mark.parametrize(
+    ("file_format", "options"), [("csv", {}), ("csv", {"sep": ";", "quote": '"'}), ("text", {"quote": ""})]
+)
 def test_a_format_that_hive_has_no_clauses_for(file_format: str, options: Mapping[str, str]) -> None:
     with pytest.raises(OperationNotSupportedError, match=rf"s\.t AS SERDE.* the format {file_format} "):
         hive_clauses("s.t", file_format, options)
