@@ -82,7 +82,8 @@ them. Of those of text, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nu
 `serialization.last.column.takes.rest`, `skip.footer.line.count`, `separatorChar`, `quoteChar` and `escapeChar` are
 read; the option `serde` names
 [the class of Hive](design/16-text-formats.md#text-of-hive-tables) that reads the files. A CSV table with `header` is
-read by the names in each file's header unless `enforceSchema` is set; a property `comment` is the table's comment. A read of a path takes the options
+read by the names in each file's header unless `enforceSchema` is set; a property `comment` is the table's
+comment. A read of a path takes the options
 `format` and `schema`, and those of Spark's reader. `parquet.statistics.truncate.length` holds for files written here.
 """
 

@@ -20,7 +20,8 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
  */
 object JsonKeys {
   def inAnyCase(json: JsonPartitionReaderFactory): JsonPartitionReaderFactory =
-    if (json.sqlConf.caseSensitiveAnalysis) json
+    // The names of a single VARIANT column's values are no columns.
+    if (json.sqlConf.caseSensitiveAnalysis || json.options.parameters.contains("singlevariantcolumn")) json
     else json.copy(options = new AnyCaseOptions(
       json.options, json.sqlConf.sessionLocalTimeZone, json.sqlConf.columnNameOfCorruptRecord, json.readDataSchema))
 }
