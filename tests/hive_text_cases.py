@@ -89,7 +89,8 @@ def _shown(name: str, kind: str) -> str:
         return f"CASE WHEN {name} THEN 'true' WHEN NOT {name} THEN 'false' END"
     if kind == "FLOAT" or kind.startswith("DECIMAL"):
         return f"cast(cast({name} as double) as string)"
-    return f"cast({name} as string)"
+    # Spark keeps microseconds.
+    return f"substr(cast({name} as string), 1, 26)" if kind == "TIMESTAMP" else f"cast({name} as string)"
 
 
 _WHOLE = (
@@ -130,7 +131,8 @@ TABLES = (
     TextTable("t_float", "v FLOAT", _FRACTIONS),
     TextTable("t_double", "v DOUBLE", _FRACTIONS),
     TextTable("t_decimal", "v DECIMAL(6,2)", _DECIMALS),
-    TextTable("t_wide", "v DECIMAL(38,0)", ("1", "9" * 38, "9" * 39, "1.5", "2.5", "1e37", "1e38")),
+    TextTable("t_wide", "v DECIMAL(38,0)", ("1", "9" * 38, "9" * 39, "1.5", "2.5", "1e37", "1e38"),
+              ("cast(v as string)",)),
     TextTable("t_date", "v DATE", _DATES),
     TextTable("t_timestamp", "v TIMESTAMP", _TIMES),
     TextTable("t_boolean", "v BOOLEAN", _BOOLEANS),

@@ -31,8 +31,9 @@ ALL = (
     "k CHAR(3), l VARCHAR(3), m ARRAY<STRING>, n MAP<STRING,INT>, o STRUCT<x:INT,y:STRING>"
 )
 SHOWN = (
-    "a, hex(b), c, cast(d as double), cast(e as string), cast(f as string), CASE WHEN g THEN 't' WHEN NOT g THEN 'f' "
-    "END, hex(h), i, cast(j as double), rtrim(k), l, size(m), hex(m[0]), hex(m[1]), n['k'], n['l'], o.x, hex(o.y)"
+    "a, hex(b), cast(c as string), cast(d as double), cast(e as string), cast(f as string), CASE WHEN g THEN 't' "
+    "WHEN NOT g THEN 'f' END, hex(h), i, cast(cast(j as double) as string), rtrim(k), l, size(m), hex(m[0]), "
+    "hex(m[1]), n['k'], n['l'], o.x, hex(o.y)"
 )
 ROWS = (
     "(1, 'plain', 1.5, 12.34, DATE'2021-01-02', TIMESTAMP'2021-01-02 03:04:05.678', true, X'00FF0A', "

@@ -23,7 +23,7 @@ object CsvHeaders {
   def areRead(options: CSVOptions): Boolean = options.headerFlag && !options.parameters.contains(EnforceSchema)
 
   /** The names in the first record of a file, None of an empty file; as `CSVUtils.makeSafeHeader` spells them. */
-  def read(csv: CSVPartitionReaderFactory, file: PartitionedFile): Option[Seq[String]] = {
+  def read(csv: CSVPartitionReaderFactory, file: PartitionedFile, caseSensitive: Boolean): Option[Seq[String]] = {
     val settings = csv.options.asParserSettings
     settings.setReadInputOnSeparateThread(false)
     settings.setInputBufferSize(BufferChars)
@@ -31,7 +31,7 @@ object CsvHeaders {
     val in = CodecStreams.createInputStream(csv.broadcastedConf.value.value, file.toPath)
     try {
       parser.beginParsing(in, csv.options.charset)
-      Option(parser.parseNext()).map(row => safeNames(row.toSeq, csv.options, csv.sqlConf.caseSensitiveAnalysis))
+      Option(parser.parseNext()).map(row => safeNames(row.toSeq, csv.options, caseSensitive))
     } finally {
       parser.stopParsing()
       in.close()
@@ -65,11 +65,13 @@ class CsvHeaderReaderFactory(
 
   override protected def options: FileSourceOptions = csv.options
 
+  // Read here, on the driver: a conf that was sent to a task cannot be asked.
   private val resolver = csv.sqlConf.resolver
+  private val caseSensitive = csv.sqlConf.caseSensitiveAnalysis
   private val corrupt = csv.dataSchema.filter(_.name == csv.options.columnNameOfCorruptRecord)
   private val columns = csv.dataSchema.filterNot(corrupt.contains)
 
-  override def buildReader(file: PartitionedFile): PartitionReader[InternalRow] = CsvHeaders.read(csv, file) match {
+  override def buildReader(file: PartitionedFile): PartitionReader[InternalRow] = CsvHeaders.read(csv, file, caseSensitive) match {
     case Some(header) if !isAsSchema(header) => byName(file, header)
     case _ => read(csv).buildReader(file)
   }
