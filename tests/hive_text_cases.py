@@ -132,7 +132,7 @@ TABLES = (
     TextTable("t_double", "v DOUBLE", _FRACTIONS),
     TextTable("t_decimal", "v DECIMAL(6,2)", _DECIMALS),
     TextTable("t_wide", "v DECIMAL(38,0)", ("1", "9" * 38, "9" * 39, "1.5", "2.5", "1e37", "1e38"),
-              ("cast(v as string)",)),
+              ("v",)),
     TextTable("t_date", "v DATE", _DATES),
     TextTable("t_timestamp", "v TIMESTAMP", _TIMES),
     TextTable("t_boolean", "v BOOLEAN", _BOOLEANS),
@@ -253,7 +253,7 @@ def _is_hex(text: str) -> bool:
 def _code(text: str) -> str:
     if text == "":
         return "(empty)"
-    shown = text.replace("\\", "\\").encode("unicode_escape").decode() if not text.isprintable() else text
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     mark = "``" if "`" in shown else "`"
     return f"{mark}{shown}{mark}".replace("|", "\\|")
 

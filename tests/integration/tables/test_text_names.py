@@ -124,8 +124,9 @@ def test_a_header_of_other_names_is_refused_with_its_file(spark: SparkSession, t
         with pytest.raises(PySparkException, match=r"header of the file .*d=3/f\.csv is \(Bob, 41\).*enforceSchema"):
             spark.sql(query).collect()
     assert rows(spark, f"SELECT name FROM {table} WHERE d < '3'") == [("Ann",), ("Cy",)]
+    turned = tree(tmp_path / "turned", {"d=1": "name,age\nAnn,1\n", "d=2": "age,name\n3,Cy\n"})
     by_position = registered(
-        spark, "forced", place, format="csv", schema="a STRING, b STRING",
+        spark, "forced", turned, format="csv", schema="a STRING, b STRING",
         options={"header": "true", "enforceSchema": "true"},
     )  # fmt: skip
     assert rows(spark, f"SELECT a, b FROM {by_position} WHERE d = '2'") == [("3", "Cy")]

@@ -26,6 +26,8 @@ object CsvHeaders {
   def read(csv: CSVPartitionReaderFactory, file: PartitionedFile, caseSensitive: Boolean): Option[Seq[String]] = {
     val settings = csv.options.asParserSettings
     settings.setReadInputOnSeparateThread(false)
+    // Hadoop's line reader, which reads the rest, takes every end of a line.
+    settings.setLineSeparatorDetectionEnabled(csv.options.lineSeparatorInRead.isEmpty)
     settings.setInputBufferSize(BufferChars)
     val parser = new CsvParser(settings)
     val in = CodecStreams.createInputStream(csv.broadcastedConf.value.value, file.toPath)
