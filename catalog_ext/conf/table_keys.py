@@ -136,8 +136,8 @@ TRANSACTIONAL: Setting[str] = Setting(
 HEADER_LINES: Setting[str] = Setting(
     "skip.header.line.count",
     "0",
-    "Hive's name, in CREATE TABLE, of the reader's option `header`: `1` is `true`.",
-    "`0` or `1`",
+    "Lines at the start of each file that are no rows, in CREATE TABLE of Hive's text.",
+    "a whole number",
     unchecked,
     _TABLE,
 )

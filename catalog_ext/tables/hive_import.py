@@ -21,7 +21,6 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.model import metastore_name
-from catalog_ext.metastore.hive.mapping.spark_schema import PROVIDER
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
@@ -33,7 +32,6 @@ from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import StoreObserver, list_locations
 from catalog_ext.scan.scratch import Scratch
-from catalog_ext.tables.json_keys import SAMPLE, check_keys
 from catalog_ext.tables.locations import check_location
 
 if TYPE_CHECKING:
@@ -74,8 +72,8 @@ class HiveImport:
 
         Raises:
             TableNotFoundError: The metastore has none of that name.
-            UnsupportedFormatError: It is of a kind or format that catalog-ext does not read, one of its partitions is
-                of another than the table, or its JSON files spell the keys otherwise than the table its columns.
+            UnsupportedFormatError: It is of a kind or format that catalog-ext does not read, or one of its partitions
+                is of another than the table.
             TableAlreadyExistsError: The name is taken here.
             MetastoreUnavailableError: The metastore does not answer.
         """
@@ -92,9 +90,8 @@ class HiveImport:
         scratch = Scratch()
         try:
             with cell_progress(progress, f"Importing {identifier}") as report_progress:
-                by_hive = PROVIDER not in hive_table.parameters
                 partitions = _partitions(client, created, hive_table)
-                self._import_partitions(partitions, created, scratch, report_progress, by_hive=by_hive)
+                self._import_partitions(partitions, created, scratch, report_progress)
         except BaseException:
             # Half a table must not stay: the import is repeated whole.
             self._context.index.drop_table(identifier, deliver=False)
@@ -134,7 +131,7 @@ class HiveImport:
                 index.create_namespace(database, deliver=False)
 
     def _import_partitions(
-        self, partitions: Iterator[_Found], table: Table, scratch: Scratch, progress: Progress, *, by_hive: bool
+        self, partitions: Iterator[_Found], table: Table, scratch: Scratch, progress: Progress
     ) -> None:
         storage, layout = self._context.storage, Layout(table.definition)
         StoreObserver(storage, table, layout, scratch, progress).observe(selective=False)
@@ -149,8 +146,6 @@ class HiveImport:
         located = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL")
         list_locations(storage, located, scratch)
         _check_complete(table, scratch)
-        if by_hive and table.definition.format == "json":
-            check_keys(storage, table.definition, _sample(table, scratch))
         done = 0
         for changes in batched(_additions(scratch, list(numbers)), _BATCH):
             self._context.index.commit(table.table_id, changes, operation="import", deliver=False)
@@ -178,18 +173,6 @@ def _check_complete(table: Table, scratch: Scratch) -> None:
             f"Table {table.identifier} was not imported: {failure[0]!r} cannot be listed: {failure[1]}",
             {"table": str(table.identifier)},
         )
-
-
-def _sample(table: Table, scratch: Scratch) -> list[tuple[Location, int]]:
-    """Return some of the files at the table's location, spread over what was listed."""
-    apart = max(1, scratch.count("SELECT count(*) FROM listed_files") // SAMPLE)
-    query = (
-        "SELECT name, path, size FROM listed_files WHERE size > 0 AND name IN"
-        " (SELECT name FROM indexed_partitions WHERE location IS NULL) AND rowid % ? = 0 ORDER BY rowid LIMIT ?"
-    )
-    root = Location.parse(table.definition.location)
-    rows = scratch.rows(query, (apart, SAMPLE))
-    return [(root.join(f"{name}/{path}" if name else path), size) for name, path, size in rows]
 
 
 _Found = tuple[str, str | None, PartitionDescriptor | None]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.properties import checked_map
 from catalog_ext.metastore.errors import InvalidAlterationError
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
-from catalog_ext.metastore.hive.mapping.formats import LAZY, storage_of
+from catalog_ext.metastore.hive.mapping.formats import storage_of
+from catalog_ext.metastore.hive.mapping.hive_text import LAZY, LAZY_SETTINGS, is_hive_text, serde_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,13 +17,12 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _DELIMITED = frozenset({
-    "field.delim", "serialization.format", "serialization.null.format", "line.delim", "escape.delim",
-    "colelction.delim", "mapkey.delim",
+    "field.delim", "serialization.format", "serialization.null.format", "line.delim", *LAZY_SETTINGS,
 })  # fmt: skip
-"""What ``LazySimpleSerDe`` goes by; nothing to other formats, as in Hive."""
+"""Settings of ``LazySimpleSerDe``; other formats ignore them, as in Hive."""
 _QUOTED = {"separatorChar": "sep", "quoteChar": "quote", "escapeChar": "escape", "field.delim": "sep"}
 """What ``OpenCSVSerde`` goes by, and the options of Spark's reader for it."""
-_OF_TEXT = ("sep", "quote", "escape", "nullValue")
+_OF_TEXT = ("sep", "quote", "escape", "nullValue", *sorted(LAZY_SETTINGS))
 _NO_CHANGE = frozenset({"serialization.format"})
 
 
@@ -96,7 +96,11 @@ def _text_options(definition: TableDefinition, settings: Mapping[str, str]) -> d
         )
     if not plain:
         return {**there, **{_QUOTED[key]: text for key, text in settings.items() if key in _QUOTED}}
-    start = {"field.delim": there.get("sep", ","), "serialization.null.format": there.get("nullValue", "")}
+    start = (
+        serde_settings(there)
+        if is_hive_text("csv", there)
+        else {"field.delim": there.get("sep", ","), "serialization.null.format": there.get("nullValue", "")}
+    )
     found = StorageClauses(serde=LAZY).named_format(named, {**start, **settings}, definition.properties)
     assert found is not None, "the class names a format"
     return {**there, **found.options}

@@ -1,7 +1,7 @@
 """Alterations of a table's columns: what may change so that the files that are there are read rightly afterwards.
 
-Files are never rewritten. Those of Parquet, ORC and JSON are read by the columns' names, those of CSV and text by their
-positions (``docs/design/1-how-it-works.md``).
+Files are never rewritten. Those of Parquet, ORC and JSON are read by the columns' names, and so are CSV files with a
+header; those of other CSV and text by their positions (``docs/design/16-text-formats.md``).
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 
 BY_POSITION = ("csv", "text")
 """Formats whose files have no names of columns."""
+
+
+def reads_headers(definition: TableDefinition) -> bool:
+    """Return whether the columns of a table's CSV files are found by the names in the files' headers."""
+    options = {name.lower(): value.lower() for name, value in definition.options.items()}
+    return (
+        definition.format == "csv"
+        and options.get("header") == "true"
+        and not {"enforceschema", "serde"} & options.keys()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +226,10 @@ class _Alteration:
             raise self._invalid(
                 f"files of the format {file_format} are read by the positions of the columns, so that only columns at "
                 "the end can be added"
+            )
+        if isinstance(change, RenameColumn) and reads_headers(self.definition):
+            raise self._invalid(
+                "its CSV files have headers, by whose names they are read. Give the column another name in a view"
             )
         if isinstance(change, AddColumn) and file_format == "text":
             raise self._invalid("a table of the format text has one column")

@@ -68,7 +68,15 @@ def check_storable(definition: TableDefinition) -> None:
             "for others.",
             {"table": table, "format": definition.format},
         )
-    if definition.format == "csv" and nested is not None:
+    serde = definition.options.get("serde", "").rpartition(".")[2]
+    if serde == "OpenCSVSerde" and not all(of_text):
+        column = definition.columns[of_text.index(False)]
+        raise UnsupportedFormatError(
+            f"The column {column.name!r} of table {table} is {column.type.upper()[:60]}, and Hive's OpenCSVSerde makes "
+            "every column a STRING. Declare it as STRING and cast in a view, or use ROW FORMAT DELIMITED or PARQUET.",
+            {"table": table, "format": definition.format, "column": column.name},
+        )
+    if definition.format == "csv" and nested is not None and serde != "LazySimpleSerDe":
         raise UnsupportedFormatError(
             f"The column {nested.name!r} of table {table} is {nested.type.upper()[:60]}, which the format csv does not "
             "have. Use parquet, orc or json.",

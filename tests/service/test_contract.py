@@ -450,7 +450,13 @@ def test_a_new_tables_format_is_what_its_clauses_name_and_a_dry_run_creates_noth
     }  # fmt: skip
     planned = client.call("tables/create", **fields).json
     assert (planned["table_id"], planned["version"], planned["created_at_ms"]) == (None, None, None)
-    assert (planned["format"], planned["options"]) == ("csv", {"sep": "|", "quote": "", "nullValue": "\\N"})
+    assert (planned["format"], planned["options"]) == (
+        "csv",
+        {
+            "sep": "|", "quote": "", "nullValue": "\\N",
+            "serde": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+        },
+    )  # fmt: skip
     assert "clauses" not in client.call("tables/list", namespace="s").json["tables"]
     made = client.call("tables/create", **{**fields, "dry_run": False}).json
     assert {name: made[name] for name in planned.keys() - {"table_id", "version", "created_at_ms", "totals"}} == {

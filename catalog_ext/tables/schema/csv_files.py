@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.errors import InvalidConfigurationError, SchemaConflictError
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.tables.schema.date_patterns import DatePattern, is_date, is_timestamp
 from catalog_ext.tables.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
@@ -136,17 +136,28 @@ class Dialect:
 
 
 def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
-    """Infer the columns of CSV files: the union of their headers, else ``_c0`` …; STRING unless ``inferSchema``."""
+    """Infer the columns of CSV files: the union of their headers, else ``_c0`` …; STRING unless ``inferSchema``.
+
+    The connector reads each file by its own header (``CsvHeaders.scala``), so that files may have their columns in any
+    order, and lack some.
+
+    Raises:
+        SchemaConflictError: The header of a file has no column of the others': it is a line of values.
+    """
     dialect = Dialect.of(options)
     has_header, infer = options.flag("header"), options.flag("inferSchema")
     types = TypeGuesser(options) if infer else None
     found: dict[str, Field] = {}
+    headed: Head | None = None
     for head in heads:
         rows = dialect.rows(head)
         first = next(rows, None)
         if first is None:
             continue
         names = header_names(first, options) if has_header else [f"_c{i}" for i in range(len(first))]
+        if has_header and headed is not None and found.keys().isdisjoint(name.lower() for name in names):
+            raise _no_header(headed, head, [field.name for field in found.values()], names)
+        headed = headed or head
         columns = [found.setdefault(n.lower(), Field(n, VOID if types else STRING)).type for n in names]
         if types is not None:
             if not has_header:
@@ -156,6 +167,16 @@ def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ..
         for name, data_type in zip(names, columns, strict=True):
             found[name.lower()] = Field(found[name.lower()].name, data_type)
     return tuple(Field(f.name, STRING if f.type == VOID else f.type) for f in found.values())
+
+
+def _no_header(known: Head, head: Head, columns: Sequence[str], names: Sequence[str]) -> SchemaConflictError:
+    first, other = (", ".join(some)[:200] for some in (columns, names))
+    return SchemaConflictError(
+        f"The header of {head.location} is ({other}), and has none of the columns of {known.location} ({first}). "
+        "Either the file has no header, or it is of another table. Write it again with a header, or give the schema "
+        "and the option enforceSchema=true, by which all files are read by position.",
+        {"file": str(known.location), "other_file": str(head.location), "column": names[0]},
+    )
 
 
 def header_names(row: Sequence[str], options: ReaderOptions) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import InvalidInputError, SchemaConflictError
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.tables.schema.date_patterns import DatePattern, is_timestamp
 from catalog_ext.tables.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
@@ -27,6 +27,15 @@ _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'((?:[^'\\]|\\.)*)'|.""", re.DOTALL)
 Pairs: TypeAlias = list[tuple[str, Any]]
 
 
+class _TwinKeysError(Exception):
+    """An object has two keys that differ in case only."""
+
+    def __init__(self, key: str, twin: str) -> None:
+        super().__init__(key, twin)
+        self.key = key
+        self.twin = twin
+
+
 class _Object(list[tuple[str, Any]]):
     """The pairs of an object, to tell it from an array."""
 
@@ -43,7 +52,11 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer, parse
 def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
     """Return the columns of JSON files, sorted by name; a line that is no object gives the column of corrupt records.
 
+    Keys that differ in case between objects are one column, in the spelling first met: the connector finds keys in any
+    case (``JsonKeys.scala``).
+
     Raises:
+        SchemaConflictError: One object has two keys that differ in case only.
         InvalidInputError: No line of any file is JSON, or the mode is FAILFAST and one is not.
     """
     guesser = TypeGuesser(options)
@@ -90,6 +103,7 @@ class TypeGuesser:
 
         Raises:
             InvalidInputError: The mode is FAILFAST and the record is malformed.
+            SchemaConflictError: An object in it has two keys that differ in case only.
         """
         try:
             value = self._parse(text.strip())
@@ -100,7 +114,14 @@ class TypeGuesser:
                     {"file": str(head.location)},
                 ) from error
             return self._no_record()
-        found = self._type(value)
+        try:
+            found = self._type(value)
+        except _TwinKeysError as error:
+            raise SchemaConflictError(
+                f"{head.location} has an object with the keys {error.twin!r} and {error.key!r}, which differ in case "
+                f"only: {text.strip()[:120]!r}. Give the schema with the one to be read.",
+                {"file": str(head.location), "column": error.key},
+            ) from error
         if found.name == "array" and found.children[0].name == "struct":
             # A record that is an array of objects is that many rows.
             return found.children[0]
@@ -147,7 +168,10 @@ class TypeGuesser:
 
     def _struct(self, pairs: Pairs) -> DataType:
         types: dict[str, DataType] = {}
+        spelled: dict[str, str] = {}
         for name, value in pairs:
+            if (twin := spelled.setdefault(name.lower(), name)) != name:
+                raise _TwinKeysError(name, twin)
             types[name] = loosen(types.get(name, VOID), self._type(value))
         return DataType("struct", fields=tuple(Field(n, t) for n, t in types.items()))
 

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import OperationNotSupportedError, UnsupportedFormatError
-from catalog_ext.metastore.hive.mapping.formats import (
+from catalog_ext.metastore.hive.mapping.formats import INPUT_FORMATS, SERDE_FORMATS, FormatFinding
+from catalog_ext.metastore.hive.mapping.hive_text import (
+    FOOTER_PARAMETER,
     HEADER_PARAMETER,
-    INPUT_FORMATS,
     LAZY,
     OPEN_CSV,
-    SERDE_FORMATS,
-    FormatFinding,
-    lazy_options,
-    open_csv_options,
+    SERDE,
+    is_hive_text,
+    quoted_options,
+    serde_settings,
+    text_options,
 )
 
 if TYPE_CHECKING:
@@ -82,11 +84,15 @@ class StorageClauses:
             )
         if found not in (_TEXT, _QUOTED):
             return FormatFinding(found, {key: text for key, text in settings.items() if key not in _DELIMITED})
-        if found == _TEXT:
-            _check_delimited(table, settings)
-        options = lazy_options(settings) if found == _TEXT else open_csv_options(settings)
-        header = {"header": "true"} if parameters.get(HEADER_PARAMETER) == "1" else {}
-        return FormatFinding("csv", options | header)
+        _check_lines(table, settings)
+        lines = {name: parameters[name] for name in (HEADER_PARAMETER, FOOTER_PARAMETER) if name in parameters}
+        try:
+            options = (text_options if found == _TEXT else quoted_options)({**lines, **settings})
+        except ValueError as error:
+            raise UnsupportedFormatError(
+                f"Table {table} cannot be stored so: {error}. Correct the setting.", {"table": table}
+            ) from error
+        return FormatFinding("csv", options)
 
 
 def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tuple[StorageClauses, dict[str, str]]:
@@ -99,6 +105,8 @@ def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tu
         return StorageClauses(stored_as=data_format.upper()), {}
     if data_format == "json":
         return StorageClauses(stored_as="JSONFILE"), {}
+    if is_hive_text(data_format, options):
+        return StorageClauses(stored_as="TEXTFILE", serde=options[SERDE]), serde_settings(options)
     if data_format == "csv" and options.get("quote") == "":
         # Not ROW FORMAT DELIMITED: Spark's parser passes over its NULL DEFINED AS.
         settings = {"field.delim": options.get("sep", ","), "serialization.null.format": options.get("nullValue", "")}
@@ -110,15 +118,9 @@ def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tu
     )
 
 
-def _check_delimited(table: str, settings: Mapping[str, str]) -> None:
-    if settings.get("line.delim", "\n") != "\n":
+def _check_lines(table: str, settings: Mapping[str, str]) -> None:
+    if settings.get("line.delim", "\n") not in ("\n", "10"):
         raise UnsupportedFormatError(
             f"Table {table} cannot have LINES TERMINATED BY another character than '\\n', as in Hive itself.",
-            {"table": table},
-        )
-    if "escape.delim" in settings:
-        raise UnsupportedFormatError(
-            f"Table {table} cannot have ESCAPED BY: Spark's reader of text knows escapes only inside of quotes. Leave "
-            "it out, or use USING csv, whose values are quoted.",
             {"table": table},
         )

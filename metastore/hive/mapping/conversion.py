@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.formats import (
-    HEADER_PARAMETER,
     hive_format,
     reader_options,
     storage_of,
@@ -16,6 +15,7 @@ from catalog_ext.metastore.hive.mapping.formats import (
     unreadable_table,
     unreadable_type,
 )
+from catalog_ext.metastore.hive.mapping.hive_text import FOOTER_PARAMETER, HEADER_PARAMETER, OPEN_CSV, is_hive_text
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
 from catalog_ext.metastore.hive.mapping.locations import child_location, relative_name, same_location
 from catalog_ext.metastore.hive.mapping.model import (
@@ -26,6 +26,7 @@ from catalog_ext.metastore.hive.mapping.model import (
     HiveDatabase,
     HivePartition,
     HiveTable,
+    Storage,
     metastore_name,
 )
 from catalog_ext.metastore.hive.mapping.spark_schema import (
@@ -61,7 +62,7 @@ _MAX_COLUMN_COMMENT = 256
 _KEPT_BY_METASTORE = frozenset({
     "EXTERNAL", "comment", "transient_lastDdlTime", "last_modified_by", "last_modified_time", "numFiles", "totalSize",
     "numRows", "rawDataSize", "numFilesErasureCoded", "COLUMN_STATS_ACCURATE", "bucketing_version", HEADER_PARAMETER,
-    BUCKETED_BY_PROPERTY,
+    FOOTER_PARAMETER, BUCKETED_BY_PROPERTY,
 })  # fmt: skip
 """Parameters that the metastore, or the conversion, sets by itself: no settings of the user's."""
 
@@ -120,7 +121,7 @@ def to_hive(definition: TableDefinition) -> HiveTable:
         | ({"EXTERNAL": "TRUE"} if external else {})
         | ({} if definition.comment is None else {"comment": definition.comment})
         | table_parameters(definition.format, definition.options)
-        | schema_parameters(definition.format, columns, definition.partition_columns)
+        | _schema_parameters(definition, columns)
     )
     return HiveTable(
         database=definition.identifier.namespace,
@@ -133,6 +134,14 @@ def to_hive(definition: TableDefinition) -> HiveTable:
         parameters=parameters,
         owner=definition.owner,
     )
+
+
+def _schema_parameters(definition: TableDefinition, columns: Sequence[Column]) -> dict[str, str]:
+    """Return Spark's schema; a table of Hive's text has no provider, so that Spark too reads it by the SerDe."""
+    parameters = schema_parameters(definition.format, columns, definition.partition_columns)
+    if is_hive_text(definition.format, definition.options):
+        del parameters[PROVIDER]
+    return parameters
 
 
 def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
@@ -165,7 +174,10 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
 
 def _schema_differs(found: HiveTable, wanted: HiveTable) -> bool:
     try:
-        return read_schema(found.parameters, str(found)) != read_schema(wanted.parameters, str(wanted))
+        spark = read_schema(found.parameters, str(found))
+        if spark is not None:
+            spark = as_read(found.storage, spark[0]), spark[1]
+        return spark != read_schema(wanted.parameters, str(wanted))
     except UnsupportedFormatError:
         return True
 
@@ -174,8 +186,14 @@ def _kept_columns(found: HiveTable, wanted: tuple[Column, ...]) -> tuple[Column,
     """Return the columns wanted; those that are the metastore's already, however it spells them, as it has them."""
     if keeps_columns_from_hive(found.parameters.get(PROVIDER, "hive").lower(), found.columns):
         return found.columns
-    known = {column_key(column): column for column in found.columns}
+    read = zip(as_read(found.storage, found.columns), found.columns, strict=True)
+    known = {column_key(column): declared for column, declared in read}
     return tuple(known.get(column_key(column), column) for column in wanted)
+
+
+def as_read(storage: Storage, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns with the types that Hive reads: ``OpenCSVSerde`` reads STRING whatever is declared."""
+    return tuple(replace(c, type="string") for c in columns) if storage.serde == OPEN_CSV else columns
 
 
 def column_key(column: Column) -> tuple[str, str, str]:
@@ -184,14 +202,14 @@ def column_key(column: Column) -> tuple[str, str, str]:
 
 
 def columns_of(table: HiveTable) -> tuple[Column, ...]:
-    """Return the columns of the metastore's table in Hive's types, also those that Spark keeps from Hive engines.
+    """Return the columns of the metastore's table in the types that Hive reads, also those that Spark keeps from it.
 
     Raises:
         UnsupportedFormatError: Spark's schema cannot be read.
     """
     spark = read_schema(table.parameters, str(table))
     if spark is None or not keeps_columns_from_hive(table.parameters.get(PROVIDER, "hive").lower(), table.columns):
-        return table.columns
+        return as_read(table.storage, table.columns)
     return tuple(hive_column(c, hive_type(c.data_type) or c.type) for c in spark[0])
 
 
@@ -293,7 +311,8 @@ def _refuse_what_is_no_plain_table(table: HiveTable) -> None:
 
 def _columns(table: HiveTable, *, trust_spark: bool) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     spark = read_schema(table.parameters, str(table))
-    hive = tuple(_spark_columns(table, c) for c in (table.columns, table.partition_columns))
+    read = as_read(table.storage, table.columns)
+    hive = tuple(_spark_columns(table, c) for c in (read, table.partition_columns))
     if spark is None:
         return hive[0], hive[1]
     # Hive engines may have altered a table of their own since Spark wrote its schema down: then theirs is right.

@@ -6,13 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import MetastoreRefusedError, UnsupportedFormatError
-from catalog_ext.metastore.hive.mapping.conversion import to_hive
-from catalog_ext.metastore.hive.mapping.formats import (
-    HEADER_PARAMETER,
-    FormatFinding,
-    hive_format,
-    unreadable_setting,
-)
+from catalog_ext.metastore.hive.mapping.conversion import as_read, to_hive
+from catalog_ext.metastore.hive.mapping.formats import FormatFinding, hive_format, unreadable_setting
+from catalog_ext.metastore.hive.mapping.hive_text import HEADER_PARAMETER, SERDE, is_hive_text
 from catalog_ext.metastore.hive.mapping.hive_types import spark_type
 from catalog_ext.metastore.hive.mapping.spark_schema import PROVIDER
 from catalog_ext.metastore.model.conversions import conversion_problem
@@ -97,7 +93,7 @@ class Descriptors:
         if problem:
             return Reading(difference=problem, problem=problem)
         difference = None if storage is None else self._storage_difference(storage)
-        difference = difference or self._columns_difference(columns)
+        difference = difference or self._columns_difference(as_read(storage or self._table.storage, columns))
         if difference is None:
             return AS_ITS_TABLE
         try:
@@ -144,7 +140,8 @@ class Descriptors:
         A partition that lacks the last columns has NULL there for both, but in delimited text: there a line may have
         more values than the partition has columns, which Hive does not show.
         """
-        for position, (ours, tables) in enumerate(zip(columns, self._table.columns, strict=False), 1):
+        table_columns = as_read(self._table.storage, self._table.columns)
+        for position, (ours, tables) in enumerate(zip(columns, table_columns, strict=False), 1):
             if ours.name.lower() != tables.name.lower():
                 return f"its column {position} is {ours.name!r}, and the table's is {tables.name!r}"
             if ours.type.lower() != tables.type.lower() and (problem := self._type_problem(ours, tables)):
@@ -188,7 +185,7 @@ class Descriptors:
             )
         if not columns:
             raise UnsupportedFormatError("it has no columns")
-        read = tuple(self._read_as(i, column) for i, column in enumerate(columns))
+        read = tuple(self._read_as(i, column) for i, column in enumerate(as_read(storage, columns)))
         # Secrets stay where they are: an index has none.
         options = drop_secrets(found.options)
         hive: dict[str, Any] = {
@@ -209,7 +206,7 @@ class Descriptors:
         name = str(self._table)
         own = spark_type(column.type, column.name, name)
         if position < len(self._table.columns):
-            tables = self._table.columns[position]
+            tables = as_read(self._table.storage, self._table.columns)[position]
             if column.name.lower() != tables.name.lower():
                 raise UnsupportedFormatError(
                     f"its column {position + 1} is {column.name!r}, and the table's is {tables.name!r}"
@@ -225,11 +222,22 @@ def _own_finding(table: HiveTable, definition: TableDefinition) -> FormatFinding
     """Return how files of the table are read that say nothing of their own."""
     found = _finding(table, table.storage)
     if (provider := table.parameters.get(PROVIDER, "hive").lower()) == "hive":
-        of_index = FormatFinding(definition.format, dict(definition.options))
-        return found if found is None or definition.format != "csv" else of_index
+        if found is None or definition.format != "csv":
+            return found
+        return FormatFinding("csv", _options_of(definition, found))
     # Spark's options are in other words than Hive's settings: these are compared, as we would write them.
     written = _written(definition)
     return found if written is None or found is None or provider not in FORMATS else _finding(written, written.storage)
+
+
+def _options_of(definition: TableDefinition, found: FormatFinding) -> dict[str, str]:
+    """Return the index's options, as far as a descriptor of the metastore can have them."""
+    options = dict(definition.options)
+    if is_hive_text("csv", options):
+        # Others, such as a codec, are of writes alone.
+        return {name: text for name, text in options.items() if name in found.options}
+    # A release before this one imported the table without its SerDe: its partitions are read as it is.
+    return options | {name: text for name, text in found.options.items() if name == SERDE}
 
 
 def _own_columns(table: HiveTable, definition: TableDefinition) -> tuple[Column, ...]:
@@ -237,7 +245,8 @@ def _own_columns(table: HiveTable, definition: TableDefinition) -> tuple[Column,
     written = _written(definition)
     if written is None or table.parameters.get(PROVIDER, "hive").lower() != "hive":
         return table.columns
-    same = [(c.name, c.type) for c in written.columns] == [(c.name.lower(), c.type.lower()) for c in table.columns]
+    read = as_read(table.storage, table.columns)
+    same = [(c.name, c.type) for c in written.columns] == [(c.name.lower(), c.type.lower()) for c in read]
     return table.columns if same else written.columns
 
 

@@ -1,17 +1,29 @@
 """The storage classes of each format, and the format of a metastore's table.
 
-CSV is kept as Hive's ``LazySimpleSerDe``, not as ``OpenCSVSerde``: the latter makes every column a STRING. It reads
-what Spark reads as long as fields are not quoted. JSON is kept as HCatalog's ``JsonSerDe``, the one class that releases
+Spark's CSV is kept as Hive's ``LazySimpleSerDe``, not as ``OpenCSVSerde``: the latter makes every column a STRING. It
+reads what Spark reads as long as fields are not quoted. Text of a Hive table has its SerDe among the options
+(``metastore.hive.mapping.hive_text``). JSON is kept as HCatalog's ``JsonSerDe``, the one class that releases
 2 to 4 of Hive all have.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.hive_text import (
+    FOOTER_PARAMETER,
+    HEADER_PARAMETER,
+    LAZY,
+    OPEN_CSV,
+    hive_delimiter,
+    is_hive_text,
+    line_parameters,
+    quoted_options,
+    serde_settings,
+    text_options,
+)
 from catalog_ext.metastore.hive.mapping.model import HiveTable, Storage
 
 if TYPE_CHECKING:
@@ -23,8 +35,6 @@ _QL = "org.apache.hadoop.hive.ql.io"
 _SERDE = "org.apache.hadoop.hive.serde2"
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 _TEXT_OUTPUT = f"{_QL}.HiveIgnoreKeyTextOutputFormat"
-LAZY = f"{_SERDE}.lazy.LazySimpleSerDe"
-OPEN_CSV = f"{_SERDE}.OpenCSVSerde"
 _JSON = "org.apache.hive.hcatalog.data.JsonSerDe"
 _CLASSES = {
     "parquet": (
@@ -56,12 +66,8 @@ _INPUT_CLASSES = {
     "json": frozenset({_TEXT_INPUT}),
 }  # fmt: skip
 """Those that read the files of a directory. Others read lists of files (manifests), or only the newest of them."""
-HEADER_PARAMETER = "skip.header.line.count"
-_FOOTER_PARAMETER = "skip.footer.line.count"
-_NOT_TRUE = {"parquet": "parquet.column.index.access", "csv": "serialization.last.column.takes.rest"}
+_NOT_TRUE = {"parquet": "parquet.column.index.access"}
 """The flag of each format's SerDe by which Hive reads other values than Spark."""
-_FIRST_DELIMITER = "\x01"
-_HIVE_NULL = "\\N"
 _OWN_SERDE_PARAMETERS = frozenset({
     "path", "serialization.format", "field.delim", "serialization.null.format", "serialization.encoding",
     "serialization.last.column.takes.rest",
@@ -71,7 +77,6 @@ _UNREADABLE_TYPES = {
     ("orc", "timestamp_ntz"): "Spark writes TIMESTAMP_NTZ into ORC as a whole number",
     ("json", "binary"): "its JSON reader has no BINARY",
 }
-_NESTED = ("array", "map", "struct", "binary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
     input_format, output_format, serde = _CLASSES[data_format]
     settings = dict(options) | {"path": location, "serialization.format": "1"}
     lower = {name.lower(): value for name, value in options.items()}
+    if is_hive_text(data_format, options):
+        return Storage(input_format, output_format, options["serde"], serde_settings(options))
     if data_format == "csv":
         delimiter = _delimiter(lower)
         # A digit is to Hive the number of a character.
@@ -112,6 +119,8 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
 
 def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | None:
     """Return why Hive engines would read other rows than Spark with these options; None when they would not."""
+    if is_hive_text(data_format, options):
+        return None
     lower = {name.lower(): value for name, value in options.items()}
     for name, value in _UNREADABLE_OPTIONS.items():
         if lower.get(name, "").lower() == value:
@@ -136,10 +145,6 @@ def unreadable_setting(data_format: str, settings: Mapping[str, str]) -> str | N
     delimiter = settings.get("field.delim", "")
     if delimiter and not hive_delimiter(delimiter).isascii():
         return f"the setting field.delim={delimiter!r}"
-    for name in ("escape.delim", "serialization.encoding", "timestamp.formats"):
-        value = settings.get(name)
-        if value is not None and value.lower().replace("-", "") != "utf8":
-            return f"the setting {name}={value!r}"
     line = settings.get("line.delim", "\n")
     return None if line in ("\n", "10") else f"the setting line.delim={line!r}"
 
@@ -159,7 +164,13 @@ def unreadable_table(table: HiveTable, data_format: str) -> str | None:
     setting = unreadable_setting(data_format, {**table.parameters, **table.storage.serde_parameters})
     if setting is not None:
         return f"its SerDe has {setting}, which is not followed"
-    lines = [_FOOTER_PARAMETER] if data_format == "csv" else [HEADER_PARAMETER, _FOOTER_PARAMETER]
+    lines = [] if data_format == "csv" else [HEADER_PARAMETER, FOOTER_PARAMETER]
+    encoding = table.storage.serde_parameters.get("serialization.encoding", "UTF-8")
+    if table.storage.serde == OPEN_CSV and encoding.lower().replace("-", "") != "utf8":
+        return (
+            f"its SerDe has serialization.encoding={encoding!r}, which OpenCSVSerde of Hive 4 follows and that of "
+            "Hive 2.3 does not"
+        )
     skipped = next((name for name in lines if table.parameters.get(name, "0") != "0"), None)
     if skipped is not None:
         count = table.parameters[skipped]
@@ -169,6 +180,8 @@ def unreadable_table(table: HiveTable, data_format: str) -> str | None:
 
 def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of the table that the options ask for: Hive skips a header by one."""
+    if is_hive_text(data_format, options):
+        return line_parameters(options)
     header = {name.lower(): value for name, value in options.items()}.get("header", "false")
     return {HEADER_PARAMETER: "1"} if data_format == "csv" and header.lower() == "true" else {}
 
@@ -189,62 +202,12 @@ def hive_format(table: HiveTable) -> FormatFinding:
     if found is not None and storage.input_format in _INPUT_CLASSES[found]:
         return FormatFinding(found, {})
     if storage.serde in (LAZY, OPEN_CSV) and storage.input_format == _TEXT_INPUT:
-        nested = [c.name for c in table.columns if c.type.lower().startswith(_NESTED)]
-        if nested:
-            raise _unsupported(
-                table, f"its column {nested[0]!r} is not a plain value, which delimited text cannot give"
-            )
-        options = (
-            _as_hive_reads(storage.serde_parameters)
-            if storage.serde == LAZY
-            else open_csv_options(storage.serde_parameters)
-        )
-        return FormatFinding("csv", options | _header_option(table))
+        options = text_options if storage.serde == LAZY else quoted_options
+        try:
+            return FormatFinding("csv", options({**table.parameters, **storage.serde_parameters}))
+        except ValueError as error:
+            raise _unsupported(table, str(error)) from error
     raise _unsupported(table, f"its storage is {storage.serde or 'none'} over {storage.input_format or 'none'}")
-
-
-def lazy_options(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the reader's options for delimited text with these settings of ``LazySimpleSerDe``."""
-    delimiter = settings.get("field.delim", settings.get("serialization.format", "1"))
-    return {
-        # Hive allows the character's number, as in '1' for \x01.
-        "sep": chr(int(delimiter)) if delimiter.isdecimal() and int(delimiter) < 128 else delimiter,
-        "quote": "",
-        "nullValue": settings.get("serialization.null.format", _HIVE_NULL),
-    }
-
-
-def hive_delimiter(text: str) -> str:
-    """Return the one character that Hive takes a delimiter's setting for: its number, or the first of several."""
-    with suppress(ValueError):
-        if -128 <= (number := int(text)) < 128:
-            return chr(number % 256)
-    return text[:1] or _FIRST_DELIMITER
-
-
-def _as_hive_reads(settings: Mapping[str, str]) -> dict[str, str]:
-    options = lazy_options(settings)
-    if "field.delim" in settings:
-        delimiter = hive_delimiter(settings["field.delim"])
-        # Spark reads a backslash as the first half of an escape.
-        options["sep"] = "\\\\" if delimiter == "\\" else delimiter
-    return options
-
-
-def open_csv_options(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the reader's options for text with these settings of ``OpenCSVSerde``."""
-    return {
-        "sep": settings.get("separatorChar", ","),
-        "quote": settings.get("quoteChar", '"'),
-        "escape": settings.get("escapeChar", "\\"),
-    }
-
-
-def _header_option(table: HiveTable) -> dict[str, str]:
-    count = table.parameters.get(HEADER_PARAMETER, "0")
-    if count not in ("0", "1"):
-        raise _unsupported(table, f"{count} lines at the head of each file are skipped ({HEADER_PARAMETER})")
-    return {"header": "true"} if count == "1" else {}
 
 
 def _delimiter(lower: Mapping[str, str]) -> str:

@@ -274,7 +274,10 @@ def test_what_spark_and_hive_make_can_be_imported(
         ("k", "string"),
     ]
     by_hive = from_hive(tables_found["by_hive"])
-    assert (by_hive.format, dict(by_hive.options)) == ("csv", {"sep": "\t", "quote": "", "nullValue": "-"})
+    assert (by_hive.format, dict(by_hive.options)) == (
+        "csv",
+        {"sep": "\t", "quote": "", "nullValue": "-", "serde": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"},
+    )
     assert (by_hive.table_type, by_hive.comment) == (TableType.MANAGED, "made by Hive")
     assert by_hive.bucketed_by == "id into 2 buckets"
     assert from_hive(tables_found["by_hive_csv"]).options["header"] == "true"

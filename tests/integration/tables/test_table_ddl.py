@@ -181,28 +181,39 @@ class TestCreate:
         for value in ("a|b", "a\\nb", "nil"):
             with pytest.raises(PySparkException) as caught:
                 lake.sql(f"INSERT INTO lake.s.hive_text VALUES (4, '{value}', 'd', 2)")
-            assert "has no quotes" in str(caught.value)
+            assert "cannot be written as text of Hive's LazySimpleSerDe" in str(caught.value)
         made = lake.catalog.load_table("s.hive_text")
         assert (made.definition.format, made.definition.table_type) == ("csv", "EXTERNAL")
         root = lake.folder / "warehouse" / "s.db" / "hive_text" / "ds=d" / "n=2"
         text = "".join(path.read_text() for path in sorted(root.glob("*.csv")))
         assert sorted(text.splitlines()) == ["1|nil", '2|x"y', "3|"]
+        lazy = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+        plain = {"sep": "\x01", "quote": "", "nullValue": "\\N", "serde": lazy}
         for number, (clause, file_format, options) in enumerate([
             ("STORED AS PARQUET", "parquet", {}), ("STORED AS ORC", "orc", {}), ("STORED AS JSONFILE", "json", {}),
-            ("STORED AS TEXTFILE", "csv", {"sep": "\x01", "quote": "", "nullValue": "\\N"}),
-            ("ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\t'", "csv", {"sep": "\t", "quote": "", "nullValue": "\\N"}),
-            ("ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.orc.OrcSerde'", "orc", {}),
+            ("STORED AS TEXTFILE", "csv", plain),
+            ("ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\t'", "csv", {**plain, "sep": "\t"}),
             (
-                "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde' WITH SERDEPROPERTIES "
-                "('separatorChar' = ';') TBLPROPERTIES ('skip.header.line.count' = '1')",
-                "csv", {"sep": ";", "quote": '"', "escape": "\\", "header": "true"},
+                "ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' ESCAPED BY '!'", "csv",
+                {**plain, "sep": ",", "escape.delim": "!"},
             ),
+            ("ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.orc.OrcSerde'", "orc", {}),
         ]):  # fmt: skip
             lake.sql(f"CREATE TABLE lake.s.hive_{number} (id INT, v STRING) PARTITIONED BY (ds STRING) {clause}")
             definition = lake.catalog.load_table(f"s.hive_{number}").definition
             assert (definition.format, definition.options) == (file_format, options)
             lake.sql(f"INSERT INTO lake.s.hive_{number} VALUES (1, 'a', 'x'), (2, NULL, 'y')")
             assert lake.rows(f"SELECT * FROM lake.s.hive_{number} ORDER BY id") == [(1, "a", "x"), (2, None, "y")]
+        serde = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
+        lake.sql(
+            f"CREATE TABLE lake.s.hive_csv (v STRING) PARTITIONED BY (ds STRING) ROW FORMAT SERDE '{serde}' WITH "
+            "SERDEPROPERTIES ('separatorChar' = ';') TBLPROPERTIES ('skip.header.line.count' = '1')",
+            "INSERT INTO lake.s.hive_csv VALUES ('a;\"b\"', 'x'), ('', 'y')",
+        )
+        assert lake.catalog.load_table("s.hive_csv").definition.options == {
+            "sep": ";", "quote": '"', "escape": "\\", "serde": serde, "header": "true",
+        }  # fmt: skip
+        assert lake.rows("SELECT * FROM lake.s.hive_csv ORDER BY ds") == [('a;"b"', "x"), ("", "y")]
 
     def test_text_that_hive_has_written_has_all_of_its_rows(self, lake: Lake) -> None:
         """A line of Hive's separators alone is a row, and an empty text is no NULL; a short line's last columns are."""
@@ -231,10 +242,8 @@ class TestCreate:
         assert lake.rows("SELECT a, ds FROM lake.s.one_text ORDER BY a") == [(None, "x"), (" ", "x"), (" v ", "x")]
         assert lake.rows("SELECT count(*) FROM lake.s.one_text") == [(3,)]
         assert lake.rows("SELECT * FROM lake.s.two_texts ORDER BY a") == [(None, " "), ("", ""), (" a", None)]
-        # Spark's writer leaves out empty lines, and the row would be gone.
-        with pytest.raises(PySparkException) as caught:
-            lake.sql("INSERT INTO lake.s.one_text VALUES ('', 'x')")
-        assert "it is an empty line" in str(caught.value)
+        lake.sql("INSERT INTO lake.s.one_text VALUES ('', 'empty')")
+        assert lake.rows("SELECT a FROM lake.s.one_text WHERE ds = 'empty'") == [("",)]
         # A header is left out once a file, and nothing else is where a file is read in pieces.
         lake.sql(
             "CREATE TABLE lake.s.headed_text (a STRING, b INT) STORED AS TEXTFILE "
@@ -261,8 +270,8 @@ class TestCreate:
             ("(ds STRING) PARTITIONED BY (ds)", None, "partition"),
             ("(id INT, ds STRING) PARTITIONED BY (nope)", None, "nope"),
             ("(id INT, ds STRING) PARTITIONED BY (ds, ds)", None, "ds"),
-            ("(a INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' ESCAPED BY '!'", "CATALOG_EXT_UNSUPPORTED_FORMAT",
-             "ESCAPED BY"),
+            ("(a INT) ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde'", "CATALOG_EXT_UNSUPPORTED_FORMAT",
+             "makes every column a STRING"),
             ("(id INT, ds STRING) PARTITIONED BY (ds STRING)", "COLUMN_ALREADY_EXISTS", "ds"),
             ("(id INT, a ARRAY<INT>) PARTITIONED BY (a)", None, "a"),
             ("(id INT, ts TIMESTAMP) PARTITIONED BY (days(ts))", "CATALOG_EXT_NOT_SUPPORTED", "never an expression"),

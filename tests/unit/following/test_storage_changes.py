@@ -9,7 +9,7 @@ import pytest
 
 from catalog_ext.following.storage import check_partitions
 from catalog_ext.following.tables import TableFollowing
-from catalog_ext.metastore.hive.mapping.formats import LAZY
+from catalog_ext.metastore.hive.mapping.hive_text import LAZY
 from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.model.alterations import ChangeType
 from catalog_ext.metastore.model.tables import Column

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.conversion import (
+    columns_of,
     from_hive,
     from_hive_database,
     from_hive_partition,
@@ -62,6 +63,10 @@ def hive_table(**changes: object) -> HiveTable:
         Storage(TEXT_INPUT, "x", LAZY),
     )
     return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def quoted(settings: dict[str, str]) -> Storage:
+    return Storage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", settings)
 
 
 def delimited(settings: dict[str, str]) -> Storage:
@@ -265,7 +270,7 @@ def test_tables_of_hive_engines() -> None:
     plain = from_hive(hive_table(parameters={"transient_lastDdlTime": "1", "mine": "kept", "comment": "old one"}))
     assert (plain.format, plain.options, plain.properties, plain.comment) == (
         "csv",
-        {"sep": "\x01", "quote": "", "nullValue": "\\N"},
+        {"sep": "\x01", "quote": "", "nullValue": "\\N", "serde": LAZY},
         {"mine": "kept"},
         "old one",
     )
@@ -274,11 +279,42 @@ def test_tables_of_hive_engines() -> None:
     assert from_hive(hive_table(storage=orc)).format == "orc"
     csv = Storage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", {"separatorChar": ";"})
     found = from_hive(hive_table(storage=csv, parameters={"skip.header.line.count": "1"}))
-    assert found.options == {"sep": ";", "quote": '"', "escape": "\\", "header": "true"}
+    assert found.options == {"sep": ";", "quote": '"', "escape": "\\", "serde": csv.serde, "header": "true"}
     json_table = from_hive(hive_table(storage=replace(csv, serde="org.apache.hadoop.hive.serde2.JsonSerDe")))
     assert json_table.format == "json"
     zoned = hive_table(storage=orc, columns=(Column("t", "timestamp with local time zone"),))
     assert from_hive(zoned).columns == (Column("t", "timestamp"),)
+
+
+def test_hives_text_keeps_its_serde_and_settings() -> None:
+    given = {
+        "field.delim": "|", "serialization.format": "|", "escape.delim": "\\", "colelction.delim": ",",
+        "mapkey.delim": ":", "serialization.null.format": "nil", "serialization.encoding": "GBK",
+        "timestamp.formats": "millis", "serialization.last.column.takes.rest": "true",
+    }  # fmt: skip
+    lines = {"skip.header.line.count": "2", "skip.footer.line.count": "1"}
+    nested = (Column("a", "array<int>"), Column("m", "map<string,int>"), Column("s", "struct<x:int>"))
+    found = from_hive(hive_table(storage=delimited(given), parameters=lines, columns=nested))
+    assert found.options == {
+        "sep": "|", "quote": "", "nullValue": "nil", "serde": LAZY, **lines,
+        **{name: text for name, text in given.items() if name not in (
+            "field.delim", "serialization.format", "serialization.null.format")},
+    }  # fmt: skip
+    again = to_hive(found)
+    assert (again.storage.serde, dict(again.storage.serde_parameters)) == (LAZY, given)
+    assert {name: again.parameters[name] for name in lines} == lines
+    assert "spark.sql.sources.provider" not in again.parameters, "Spark reads it by the SerDe too"
+    assert from_hive(again).options == found.options
+
+
+def test_open_csv_is_strings_and_its_declared_types_stay_in_the_metastore() -> None:
+    declared = hive_table(storage=quoted({}), columns=(Column("a", "int"), Column("s", "array<int>")))
+    found = from_hive(declared)
+    assert [c.type for c in found.columns] == ["string", "string"]
+    assert columns_of(declared) == tuple(Column(c.name, "string") for c in declared.columns)
+    assert rebuilt(declared, found) == declared
+    more = rebuilt(declared, replace(found, columns=(*found.columns, Column("b", "string"))))
+    assert [c.type for c in more.columns] == ["int", "array<int>", "string"]
 
 
 def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
@@ -297,9 +333,8 @@ def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
         ({"parameters": {"table_type": "ICEBERG"}}, "Iceberg"),
         ({"parameters": {"spark.sql.sources.provider": "delta"}}, "delta"),
         ({"parameters": {"storage_handler": "org.x.HBase"}}, "HBase"),
-        ({"parameters": {"skip.header.line.count": "2"}}, "2 lines"),
+        ({"parameters": {"skip.header.line.count": "-1"}}, "skip.header.line.count='-1', is no number"),
         ({"storage": Storage("a.B", "c.D", "org.x.RegexSerDe")}, "RegexSerDe"),
-        ({"columns": (Column("m", "map<int,int>"),)}, "'m'"),
         ({"columns": (Column("u", "uniontype<int,string>"),)}, "'u'"),
         ({"parameters": {"spark.sql.sources.provider": "orc", "spark.sql.sources.schema": "{}"}}, "cannot be read"),
         ({"location": ""}, "no location"),
@@ -308,13 +343,15 @@ def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
         ({"storage": replace(PARQUET, input_format="org.apache.hudi.hadoop.HoodieParquetInputFormat")}, "Hoodie"),
         ({"storage": replace(JSON, input_format="org.apache.hadoop.mapred.SequenceFileInputFormat")}, "SequenceFile"),
         # Values that Hive takes out of the same files otherwise than Spark.
-        ({"storage": delimited({"escape.delim": "\\"})}, "escape.delim"),
-        ({"storage": delimited({"serialization.encoding": "GBK"})}, "serialization.encoding='GBK'"),
-        ({"storage": delimited({"timestamp.formats": "millis"})}, "timestamp.formats"),
-        ({"storage": delimited({"serialization.last.column.takes.rest": "true"})}, "takes.rest"),
+        ({"storage": quoted({"serialization.encoding": "GBK"})}, "serialization.encoding='GBK'"),
+        ({"storage": quoted({"quoteChar": ""})}, "its quoteChar is empty"),
+        ({"storage": delimited({"line.delim": ";"})}, "line.delim=';'"),
         ({"storage": delimited({"field.delim": "-2"})}, "field.delim='-2'"),
         ({"storage": delimited({"field.delim": "\xfe"})}, "field.delim="),
-        ({"parameters": {"skip.footer.line.count": "1"}}, "leaves out 1 rows of each .*skip.footer"),
+        (
+            {"storage": PARQUET, "parameters": {"skip.footer.line.count": "1"}},
+            "leaves out 1 rows of each .*skip.footer",
+        ),
         ({"storage": PARQUET, "parameters": {"skip.header.line.count": "1"}}, "skip.header.line.count"),
         ({"storage": replace(PARQUET, serde_parameters={"parquet.column.index.access": "true"})}, "index.access"),
         ({"storage": PARQUET, "parameters": {"parquet.column.index.access": "TRUE"}}, "index.access"),

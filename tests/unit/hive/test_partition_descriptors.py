@@ -46,15 +46,14 @@ def test_a_format_of_its_own() -> None:
     assert orc.difference == "its format is orc, and the table's is parquet"
     piped = reading(parquet, PIPED).descriptor
     assert piped is not None
-    assert (piped.format, piped.options) == ("csv", {"sep": "|", "quote": "", "nullValue": "\\N"})
+    assert (piped.format, piped.options) == ("csv", {"sep": "|", "quote": "", "nullValue": "\\N", "serde": PIPED.serde})
     assert [(c.name, c.type) for c in piped.columns] == [("a", "int"), ("b", "string")]
 
 
 @pytest.mark.parametrize(
     ("storage", "setting"),
     [
-        (PIPED, {"escape.delim": "!"}),
-        (PIPED, {"serialization.encoding": "GBK"}),
+        (PIPED, {"line.delim": ";"}),
         (STORAGES["parquet"], {"parquet.column.index.access": "true"}),
         (STORAGES["json"], {"mapping.a": "A"}),
     ],
@@ -91,8 +90,8 @@ def test_fewer_columns() -> None:
             "it is bucketed by a, which",
         ),
         (
-            {"storage": replace(PIPED, serde_parameters={"escape.delim": "!"})},
-            "escape.delim='!', which",
+            {"storage": replace(PIPED, serde_parameters={"line.delim": "!"})},
+            "line.delim='!', which",
         ),
         ({"columns": (Column("b", "string"), Column("a", "int"))}, "its column 1 is 'b', and the table's is 'a'"),
         ({"columns": (Column("a", "bigint"),)}, "'a' is BIGINT, and INT in the table: Hive would cut or round"),

@@ -173,7 +173,7 @@ def test_a_metastore_that_dies_ends_it(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"serde_parameters": {"field.delim": ";", "escape.delim": "!"}}, "its SerDe has the setting escape.delim='!'"),
+        ({"serde_parameters": {"field.delim": ";", "line.delim": "!"}}, "its SerDe has the setting line.delim='!'"),
         ({"bucket_columns": ("x",), "bucket_count": 2}, "it is bucketed by x, which its table is not"),
         ({"serde": "org.Own"}, "its storage is org.Own over"),
         ({"skewed_columns": ("x",), "skewed_directories": True}, "STORED AS DIRECTORIES"),
@@ -275,40 +275,3 @@ def test_the_command(
     told = capsys.readouterr().err
     assert "Did you mean s.good? The metastore is thrift://fake:9083, and has 2 tables in s." in told
     assert "catalog-ext tables" not in told
-
-
-@pytest.mark.parametrize(
-    ("lines", "problem"),
-    [
-        ('{"userId": 1, "s": {"at": 2}}', "the key 'userId' where it has 'userid'"),
-        ('{"userid": 1, "s": {"AT": 2}}', "the key 's.AT' where it has 's.at'"),
-        ('{"userid": 1, "l": [{"AT": 2}]}', "the key 'l.AT' where it has 'l.at'"),
-        ('{"userid": 1, "USERID": 2, "s": {"at": 2}, "l": [{"at": 2}]}', None),
-        ('{"other": 1, "s": 4}', None),
-        ("no JSON", None),
-    ],
-)  # fmt: skip
-def test_keys_that_spark_would_not_find(
-    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, lines: str, problem: str | None
-) -> None:
-    """Hive's readers of JSON take keys in any case; Spark's is exact, and would answer NULL."""
-    definition = TableDefinition(
-        TableIdentifier("s", "t"), TableType.EXTERNAL, "json", f"file://{tmp_path}/t",
-        (Column("userid", "int"), Column("s", "struct<at:int>"), Column("l", "array<struct<at:int>>")),
-        (Column("k", "int"),),
-    )  # fmt: skip
-    write(tmp_path / "t", "k=1/1.json", content=lines.encode())
-    by_spark = to_hive(definition)
-    parameters = {name: value for name, value in by_spark.parameters.items() if not name.startswith("spark.")}
-    metastore.create_database(to_hive_database(Namespace("s")))
-    for name, table in (("t", replace(by_spark, parameters=parameters)), ("spark", replace(by_spark, name="spark"))):
-        metastore.create_table(table)
-        metastore.add_partitions("s", name, [HivePartition(("1",), f"{table.location}/k=1")])
-    if problem is None:
-        assert catalog.import_table("s.t").totals.files == 1
-        return
-    with pytest.raises(UnsupportedFormatError, match=problem):
-        catalog.import_table("s.t")
-    assert catalog.list_tables("s") == []
-    # Spark, which has made this one, has always read it so.
-    assert catalog.import_table("s.spark").totals.files == 1

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HIVE = "org.apache.hadoop.hive"
-TEXT = {"sep": "\x01", "quote": "", "nullValue": "\\N"}
-QUOTED = {"sep": ",", "quote": '"', "escape": "\\"}
+TEXT = {"sep": "\x01", "quote": "", "nullValue": "\\N", "serde": f"{HIVE}.serde2.lazy.LazySimpleSerDe"}
+QUOTED = {"sep": ",", "quote": '"', "escape": "\\", "serde": f"{HIVE}.serde2.OpenCSVSerde"}
 DEFINITION = TableDefinition(TableIdentifier("s", "t"), TableType.MANAGED, "", "", ())
 
 
@@ -42,7 +42,7 @@ def resolved(
         (StorageClauses("jsonfile"), {}, "json", {}),
         (StorageClauses("TEXTFILE"), {}, "csv", TEXT),
         (StorageClauses(), {"field.delim": "\t"}, "csv", {**TEXT, "sep": "\t"}),
-        (StorageClauses(), {"colelction.delim": ","}, "csv", TEXT),
+        (StorageClauses(), {"colelction.delim": ","}, "csv", {**TEXT, "colelction.delim": ","}),
         (StorageClauses("TEXTFILE"), {"serialization.format": "9"}, "csv", {**TEXT, "sep": "\t"}),
         (StorageClauses("TEXTFILE"), {"serialization.null.format": "-"}, "csv", {**TEXT, "nullValue": "-"}),
         (StorageClauses("TEXTFILE"), {"field.delim": "|", "line.delim": "\n"}, "csv", {**TEXT, "sep": "|"}),
@@ -53,7 +53,7 @@ def resolved(
         (StorageClauses(serde="org.openx.data.jsonserde.JsonSerDe"), {"case": "x"}, "json", {"case": "x"}),
         (StorageClauses(serde=f"{HIVE}.serde2.OpenCSVSerde"), {}, "csv", QUOTED),
         (StorageClauses(serde="OpenCSVSerde"), {"separatorChar": ";", "quoteChar": "'", "escapeChar": "!"}, "csv",
-         {"sep": ";", "quote": "'", "escape": "!"}),
+         {**QUOTED, "sep": ";", "quote": "'", "escape": "!"}),
         (StorageClauses("TEXTFILE", f"{HIVE}.serde2.OpenCSVSerde"), {}, "csv", QUOTED),
         (StorageClauses(input_format=f"{HIVE}.ql.io.orc.OrcInputFormat", output_format="any"), {}, "orc", {}),
         (StorageClauses(input_format=f"{HIVE}.ql.io.parquet.MapredParquetInputFormat"), {}, "parquet", {}),
@@ -68,14 +68,24 @@ def test_hives_clauses_name_a_format_and_the_readers_options(
 
 @pytest.mark.parametrize(
     ("file_format", "options"),
-    [("parquet", {}), ("orc", {}), ("json", {}), ("csv", TEXT), ("csv", {"sep": "|", "quote": "", "nullValue": "-"})],
+    [
+        ("parquet", {}),
+        ("orc", {}),
+        ("json", {}),
+        ("csv", TEXT),
+        ("csv", {**TEXT, "sep": "|", "nullValue": "-"}),
+        ("csv", QUOTED),
+        ("csv", {**TEXT, "escape.delim": "!"}),
+    ],
 )
 def test_the_clauses_of_a_format_name_it_again(file_format: str, options: Mapping[str, str]) -> None:
     clauses, settings = hive_clauses("s.t", file_format, options)
     assert resolved(NamedFormat(None, clauses), settings) == (file_format, options, {})
 
 
-@pytest.mark.parametrize(("file_format", "options"), [("csv", {}), ("csv", QUOTED), ("text", {"quote": ""})])
+@pytest.mark.parametrize(
+    ("file_format", "options"), [("csv", {}), ("csv", {"sep": ";", "quote": '"'}), ("text", {"quote": ""})]
+)
 def test_a_format_that_hive_has_no_clauses_for(file_format: str, options: Mapping[str, str]) -> None:
     with pytest.raises(OperationNotSupportedError, match=rf"s\.t AS SERDE.* the format {file_format} "):
         hive_clauses("s.t", file_format, options)
@@ -95,7 +105,7 @@ def test_a_line_at_the_head_is_a_header_of_text(clauses: str, header: bool) -> N
         (StorageClauses("AVRO"), {}, "cannot be stored as 'AVRO'. Use PARQUET, ORC, TEXTFILE or JSONFILE"),
         (StorageClauses(serde="com.acme.Serde"), {}, "'com.acme.Serde'"),
         (StorageClauses("PARQUET", "com.acme.Serde"), {}, "'com.acme.Serde'"),
-        (StorageClauses(), {"field.delim": ",", "escape.delim": "!"}, "ESCAPED BY"),
+        (StorageClauses(serde="OpenCSVSerde"), {"quoteChar": ""}, "its quoteChar is empty"),
         (StorageClauses("TEXTFILE"), {"line.delim": ";"}, "LINES TERMINATED BY"),
     ],
 )

@@ -255,3 +255,28 @@ def test_an_unknown_format() -> None:
 def test_keys_are_left_out_whatever_their_case() -> None:
     columns = (Column("id", "int"), Column("DS", "string"), Column("x", "int"))
     assert [c.name for c in without_keys(columns, [Column("ds", "date")])] == ["id", "x"]
+
+
+def test_a_file_whose_header_has_no_column_of_the_others_is_refused(tmp_path: Path) -> None:
+    files = [_text(tmp_path / "a.csv", "name,age\nAnn,1\n"), _text(tmp_path / "b.csv", "Age,city\n2,Oslo\n")]
+    assert list(_infer(files, "csv", {"header": "true"})) == ["name", "age", "city"]
+    empty, other = _text(tmp_path / "c.csv", ""), _text(tmp_path / "d.csv", "Bob,41\nCy,3\n")
+    with pytest.raises(SchemaConflictError, match=r"d\.csv is \(Bob, 41\).*a\.csv \(name, age, city\)") as caught:
+        _infer([empty, *files, other], "csv", {"header": "true"})
+    found = [caught.value.parameters[name].rpartition("/")[2] for name in ("file", "other_file")]
+    assert found == ["a.csv", "d.csv"]
+
+
+def test_keys_of_json_in_other_cases_are_one_column(tmp_path: Path) -> None:
+    lines = '{"userId": 1, "a": [{"X": 1}]}\n{"userid": 2.5, "A": [{"x": 2, "y": 3}]}\n'
+    assert _infer([_text(tmp_path / "a.json", lines)], "json", {}) == {
+        "a": "array<struct<X:bigint,y:bigint>>", "userId": "double",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line", ['{"Osv": 1, "osv": "x"}', '{"a": {"Osv": 1, "osv": 2}}', '[{"a": [{"Osv": 1, "osv": null}]}]']
+)
+def test_an_object_with_a_key_in_two_cases_is_refused_with_its_file(tmp_path: Path, line: str) -> None:
+    with pytest.raises(SchemaConflictError, match=r"b\.json has an object with the keys 'Osv' and 'osv'"):
+        _infer([_text(tmp_path / "a.json", '{"osv": 1}\n'), _text(tmp_path / "b.json", f"{line}\n")], "json", {})

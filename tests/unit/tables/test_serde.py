@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.hive.mapping.formats import LAZY, OPEN_CSV, SERDE_FORMATS
+from catalog_ext.metastore.hive.mapping.formats import SERDE_FORMATS
+from catalog_ext.metastore.hive.mapping.hive_text import LAZY, OPEN_CSV
 from catalog_ext.tables.alter import TableAlterations
 from tests.repair_cases import local_catalog
 from tests.unit.partitions.test_partition_commands import external, managed
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from tests.fakes_metastore import FakeMetastore
 
-TEXT = {"quote": "", "sep": "\x01", "nullValue": "\\N"}
+TEXT = {"quote": "", "sep": "\x01", "nullValue": "\\N", "serde": LAZY}
 PARQUET = next(name for name, found in SERDE_FORMATS.items() if found == "parquet")
 
 
@@ -81,10 +82,21 @@ def test_what_could_not_be_read_is_refused(
     assert options(catalog) == before
 
 
-def test_escapes_of_text_are_refused(catalog: Catalog, tmp_path: Path) -> None:
+def test_settings_that_only_hive_has_are_kept(catalog: Catalog, tmp_path: Path) -> None:
     text(catalog, tmp_path)
-    with pytest.raises(errors.UnsupportedFormatError, match="ESCAPED BY"):
-        catalog.alterations.set_serde("s.t", None, {"escape.delim": "\\"})
+    catalog.alterations.set_serde("s.t", None, {"escape.delim": "\\"})
+    catalog.alterations.set_serde("s.t", None, {"timestamp.formats": "millis"})
+    assert options(catalog) == {**TEXT, "escape.delim": "\\", "timestamp.formats": "millis"}
+
+
+def test_text_of_an_earlier_release_is_read_by_the_serde_that_is_named(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    before = {name: value for name, value in TEXT.items() if name != "serde"}
+    catalog.register_table(
+        "s.t", location=str(tmp_path / "t"), format="csv", schema="x INT", partition_columns={}, options=before
+    )
+    catalog.alterations.set_serde("s.t", LAZY, {})
+    assert options(catalog) == TEXT
 
 
 def test_partitions_keep_how_they_were_written(catalog: Catalog) -> None:

@@ -6,6 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{DriverMetric, PartitionColumns, ReadMetrics, ResolvedSettings,
   TableMetadata}
 import org.apache.spark.sql.catalogext.commands.ColumnStatistics
+import org.apache.spark.sql.catalogext.formats.FileReaders
 import org.apache.spark.sql.catalogext.release.{FilteredBuilder, RuntimeFiltered}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
@@ -226,7 +227,7 @@ class CatalogExtScan(
 
   private def registered(scan: FileScan, of: PlannedFileIndex, format: String): PartitionReaderFactory = {
     val readers = scan.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
-    val files = if (index.isRegistered) UnquotedTextReader.of(readers) else readers
+    val files = FileReaders.of(readers, index.isRegistered, index.keys.fieldNames.toSeq)
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
     new RegisteredFileReaderFactory(
@@ -301,9 +302,9 @@ class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) ex
     val others = scan.described.map(part => part -> part.index.files(runtime))
     scan.choice = Some(others.map(_._2.choice).foldLeft(files.choice)(_ + _))
     val began = System.nanoTime()
-    try scan.index.partitions(files, scan.inner.isSplitable, scan.grouped) ++
+    try scan.index.partitions(files, FileReaders.isSplitable(scan.inner), scan.grouped) ++
       others.zipWithIndex.flatMap { case ((part, found), number) =>
-        part.index.partitions(found, part.inner.isSplitable, Nil).map(DescribedFilePartition(number, _))
+        part.index.partitions(found, FileReaders.isSplitable(part.inner), Nil).map(DescribedFilePartition(number, _))
       }
     finally scan.packingNanos = System.nanoTime() - began
   }

@@ -9,7 +9,7 @@ import org.apache.hadoop.security.AccessControlException
 
 import org.apache.spark.{SparkThrowable, SPARK_VERSION}
 import org.apache.spark.rdd.InputFileBlockHolder
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
@@ -51,6 +51,8 @@ class RegisteredFileReaderFactory(
     new PartitionReader[T] {
       override def next(): Boolean = try reader.next() catch {
         case e: Throwable if RegisteredFileReaderFactory.isMissingFile(e) => throw missing(partition, e)
+        case e: Throwable if RegisteredFileReaderFactory.ownError(e).isDefined =>
+          throw RegisteredFileReaderFactory.ownError(e).get
         case e: Throwable if RegisteredFileReaderFactory.isUnreadableFile(e) => throw unreadable(partition, e)
       }
       override def get(): T = reader.get()
@@ -134,6 +136,9 @@ private object RegisteredFileReaderFactory {
     case _: FileNotFoundException | _: NoSuchFileException => true
     case _ => false
   }
+
+  /** The error of a reader of ours, which names the file and the remedy; Spark wraps it. */
+  def ownError(e: Throwable): Option[Throwable] = causes(e).collectFirst { case own: CatalogExtRuntimeException => own }
 
   /** Whether Spark's reader of the format has given up at the file, for whatever reason but those of the JVM or the store. */
   def isUnreadableFile(e: Throwable): Boolean =

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.scan
 import org.apache.hadoop.mapreduce.TaskAttemptContext
 
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.formats.HiveText
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFactory}
@@ -15,7 +16,7 @@ import org.apache.spark.sql.types.{StringType, StructType}
  */
 object UnquotedText {
   def guard(writers: OutputWriterFactory, table: TableMetadata, options: Map[String, String]): OutputWriterFactory =
-    if (table.format != "csv" || !options.get("quote").contains("")) writers
+    if (table.format != "csv" || !options.get("quote").contains("") || HiveText.of(table.options).isDefined) writers
     else {
       val separator = options.get("sep").orElse(options.get("delimiter")).getOrElse(",")
       new UnquotedTextFactory(writers, table.qualifiedName, Seq(separator, "\n", "\r"), options.get("nullvalue"))

@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.formats.FileReaders
 import org.apache.spark.sql.catalogext.release.Streaming
 import org.apache.spark.sql.catalogext.release.Streaming.{HDFSMetadataLog, SerializedOffset}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, DirectoryFiles, FileColumns,
@@ -94,7 +95,7 @@ class CatalogExtMicroBatchStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val to = end.asInstanceOf[StreamingOffset]
     val read = files.from(start.asInstanceOf[StreamingOffset], to.lastVersion).takeWhile(to.isAfter)
-    scan.index.partitions(packed(read), scan.inner.isSplitable, grouped = Nil)
+    scan.index.partitions(packed(read), FileReaders.isSplitable(scan.inner), grouped = Nil)
   }
 
   private def packed(read: Vector[StreamedFile]): PackedFiles = {

@@ -6,6 +6,7 @@ import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.formats.{HiveText, HiveTextFileFormat}
 import org.apache.spark.sql.catalogext.scan.UnquotedText
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -154,7 +155,8 @@ object SparkWritePlan {
   def format(table: TableMetadata): FileFormat = table.format match {
     case "parquet" => new ParquetFileFormat
     case "orc" => new OrcFileFormat
-    case "csv" => new CSVFileFormat
+    case "csv" => HiveText.of(table.options).fold[FileFormat](new CSVFileFormat)(
+      new HiveTextFileFormat(_, table.qualifiedName))
     case "json" => new JsonFileFormat
     case "text" => new TextFileFormat
     case other => throw ConnectorErrors.analysis(ConnectorErrors.UnsupportedFormat,
