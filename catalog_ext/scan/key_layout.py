@@ -16,6 +16,7 @@ from catalog_ext.metastore.model.partition_names import (
 )
 from catalog_ext.metastore.model.values import Value, cast_text
 from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
+from catalog_ext.metastore.storage.listed import NO_PATH
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import TableDefinition
@@ -46,6 +47,8 @@ _ABOVE = Verdict(Place.ABOVE)
 _PARTITION = Verdict(Place.PARTITION)
 _HIDDEN = Verdict(Place.HIDDEN)
 _PRUNED = Verdict(Place.PRUNED)
+_NO_NAMES = ("", ".", "..")
+_UNREACHABLE = Verdict(Place.NONCONFORMING, NO_PATH)
 _REMEMBERED = 16_384
 
 
@@ -97,10 +100,13 @@ class Layout:
         """Return the verdict, and the values of the path's components if it is none against them."""
         if not directory:
             return self._place(()), ()
-        parent, _, name = directory.rpartition("/")
+        parent, slash, name = directory.rpartition("/")
         verdict, values = self._looked_at(parent)
         if verdict.place not in (Place.ABOVE, Place.PARTITION):
             return verdict, ()
+        # Keys of S3 alone have such components, as in ``t//day=1``, which lies in a directory of t without a name.
+        if name in _NO_NAMES or (slash and not parent):
+            return _UNREACHABLE, ()
         if is_hidden(name):
             return _HIDDEN, ()
         if len(values) >= len(self.keys):

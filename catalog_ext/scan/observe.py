@@ -13,7 +13,14 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import (
+    MARKER,
+    NOT_TEXT,
+    ListedDirectory,
+    ListedFile,
+    ListedOther,
+    ListingFailure,
+)
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
@@ -45,9 +52,6 @@ LOST = "neither the metastore has it nor is anything at its place: it stays as i
 
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
-
-NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
-"""Why a path is skipped that no database could keep."""
 
 _Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
 """Of one directory the files (name, size, time); why it could not be listed; None where it is gone."""
@@ -123,6 +127,8 @@ class StoreObserver:
                     take_file(event)
                 elif isinstance(event, ListedDirectory):
                     take_directory(event.directory)
+                elif isinstance(event, ListedOther):
+                    self._take_other(event)
                 else:
                     self._take_failure(event)
                 if len(files) + len(partitions) >= _BUFFER_ROWS:
@@ -164,13 +170,16 @@ class StoreObserver:
 
     def _take_file(self, event: ListedFile) -> None:
         directory, name = event.directory, event.name
-        if is_hidden(name) or not name:
+        if is_hidden(name):
             return
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
         place = self._place_of(directory)
-        if place is Place.PARTITION:
+        if not name:
+            if place in (Place.PARTITION, Place.ABOVE):
+                self._skip(_path(event), MARKER, files=1, size=event.size)
+        elif place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms))
             if directory != self._last_directory:
                 # Where no directories are listed, their files show them.
@@ -178,6 +187,10 @@ class StoreObserver:
                 self._last_directory = directory
         elif place is Place.ABOVE:
             self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
+
+    def _take_other(self, event: ListedOther) -> None:
+        if not is_hidden(event.name) and self._place_of(event.directory) in (Place.PARTITION, Place.ABOVE):
+            self._skip(_path(event), event.reason, files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
         place = self._place_of(directory)
@@ -222,7 +235,7 @@ class StoreObserver:
                 return
 
 
-def _path(event: ListedFile) -> str:
+def _path(event: ListedFile | ListedOther) -> str:
     return f"{event.directory}/{event.name}" if event.directory else event.name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.partition_names import is_hidden, split_component
 from catalog_ext.metastore.model.tables import Column, TableDefinition
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.scan.key_layout import Layout, Place
@@ -84,7 +84,7 @@ class LocationScan:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     failure = failure or event
-                if not isinstance(event, ListedFile) or is_hidden(event.name):
+                if not isinstance(event, ListedFile) or is_hidden(event.name) or obstacle(event):
                     continue
                 found.files += 1
                 if layout.judge(event.directory).place is Place.PARTITION:
@@ -122,7 +122,7 @@ class LocationScan:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     raise event.error
-                if isinstance(event, ListedFile) and not is_hidden(event.name):
+                if isinstance(event, ListedFile) and not is_hidden(event.name) and not obstacle(event):
                     found.files += 1
                     self._sample(found, found.files, root, event)
                     _remember(kinds.setdefault(_keys(event.directory, table), []), _path(event))

@@ -199,10 +199,9 @@ class S3Listing:
         unit.keys += len(page.keys)
         for key, size, modified_ms in page.keys:
             if key.endswith("/"):
-                # It stands for a directory, unless it holds something.
+                # It stands for a directory. Readers (S3A, Hive) see no file even if it holds something.
                 if not size or len(key) == start:
                     continue
-                key = key[:-1]
             head, slash, name = key[start:].rpartition("/")
             directory = head or slash
             if directory != unit.current:
