@@ -9,6 +9,7 @@ from pyarrow import orc
 from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.scan.file_formats import binary_format
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.storage.locations import Location
@@ -21,7 +22,6 @@ _ENCRYPTED_PARQUET = b"PARE"
 _COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """What a compressed text file of this suffix begins with; other codecs have no sign of their own."""
 
-_NO_TEXT = {b"PAR1": "a Parquet file", b"ORC": "an ORC file", b"Obj\x01": "an Avro file"}
 _MAX_REASON = 300
 
 
@@ -63,5 +63,5 @@ def _no_text(name: str, head: bytes, file_format: str) -> str | None:
     if expected is not None:
         is_compressed = head.startswith(expected)
         return None if is_compressed else f"the file cannot be read as {file_format}: it is not compressed as {suffix}"
-    found = next((what for magic, what in _NO_TEXT.items() if head.startswith(magic)), None)
+    found = binary_format(head.decode("latin-1"))
     return found and f"the file cannot be read as {file_format}: it is {found}"

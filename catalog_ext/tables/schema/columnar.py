@@ -42,6 +42,8 @@ _UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
     """Return the fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
 
+    A file of zero bytes has none: Spark reads no row of it.
+
     Raises:
         InvalidInputError: It is not a Parquet file, or damaged.
         InvalidTypeError: Spark cannot read one of its columns.
@@ -49,6 +51,8 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
     """
     try:
         with storage.open_input_file(location) as file:
+            if file.size() == 0:
+                return ()
             metadata = pq.read_metadata(file)
         own = (metadata.metadata or {}).get(_SPARK_PARQUET)
         if own is not None:
@@ -61,7 +65,7 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
 
 
 def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """Return the fields of an ORC file.
+    """Return the fields of an ORC file; one of zero bytes has none.
 
     Raises:
         InvalidInputError: It is not an ORC file, or damaged.
@@ -70,6 +74,8 @@ def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
     """
     try:
         with storage.open_input_file(location) as file:
+            if file.size() == 0:
+                return ()
             schema = orc.ORCFile(file).schema
         return tuple(Field(f.name, _convert(f, _orc_leaf)) for f in schema)
     except (pa.ArrowException, OSError) as error:

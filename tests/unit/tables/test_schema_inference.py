@@ -151,8 +151,8 @@ def test_sparks_own_schema_in_the_footer_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "content"),
-    [("parquet", b""), ("parquet", b"x" * 100), ("orc", b""), ("orc", b"ORC" + b"x" * 100)],
-    ids=["empty parquet", "parquet", "empty orc", "orc"],
+    [("parquet", b"x" * 100), ("orc", b"ORC" + b"x" * 100)],
+    ids=["parquet", "orc"],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> None:
     path = tmp_path / f"bad.{kind}"
@@ -161,6 +161,41 @@ def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> N
         _infer([path], kind)
     assert caught.value.parameters == {"file": path.as_uri()}
     assert re.search(r"[^.]\. Remove it", caught.value.message)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv", "json"])
+def test_empty_files_have_no_columns(tmp_path: Path, kind: str) -> None:
+    """Spark reads no row of them, and takes the columns of the other files."""
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match="No column was found in 1 .* they are empty"):
+        _infer([tmp_path / "empty"], kind)
+    _write(tmp_path / "whole", kind)
+    assert list(_infer([tmp_path / "empty", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv", "json"])
+@pytest.mark.parametrize("bad", [b"PAR1 and nothing", b"ORC and nothing", b"Obj\x01"])
+def test_file_of_another_format_is_left_out_with_warning(
+    tmp_path: Path, kind: str, bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write(tmp_path / "whole", kind)
+    (tmp_path / "bad").write_bytes(bad)
+    assert list(_infer([tmp_path / "bad", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]
+    assert f"{(tmp_path / 'bad').as_uri()}. Queries that read these files fail" in caplog.text
+    caplog.clear()
+    (tmp_path / "bad").unlink()
+    assert list(_infer([tmp_path / "bad", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]
+    assert "without 1 of 2 sampled files" in caplog.text
+
+
+def _write(path: Path, kind: str) -> None:
+    rows = pa.table({"a": ["x"]})
+    if kind == "parquet":
+        pq.write_table(rows, path)
+    elif kind == "orc":
+        orc.write_table(rows, path)
+    else:
+        path.write_text("a\nx\n" if kind == "csv" else '{"a": "x"}\n', encoding="utf-8")
 
 
 def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:
