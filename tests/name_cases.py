@@ -21,9 +21,10 @@ GOOD = "day=3/h=a/good.csv"
 
 _ODD = [
     "day=1", "day=01", "day=", "day=x", "day==1", "DAY=2", "day=1 ", "day=%31", "day=__HIVE_DEFAULT_PARTITION__",
-    "day=1_$folder$", "h=a", "h=", "h=%2F", "h=%", "h=%zz", "h=a b", "h=+", "h=a&b", "h=<x>", "h=\n", "h=\x7f", "h=\x01",
-    "h=é", "h=e\u0301", "h=日本", "h=😀", "h=*", "h={1,2}", "h=?", "h=[a]", "h=\\", "h='\"", "h=:", "h=#?", "h=h=h",
-    "=", "=1", "a", "a b", "_h", ".h", "_h=1", "$folder$", "part=0_$folder$", "*", "~", "\ufeff", "\u2028", "h=" + "x" * 200,
+    "day=1_$folder$", "h=a", "h=", "h=%2F", "h=%", "h=%zz", "h=a b", "h=+", "h=a&b", "h=<x>", "h=\n", "h=\x7f",
+    "h=\x01", "h=é", "h=e\u0301", "h=日本", "h=😀", "h=*", "h={1,2}", "h=?", "h=[a]", "h=\\", "h='\"", "h=:", "h=#?",
+    "=", "=1", "a", "a b", "_h", ".h", "_h=1", "$folder$", "part=0_$folder$", "*", "~", "\ufeff", "\u2028",
+    "h=" + "x" * 200,
 ]  # fmt: skip
 _NOT_IN_S3_PATHS = ["", ".", ".."]
 
@@ -68,4 +69,6 @@ def _is_hidden(path: str) -> bool:
 
 
 def _has_reason(path: str, reasons: Collection[str]) -> bool:
-    return any(path in (reason, f"{reason}/") or path.startswith(f"{reason}/") for reason in reasons)
+    return any(
+        path in (reason, f"{reason}/") or path.startswith("/" if reason == "/" else f"{reason}/") for reason in reasons
+    )

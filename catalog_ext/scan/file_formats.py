@@ -13,9 +13,12 @@ _SUFFIXES = {
     "text": "text",
 }
 _OTHER_SUFFIXES = frozenset(
-    "avro bak bat cfg conf db doc docx gif hql html ini java jpg lock log md pdf png pptx py rc scala sh sql sqlite"
-    " swp tar tmp toml tsv xls xlsx xml yaml yml zip".split()
-)
+    [
+        "avro", "bak", "bat", "cfg", "conf", "db", "doc", "docx", "gif", "hql", "html", "ini", "java", "jpg", "lock",
+        "log", "md", "pdf", "png", "pptx", "py", "scala", "sh", "sql", "sqlite", "swp", "tar", "tmp", "toml", "tsv",
+        "xls", "xlsx", "xml", "yaml", "yml", "zip",
+    ]
+)  # fmt: skip
 """Suffixes of files that no table here is made of, but for those of text, which may have any name."""
 
 _TEXTS = frozenset({"csv", "json", "text"})
@@ -40,6 +43,15 @@ def foreign_suffix(name: str, file_format: str) -> str | None:
     if file_format in _TEXTS:
         return "avro" if "avro" in _suffixes(name) else None
     return next((part for part in _suffixes(name) if part in _OTHER_SUFFIXES), None)
+
+
+def names_other_format(name: str, file_format: str) -> bool:
+    """Return whether a file's name says that it is of another format than its table's, as README.txt of a CSV table.
+
+    Unlike ``foreign_suffix`` it tells the text formats apart: it is for files that lie where no data belongs.
+    """
+    found = format_of_name(name)
+    return found != file_format if found is not None else any(part in _OTHER_SUFFIXES for part in _suffixes(name))
 
 
 def binary_format(head: str) -> str | None:

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import (
     DEFAULT_PARTITION,
-    is_hidden,
     split_component,
     unescape_path_name,
 )
@@ -70,6 +70,7 @@ class Layout:
 
     def __init__(self, definition: TableDefinition, predicate: Predicate | None = None) -> None:
         self.keys: tuple[Key, ...] = definition.keys
+        self.ignored = IgnoredNames.of(definition.properties)
         self._lower_names = [k.name.lower() for k in self.keys]
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
         # A table has many directories and few different names on each level, and one directory is asked about for
@@ -107,7 +108,7 @@ class Layout:
         # Keys of S3 alone have such components, as in ``t//day=1``, which lies in a directory of t without a name.
         if name in _NO_NAMES or (slash and not parent):
             return _UNREACHABLE, ()
-        if is_hidden(name):
+        if self.ignored.directory(name):
             return _HIDDEN, ()
         if len(values) >= len(self.keys):
             return Verdict(Place.NONCONFORMING, self._too_deep(name)), ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import (
@@ -25,6 +25,7 @@ from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.overview.progress import RepairProgress
+from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 from catalog_ext.scan.time_left import TimeLeft
@@ -52,6 +53,8 @@ LOST = "neither the metastore has it nor is anything at its place: it stays as i
 
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
+
+_ABOVE = "the file lies above the partition directories"
 
 _Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
 """Of one directory the files (name, size, time); why it could not be listed; None where it is gone."""
@@ -87,6 +90,7 @@ class StoreObserver:
         self._scratch = scratch
         self._progress = progress
         self._judge = layout.judge
+        self._ignores = layout.ignored.file
         self._has_directories = storage.store_has_directories(table.definition.location)
         self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
         self._partitions: list[str] = []
@@ -170,7 +174,7 @@ class StoreObserver:
 
     def _take_file(self, event: ListedFile) -> None:
         directory, name = event.directory, event.name
-        if is_hidden(name):
+        if self._ignores(name):
             return
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
@@ -186,10 +190,18 @@ class StoreObserver:
                 (self._shown_by_files if self._has_directories else self._partitions).append(directory)
                 self._last_directory = directory
         elif place is Place.ABOVE:
-            self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
+            self._take_file_above(event)
+
+    def _take_file_above(self, event: ListedFile) -> None:
+        if names_other_format(event.name, self._table.definition.format):
+            # A README or a script beside the data: strict repairs go on.
+            row = (_path(event), "", 1, event.size, f"{_ABOVE}, and by its name it is none of the table's")
+            self._scratch.insert("warned", [row], columns=5)
+        else:
+            self._skip(_path(event), _ABOVE, files=1, size=event.size)
 
     def _take_other(self, event: ListedOther) -> None:
-        if not is_hidden(event.name) and self._place_of(event.directory) in (Place.PARTITION, Place.ABOVE):
+        if not self._ignores(event.name) and self._place_of(event.directory) in (Place.PARTITION, Place.ABOVE):
             self._skip(_path(event), event.reason, files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
@@ -290,7 +302,7 @@ def observe_named(
         located |= moved
     scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
     looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
-    list_locations(storage, looked_for, scratch)
+    list_locations(storage, looked_for, scratch, IgnoredNames.of(table.definition.properties))
     _leave_out_lost(scratch, lost)
     if places and storage.store_has_directories(table.definition.location):
         _doubt_vanished(storage, table, located, scratch)
@@ -364,15 +376,17 @@ def report_elsewhere(scratch: Scratch) -> None:
         )
 
 
-def observe_elsewhere(storage: Storage, scratch: Scratch) -> None:
+def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames) -> None:
     """List the partitions that are registered at a location of their own into the scratch database."""
     elsewhere = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
-    list_locations(storage, elsewhere, scratch)
+    list_locations(storage, elsewhere, scratch, ignored)
 
 
-def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch) -> None:
+def list_locations(
+    storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch, ignored: IgnoredNames
+) -> None:
     """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
-    for name, outcome in _listed(storage, partitions):
+    for name, outcome in _listed(storage, partitions, ignored):
         if isinstance(outcome, CatalogExtError):
             scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
         elif outcome is not None:
@@ -382,17 +396,19 @@ def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scra
 
 def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
     """Return the names of the partitions at whose locations something is, or may be: the listing failed."""
-    return {name for name, outcome in _listed(storage, partitions) if outcome is not None}
+    return {name for name, outcome in _listed(storage, partitions, IgnoredNames()) if outcome is not None}
 
 
-def _listed(storage: Storage, partitions: Iterator[tuple[str, str]]) -> Iterator[tuple[str, _Outcome]]:
+def _listed(
+    storage: Storage, partitions: Iterator[tuple[str, str]], ignored: IgnoredNames
+) -> Iterator[tuple[str, _Outcome]]:
     with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
         for chunk in batched(partitions, 256):
-            outcomes = pool.map(lambda item: _list_location(storage, item[1]), chunk)
+            outcomes = pool.map(lambda item: _list_location(storage, item[1], ignored), chunk)
             yield from ((name, outcome) for (name, _), outcome in zip(chunk, outcomes, strict=True))
 
 
-def _list_location(storage: Storage, location: str) -> _Outcome:
+def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _Outcome:
     try:
         entries = storage.list_directory(location)
     except LocationNotFoundError as error:
@@ -403,6 +419,6 @@ def _list_location(storage: Storage, location: str) -> _Outcome:
     files = [
         (e.location.name, e.size, e.modified_ms)
         for e in entries
-        if e.kind is EntryKind.FILE and not is_hidden(e.location.name) and is_storable(e.location.name)
+        if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
     ]
     return files if files or storage.store_has_directories(location) else None

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.listed import NOT_TEXT
 from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
-from catalog_ext.metastore.storage.listed import NOT_TEXT
 from catalog_ext.scan.observe import INCOMPLETE, MISSING, printable
 from catalog_ext.scan.walk import Walk
 from catalog_ext.scan.walk_states import FoundFile, expression
@@ -116,6 +116,8 @@ class PatternObserver:
 
     def _take(self, file: FoundFile) -> None:
         path = self._pattern.relative(file.location)
+        if self._layout.ignores(path):
+            return
         if not is_storable(path):
             self._skip(printable(path), NOT_TEXT, file)
             return

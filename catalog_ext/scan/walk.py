@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
+from catalog_ext.metastore.model.ignored_names import is_marker
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
@@ -216,7 +217,7 @@ class Walk:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     self._fail(states, below(place, event.directory) if event.directory else place, event.error)
-                if not isinstance(event, ListedFile | ListedOther) or is_hidden(event.name):
+                if not isinstance(event, ListedFile | ListedOther) or is_hidden(event.name) or is_marker(event.name):
                     continue
                 reason = event.reason if isinstance(event, ListedOther) else obstacle(event)
                 if reason is not None or isinstance(event, ListedOther):

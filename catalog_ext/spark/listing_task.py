@@ -6,7 +6,7 @@ import pickle
 import zlib
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import groupby, starmap
+from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,7 +24,7 @@ _ENTRIES_TOGETHER = 20_000
 _FAST = 1
 
 _Files: TypeAlias = list[tuple[str, int, int]]
-_Packed: TypeAlias = tuple[list[tuple[str, _Files]], list[str], list[tuple[str, str, int, str]], list[tuple[str, str]]]
+_Packed: TypeAlias = tuple[list[tuple[str, _Files]], list[str], list[ListedOther], list[tuple[str, str]]]
 """Files by their directory, directories, what no reader can open, failures with their messages."""
 
 
@@ -75,7 +75,7 @@ def unpacked(part: bytes) -> Iterator[Listed]:
     for directory, files in by_directory:
         for file in files:
             yield ListedFile(directory, *file)
-    yield from starmap(ListedOther, others)
+    yield from others
     for directory, message in failures:
         yield ListingFailure(directory, IncompleteListingError(message))
 
@@ -99,4 +99,4 @@ def _packed(events: Iterable[Listed]) -> _Packed:
         (directory, [(file.name, file.size, file.modified_ms) for file in group])
         for directory, group in groupby(files, attrgetter("directory"))
     ]
-    return by_directory, directories, list(map(tuple, others)), failures
+    return by_directory, directories, others, failures

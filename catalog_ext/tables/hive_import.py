@@ -147,7 +147,7 @@ class HiveImport:
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         scratch.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
         located = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL")
-        list_locations(storage, located, scratch)
+        list_locations(storage, located, scratch, layout.ignored)
         _check_complete(table, scratch)
         if by_hive and table.definition.format == "json":
             check_keys(storage, table.definition, _sample(table, scratch))

@@ -155,7 +155,7 @@ def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogEx
 def _read_all(
     files: Sequence[FileRef], read: Callable[[Location], tuple[Field, ...]]
 ) -> Iterator[tuple[Location, tuple[Field, ...] | CatalogExtError]]:
-    """Yield the outcome of each file, in the order given whoever answers first, so that the union is always the same."""
+    """Yield the outcome of each file, in the order given, so that the union is always the same."""
     remaining = iter(files)
     with ThreadPoolExecutor(_THREADS, "schema") as pool:
         while chunk := [location for location, _ in islice(remaining, _CHUNK)]:

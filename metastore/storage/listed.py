@@ -46,11 +46,11 @@ class ListedDirectory(NamedTuple):
 
 
 class ListedOther(NamedTuple):
-    """Something that no reader can open as a file: a pipe, a link to nothing, a name that is not UTF-8 text.
+    r"""Something that no reader can open as a file: a pipe, a link to nothing, a name that is not UTF-8 text.
 
     Attributes:
         directory: Its directory relative to the root.
-        name: Its name in that directory; bytes that are not UTF-8 are written as ``\\udcXX``.
+        name: Its name in that directory; bytes that are not UTF-8 are written as ``\udcXX``.
         size: Bytes; 0 where it has no size.
         reason: Why it cannot be read, in words.
     """

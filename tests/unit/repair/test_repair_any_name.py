@@ -45,6 +45,7 @@ def s3_catalog(store: PagedKeys, tmp_path_factory: pytest.TempPathFactory) -> It
 @given(st.lists(s3_keys, max_size=6))
 @example(["/day=1/h=a/f"])
 @example(["/day=1/f", "day=1//h=a/f", "day=1/h=a//f", "//day=1/h=a/f", "day=1/h=a/full/"])
+@example(["/day=1"])
 @example(["./day=1/h=a/f", "day=1/../h=a/f", "day=1/h=a/../f"])
 def test_any_s3_key(store: PagedKeys, s3_catalog: Catalog, keys: list[str]) -> None:
     number = next(_numbers)

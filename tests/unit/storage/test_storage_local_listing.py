@@ -110,7 +110,7 @@ def test_links_are_followed_and_those_to_nothing_are_no_files(tmp_path: Path) ->
     assert files_of(listed) == {"f", "link", "k=1/g"}
 
 
-def test_pipes_sockets_and_links_to_nothing_are_listed_with_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipes_sockets_and_dead_links_have_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)  # a socket's path may not be long
     with socket.socket(socket.AF_UNIX) as bound:

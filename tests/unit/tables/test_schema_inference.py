@@ -167,7 +167,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> N
 def test_empty_files_have_no_columns(tmp_path: Path, kind: str) -> None:
     """Spark reads no row of them, and takes the columns of the other files."""
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(InvalidInputError, match="No column was found in 1 .* they are empty"):
+    with pytest.raises(InvalidInputError, match=r"No column was found in 1 .* they are empty"):
         _infer([tmp_path / "empty"], kind)
     _write(tmp_path / "whole", kind)
     assert list(_infer([tmp_path / "empty", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]

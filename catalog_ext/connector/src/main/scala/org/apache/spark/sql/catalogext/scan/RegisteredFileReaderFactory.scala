@@ -100,8 +100,8 @@ class RegisteredFileReaderFactory(
   }
 
   private def remedy: String = if (version.isEmpty) "Put a whole file in its place, or delete it. " else
-    s"Put a whole file in its place or delete it, then bring the index in step: ${repair(", verify => true")}, which " +
-      "also names other new and changed files that cannot be read. "
+    s"Put a whole file in its place or delete it, then bring the index in sync: ${repair(", verify => 'all'")}, which " +
+      "names all other files that Spark cannot read, registered ones too. "
 
   private def repair(more: String): String =
     s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync'$more)"
