@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import orc
-from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.scan.file_formats import binary_format
+from catalog_ext.scan.parquet_footer import read_footer
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
 
 _HEAD_BYTES = 16
-_ENCRYPTED_PARQUET = b"PARE"
-"""The last bytes of a Parquet file whose footer is encrypted: whoever has the key may read it."""
-
 _COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """What a compressed text file of this suffix begins with; other codecs have no sign of their own."""
 
@@ -37,7 +34,7 @@ def unreadable_reason(storage: Storage, location: Location, file_format: str) ->
             if file.size() == 0:
                 return None
             if file_format == "parquet":
-                _read_parquet_footer(file)
+                read_footer(file)
             elif file_format == "orc":
                 orc.ORCFile(file)
             else:
@@ -47,14 +44,6 @@ def unreadable_reason(storage: Storage, location: Location, file_format: str) ->
     except (pa.ArrowException, OSError, ValueError) as error:
         return f"the file cannot be read as {file_format}: {str(error)[:_MAX_REASON]}"
     return None
-
-
-def _read_parquet_footer(file: pa.NativeFile) -> None:
-    file.seek(max(0, file.size() - len(_ENCRYPTED_PARQUET)))
-    if file.read() == _ENCRYPTED_PARQUET:
-        return
-    file.seek(0)
-    pq.read_metadata(file)
 
 
 def _no_text(name: str, head: bytes, file_format: str) -> str | None:

@@ -47,8 +47,9 @@ def read_footer(file: pa.NativeFile) -> pq.FileMetaData | None:
     except pa.ArrowInvalid:
         footer = _footer(file, size, tail)
         patched = bytearray(footer)
-        for position in optional_map_keys(footer):
-            patched[position] = _REQUIRED
+        for repetition, at in map_keys(footer) if footer else ():
+            if repetition == _OPTIONAL:
+                patched[at] = _REQUIRED
         if patched == footer:
             raise
         whole = b"".join((_MAGIC, bytes(patched), struct.pack("<I", len(patched)), _MAGIC))
@@ -63,18 +64,19 @@ def _footer(file: pa.NativeFile, size: int, tail: bytes) -> bytes:
     return bytes(file.read(length))
 
 
-def optional_map_keys(footer: bytes) -> list[int]:
-    """Return where in a footer the repetition of each optional key of a map stands."""
-    if not footer:
-        return []
+def map_keys(footer: bytes) -> list[tuple[int, int]]:
+    """Return the repetition of the key of each map, and where in the footer it stands.
+
+    Raises:
+        ValueError: The bytes are no footer.
+    """
     elements = list(_Compact(footer).schema_elements())
-    found: list[int] = []
-    for number, element in enumerate(elements[:-2]):
-        entry, key = elements[number + 1], elements[number + 2]
-        # A map is a group of one repeated group, whose first field is the key.
-        if element.is_map and element.children == 1 and entry.children > 0 and key.repetition == _OPTIONAL:
-            found.append(key.repetition_at)
-    return found
+    # A map is a group of one repeated group, whose first field is the key.
+    return [
+        (key.repetition, key.repetition_at)
+        for outer, entry, key in zip(elements, elements[1:], elements[2:], strict=False)
+        if outer.is_map and outer.children == 1 and entry.children > 0
+    ]
 
 
 class _Element:
@@ -137,7 +139,7 @@ class _Compact:
     def _list_header(self) -> tuple[int, int]:
         head = self._byte()
         count = head >> 4
-        return (self._varint() if count == 15 else count), head & 0x0F
+        return self._count(self._varint() if count == 15 else count), head & 0x0F
 
     def _skip(self, kind: int, depth: int = 0, *, in_list: bool = False) -> None:
         if depth > _MOST_DEPTH:
@@ -166,11 +168,16 @@ class _Compact:
             raise ValueError(f"the footer has a field of the unknown type {kind}")
 
     def _skip_map(self, depth: int) -> None:
-        count = self._varint()
+        count = self._count(self._varint())
         kinds = self._byte() if count else 0
         for _ in range(count):
             self._skip(kinds >> 4, depth + 1, in_list=True)
             self._skip(kinds & 0x0F, depth + 1, in_list=True)
+
+    def _count(self, count: int) -> int:
+        if count > len(self._data):
+            raise ValueError("the footer has a list that is longer than the footer")
+        return count
 
     def _byte(self) -> int:
         if self._at >= len(self._data):

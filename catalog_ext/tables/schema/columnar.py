@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import orc
-from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError
 from catalog_ext.metastore.model.spark_json import field_from_json
 from catalog_ext.metastore.model.types import STRING, DataType, Field, parse_type
+from catalog_ext.scan.parquet_footer import read_footer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyarrow import parquet as pq
 
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
@@ -53,7 +55,12 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
         with storage.open_input_file(location) as file:
             if file.size() == 0:
                 return ()
-            metadata = pq.read_metadata(file)
+            metadata = read_footer(file)
+        if metadata is None:
+            raise InvalidInputError(
+                f"{location} has an encrypted footer, so that its columns cannot be read here. Give the schema.",
+                {"file": str(location)},
+            )
         own = (metadata.metadata or {}).get(_SPARK_PARQUET)
         if own is not None:
             return tuple(_nullable(field_from_json(f)) for f in json.loads(own)["fields"])

@@ -23,8 +23,10 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.tables.schema.merge import TypeConflictError, loosen, widen
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
+from tests.parquet_files import write_optional_map_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -196,6 +198,27 @@ def _write(path: Path, kind: str) -> None:
         orc.write_table(rows, path)
     else:
         path.write_text("a\nx\n" if kind == "csv" else '{"a": "x"}\n', encoding="utf-8")
+
+
+def test_maps_with_optional_keys_are_read(tmp_path: Path) -> None:
+    """Presto, Athena and Hive write them, Spark reads them and Arrow refuses them."""
+    kind = pa.map_(pa.string(), pa.map_(pa.int32(), pa.float64()))
+    rows = pa.table({"a": [1], "m": pa.array([[("k", [(1, 2.0)])]], kind), "z": ["x"]})
+    path = tmp_path / "a.parquet"
+    write_optional_map_keys(rows, path)
+    with pytest.raises(pa.ArrowInvalid, match="Map keys must be annotated as required"):
+        pq.read_metadata(path)
+    assert _infer([path], "parquet") == {"a": "bigint", "m": "map<string,map<int,double>>", "z": "string"}
+    assert unreadable_reason(Storage(), Location.parse(path.as_uri()), "parquet") is None
+    path.write_bytes(path.read_bytes()[:-20] + path.read_bytes()[-8:])
+    with pytest.raises(InvalidInputError, match="is not a readable Parquet file"):
+        _infer([path], "parquet")
+
+
+def test_encrypted_footer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PARE....PARE")
+    with pytest.raises(InvalidInputError, match="has an encrypted footer"):
+        _infer([tmp_path / "a.parquet"], "parquet")
 
 
 def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:
