@@ -37,6 +37,7 @@ _GENERATED = (
     "tests.conformance.report",
     "tests.matrix.page",
     "tests.neighbours.page",
+    "tests.contents_page",
 )
 
 

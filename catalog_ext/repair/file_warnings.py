@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NEW_FILES = (
     "SELECT l.name, l.path, l.size FROM listed_files l"
     " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name)"
-    " UNION SELECT name, path, size FROM differing_files WHERE side = 1"
+    " UNION ALL SELECT name, path, size FROM differing_files WHERE side = 1"
 )
 _NEW_NAMES = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
 _ALL_NAMES = (
@@ -38,7 +38,9 @@ def warn_of_files(scratch: Scratch, definition: TableDefinition, formats: Mappin
         formats: Of the partitions whose files are of another format than the table's, by name.
     """
     # Most files have the suffix of the table's format: the database passes over them without asking Python.
-    query = f"SELECT name, path, size FROM ({_NEW_FILES}) WHERE size = 0 OR path NOT LIKE ? ORDER BY name, path"
+    query = (
+        f"SELECT DISTINCT name, path, size FROM ({_NEW_FILES}) WHERE size = 0 OR path NOT LIKE ? ORDER BY name, path"
+    )
     suspicious = scratch.rows(query, (f"%.{definition.format}",))
     for name, rows in groupby(suspicious, key=lambda row: row[0]):
         files = [(path, size) for _, path, size in rows]

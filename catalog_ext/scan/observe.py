@@ -54,6 +54,14 @@ LOST = "neither the metastore has it nor is anything at its place: it stays as i
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
 
+SINK_LOG = "_spark_metadata"
+"""Where a file sink of Structured Streaming keeps which files its finished batches have written."""
+
+SINK_LOG_WARNING = (
+    "the log of a streaming sink is not read: files of failed batches, which it leaves out, are rows of the table. "
+    "Delete these files, or write the stream to the table itself"
+)
+
 _ABOVE = "the file lies above the partition directories"
 
 _Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
@@ -104,6 +112,7 @@ class StoreObserver:
         self._expected: int | None = None
         self._parts: int | None = None
         self._seen_parts = 0
+        self._has_sink_log = False
         self.has_relocated_data = False
         """Whether relocating overwrites have put something below the location; known when it was observed."""
 
@@ -141,6 +150,8 @@ class StoreObserver:
             listing.close()
         if not self._layout.keys and self._has_directories:
             self._partitions.append("")
+        if self._has_sink_log:
+            self._scratch.insert("warned", [(SINK_LOG, "", 0, 0, SINK_LOG_WARNING)], columns=5)
         self._flush()
 
     def _count_parts(self, root: str) -> int | None:
@@ -168,6 +179,8 @@ class StoreObserver:
         self._last_judged = (directory, verdict.place)
         if directory == DATA:
             self.has_relocated_data = True
+        elif directory == SINK_LOG:
+            self._has_sink_log = True
         if verdict.place is Place.NONCONFORMING:
             self._skip(directory, verdict.reason)
         return verdict.place in (Place.ABOVE, Place.PARTITION)

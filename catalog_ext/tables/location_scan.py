@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,11 +16,14 @@ from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.observe import SINK_LOG, SINK_LOG_WARNING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.storage.store import Storage
+
+logger = logging.getLogger(__name__)
 
 MAX_SCANNED_FILES = 20_000
 """Where the keys are given, the scan for a sample of files ends after so many."""
@@ -76,6 +80,8 @@ class LocationScan:
 
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
+            if directory == SINK_LOG:
+                logger.warning("Table %s at %s: %s.", definition.identifier, definition.location, SINK_LOG_WARNING)
             if verdict.place is Place.NONCONFORMING:
                 _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
             # What does not conform is looked into as well: whether it holds files decides on the error.
@@ -122,6 +128,8 @@ class LocationScan:
         beside: dict[tuple[str | None, ...], list[str]] = {}
 
         def descend(directory: str) -> bool:
+            if directory == SINK_LOG:
+                logger.warning("Table %s at %s: %s.", table, location, SINK_LOG_WARNING)
             return not ignored.directory(directory.rpartition("/")[2])
 
         listing = list_tree(self._storage, root, descend=descend, depth_hint=1)

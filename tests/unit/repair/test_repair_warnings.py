@@ -140,3 +140,13 @@ def test_ignored_names_are_no_part_of_the_table(tmp_path: Path, root: Path) -> N
 def test_ignored_names_that_are_no_globs_are_refused(catalog: Catalog, root: Path, bad: str) -> None:
     with pytest.raises(InvalidConfigurationError, match="ignored-names"):
         catalog.register_table("s.i", location=str(root), properties={"ignored-names": bad})
+
+
+def test_log_of_a_streaming_sink_is_warned_of(catalog: Catalog, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Files of failed batches, which the log leaves out, are rows here."""
+    write(root, "_spark_metadata/0")
+    report = catalog.repair_partitions("s.t", strict=True)
+    assert warned(report)["_spark_metadata"].startswith("the log of a streaming sink is not read")
+    with pytest.warns(TableOverlapWarning):
+        catalog.register_table("s.again", location=str(root))
+    assert "the log of a streaming sink is not read" in caplog.text
