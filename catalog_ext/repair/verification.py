@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.model.batches import batched
@@ -66,7 +67,7 @@ class Verification:
         scratch: What was listed and compared; files that cannot be read leave it, and are skipped.
         progress: Is called while it runs.
         pattern: The table's location, if it has wildcards.
-        look: Says why a file cannot be read.
+        look: Returns why a file cannot be read; None compares it with the table's format and columns.
         formats: Of the partitions whose files are of another format than the table's, by name.
     """
 
@@ -76,7 +77,7 @@ class Verification:
         table: Table,
         scratch: Scratch,
         progress: Progress,
-        look: Look = unreadable_reason,
+        look: Look | None = None,
         *,
         pattern: LocationPattern | None = None,
         formats: Mapping[str, str] | None = None,
@@ -87,7 +88,7 @@ class Verification:
         self._table = table
         self._scratch = scratch
         self._progress = progress
-        self._look = look
+        self._look = look or partial(unreadable_reason, columns=table.definition.columns)
 
     def run(self, mode: RepairMode) -> None:
         """Leave out what cannot be read: a new file is not registered, a known one stays as it is registered.

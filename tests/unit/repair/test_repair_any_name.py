@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from catalog_ext.catalog import connect
 from tests.examples import examples
 from tests.name_cases import GOOD, KEYS, check_repair, posix_components, s3_keys
+from tests.partition_contents import IGNORED, S3_KEYS, SKIPPED
 from tests.repair_cases import indexed, local_catalog, skipped
 from tests.servers.paged_keys import PagedKeys
 
@@ -117,3 +118,16 @@ def test_name_that_is_not_text_leaves_its_partition_complete(tmp_path: Path) -> 
         report = catalog.repair_partitions("s.t")
         assert skipped(report) == {"day=1/h=a/\\udcff.csv": "the name is not valid UTF-8 or holds a NUL"}
         assert catalog.repair_partitions("s.t").in_step
+
+
+@pytest.mark.parametrize("what", S3_KEYS)
+def test_s3_key_of_the_page(store: PagedKeys, s3_catalog: Catalog, what: str) -> None:
+    key, expected = S3_KEYS[what]
+    number = next(_numbers)
+    store.keys = sorted([f"t{number}/{key}", f"t{number}/k=1/whole.parquet"], key=str.encode)
+    s3_catalog.register_table(
+        f"s.t{number}", location=f"s3a://bucket/t{number}", schema="x BIGINT", partition_columns={"k": "INT"}
+    )
+    report = s3_catalog.repair_partitions(f"s.t{number}")
+    assert list(indexed(s3_catalog, f"s.t{number}")["k=1"]) == ["whole.parquet"]
+    assert (SKIPPED if report.skipped else IGNORED) == expected
