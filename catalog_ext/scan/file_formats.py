@@ -21,13 +21,14 @@ _OTHER_SUFFIXES = frozenset(
 )  # fmt: skip
 """Suffixes of files that no table here is made of, but for those of text, which may have any name."""
 
+_CODECS = frozenset(["br", "bz2", "deflate", "gz", "lz4", "lzo", "snappy", "xz", "zst", "zstd"])
 _TEXTS = frozenset({"csv", "json", "text"})
 _MAGIC = {"PAR1": "a Parquet file", "ORC": "an ORC file", "Obj\x01": "an Avro file"}
 
 
 def format_of_name(name: str) -> str | None:
     """Return the format that a file's name ends in, before a suffix of its compression; None if it names none."""
-    return next((_SUFFIXES[part] for part in _suffixes(name) if part in _SUFFIXES), None)
+    return _SUFFIXES.get(_suffix(name) or "")
 
 
 def foreign_suffix(name: str, file_format: str) -> str | None:
@@ -39,10 +40,9 @@ def foreign_suffix(name: str, file_format: str) -> str | None:
     found = format_of_name(name)
     if found is not None:
         is_other = found != file_format and not (found in _TEXTS and file_format in _TEXTS)
-        return next(part for part in _suffixes(name) if part in _SUFFIXES) if is_other else None
-    if file_format in _TEXTS:
-        return "avro" if "avro" in _suffixes(name) else None
-    return next((part for part in _suffixes(name) if part in _OTHER_SUFFIXES), None)
+        return _suffix(name) if is_other else None
+    found = _suffix(name)
+    return found if found in (("avro",) if file_format in _TEXTS else _OTHER_SUFFIXES) else None
 
 
 def names_other_format(name: str, file_format: str) -> bool:
@@ -51,7 +51,7 @@ def names_other_format(name: str, file_format: str) -> bool:
     Unlike ``foreign_suffix`` it tells the text formats apart: it is for files that lie where no data belongs.
     """
     found = format_of_name(name)
-    return found != file_format if found is not None else any(part in _OTHER_SUFFIXES for part in _suffixes(name))
+    return found != file_format if found is not None else _suffix(name) in _OTHER_SUFFIXES
 
 
 def binary_format(head: str) -> str | None:
@@ -59,6 +59,9 @@ def binary_format(head: str) -> str | None:
     return next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
 
 
-def _suffixes(name: str) -> list[str]:
-    """Return the last two suffixes of a name, the last one first."""
-    return list(reversed(name.lower().split(".")[1:][-2:]))
+def _suffix(name: str) -> str | None:
+    """Return the last suffix of a name, the one before it if the last is a codec's; None if there is none."""
+    suffixes = name.lower().split(".")[1:]
+    if suffixes and suffixes[-1] in _CODECS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else None

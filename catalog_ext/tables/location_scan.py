@@ -152,6 +152,10 @@ class LocationScan:
             if not any(len(keys) < len(deeper) and deeper[: len(keys)] == keys for deeper in kinds):
                 kinds.setdefault(keys, paths)
         names = _agreed_keys(kinds, table, location)
+        if found.files:
+            _warn_of_others(
+                table, [path for keys, paths in beside.items() if len(keys) == len(names) for path in paths]
+            )
         columns = tuple(Column(name, "string") for name in names)
         return replace(found if found.files else other, partition_columns=columns)
 
@@ -166,6 +170,15 @@ class LocationScan:
             found.sample.append(item)
         else:
             found.sample[place] = item
+
+
+def _warn_of_others(table: str, paths: Sequence[str]) -> None:
+    if paths:
+        logger.warning(
+            "The columns of table %s were read without files that are of another format by their names, such as %s. "
+            "Queries that read these files fail; repair with verify names all of them.",
+            table, ", ".join(paths[:_SHOWN_PATHS]),
+        )  # fmt: skip
 
 
 def _path(event: ListedFile) -> str:

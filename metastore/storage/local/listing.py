@@ -22,7 +22,7 @@ from catalog_ext.metastore.storage.listed import (
     ListedOther,
     ListingFailure,
 )
-from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -116,7 +116,7 @@ def _other(entry: os.DirEntry[str], level: _Open) -> ListedOther | None:
 def _enter(stack: list[_Open], entry: os.DirEntry[str], found: ListedDirectory, root: Location) -> Iterator[Listed]:
     try:
         if entry.is_symlink() and any(os.path.samefile(entry.path, level.path) for level in stack):
-            yield ListingFailure(found.directory, _loop(entry))
+            yield ListedOther(stack[-1].directory, entry.name, 0, "a symbolic link to a directory that it lies in")
             return
         entries = os.scandir(entry.path)
     except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +153,3 @@ def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
     if not isinstance(translated, StorageError):
         translated = StorageError(translated.message, translated.parameters)
     return ListingFailure(directory, translated)
-
-
-def _loop(entry: os.DirEntry[str]) -> StorageError:
-    return StorageError(f"The link {shown(entry.path)} leads to a directory that it lies in. Remove the link.")
