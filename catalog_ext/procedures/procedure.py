@@ -32,7 +32,7 @@ NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means there is none.
+    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means no default.
 
     Attributes:
         takes_boolean: Whether a string may be given as a Boolean, which it was in an earlier release.

@@ -39,7 +39,7 @@ _NANOSECONDS = (
 
 
 def unreadable_column(metadata: pq.FileMetaData, columns: Sequence[Column]) -> str | None:
-    """Return the first column that Spark cannot read as the table's, with the reason; None if there is none.
+    """Return the first column that Spark cannot read as the table's, with the reason; None if it can read all.
 
     Args:
         metadata: Of the file.

@@ -32,7 +32,7 @@ def unreadable_reason(
     """Return why the file cannot be read as the format, in words; None where nothing speaks against it.
 
     Parquet and ORC are judged by their footers, which a truncated file has lost; the columns of Parquet are compared
-    with the table's. A text file is judged by its first bytes alone: that it is none, or not compressed as its name
+    with the table's. A text file is judged by its first bytes alone: that it is binary, or not compressed as its name
     says. An empty file of any format has no rows and is read as such. What lies between a file's first and its last
     bytes is not looked at.
     """

@@ -47,7 +47,7 @@ class Verify(StrEnum):
         """Return what is meant: ``True`` is ``new``.
 
         Raises:
-            InvalidInputError: It is none of these.
+            InvalidInputError: The value is unknown.
         """
         text = str(given).lower()
         try:

@@ -48,7 +48,7 @@ def foreign_suffix(name: str, file_format: str) -> str | None:
 def names_other_format(name: str, file_format: str) -> bool:
     """Return whether a file's name says that it is of another format than its table's, as README.txt of a CSV table.
 
-    Unlike ``foreign_suffix`` it tells the text formats apart: it is for files that lie where no data belongs.
+    Unlike ``foreign_suffix`` it distinguishes the text formats: it is for files that lie where no data belongs.
     """
     found = format_of_name(name)
     return found != file_format if found is not None else _suffix(name) in _OTHER_SUFFIXES
@@ -60,7 +60,7 @@ def binary_format(head: str) -> str | None:
 
 
 def _suffix(name: str) -> str | None:
-    """Return the last suffix of a name, the one before it if the last is a codec's; None if there is none."""
+    """Return the last suffix of a name, the one before it if the last is a codec's; None without a suffix."""
     suffixes = name.lower().split(".")[1:]
     if suffixes and suffixes[-1] in _CODECS:
         suffixes.pop()

@@ -208,7 +208,7 @@ class StoreObserver:
     def _take_file_above(self, event: ListedFile) -> None:
         if names_other_format(event.name, self._table.definition.format):
             # A README or a script beside the data: strict repairs go on.
-            row = (_path(event), "", 1, event.size, f"{_ABOVE}, and by its name it is none of the table's")
+            row = (_path(event), "", 1, event.size, f"{_ABOVE}, and its name is that of another format")
             self._scratch.insert("warned", [row], columns=5)
         else:
             self._skip(_path(event), _ABOVE, files=1, size=event.size)
