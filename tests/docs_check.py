@@ -38,6 +38,7 @@ _GENERATED = (
     "tests.matrix.page",
     "tests.neighbours.page",
     "tests.integration.reports.page",
+    "tests.contents_page",
 )
 
 

@@ -35,9 +35,9 @@ _ENTRIES = (
     Column("reason", "why", wraps=True),
 )
 _SUMS = (Column("what", ""), Column("partitions", right=True), Column("files", right=True), _BYTES)
-_STYLES = {"add": "green", "drop": "red", "change": "yellow", "skip": "magenta"}
-_WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
-_FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped"}
+_STYLES = {"add": "green", "drop": "red", "change": "yellow", "skip": "magenta", "warn": "yellow"}
+_WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
+_FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "skipped", "warn": "warnings"}
 
 
 @click.command(short_help="Bring index and metastore in step with TABLE's files.")
@@ -53,7 +53,14 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
 @click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")
 @click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
-@click.option("--verify", is_flag=True, help="Skip new and changed files that cannot be read as their format.")
+@click.option(
+    "--verify",
+    type=click.Choice(["none", "new", "all"]),
+    default="none",
+    flag_value="new",
+    is_flag=False,
+    help="Skip new and changed files that Spark cannot read; all: name registered ones too. Alone it means new.",
+)
 @click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in step.")
 @list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
@@ -66,7 +73,7 @@ def repair(
     dry_run: bool,
     force: bool,
     strict: bool,
-    verify: bool,
+    verify: str,
     check: bool,
     shape: Shape,
 ) -> None:
@@ -117,7 +124,10 @@ def print_report(report: RepairReport, console: Console, shape: Shape) -> None:
     else:
         console.print()
         _print_sums(console, report, words, shape)
-        kinds = {"add": report.added, "drop": report.dropped, "change": report.changed, "skip": report.skipped}
+        kinds = {
+            "add": report.added, "drop": report.dropped, "change": report.changed, "skip": report.skipped,
+            "warn": report.warnings,
+        }  # fmt: skip
         for action, entries in kinds.items():
             if entries:
                 _print_entries(console, action, words[action], entries, shape)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from catalog_ext.conf.setting import FLAG, Scope, Setting, boolean, flag, truth, unchecked
+from catalog_ext.metastore.model.ignored_names import IGNORED_NAMES_PROPERTY, parse_ignored_names
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, LOCATION_WILDCARDS_PROPERTY
 from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY
 
@@ -130,6 +131,15 @@ LOCATION_WILDCARDS: Setting[str] = Setting(
     unchecked,
     _TABLE,
 )
+IGNORED_NAMES: Setting[tuple[str, ...]] = Setting(
+    IGNORED_NAMES_PROPERTY,
+    None,
+    "Names of files and directories that are no part of the table, besides hidden ones: repair, registration, "
+    "ADD PARTITION, events and drift look at none of them.",
+    "globs with commas between them, such as `README*,*.tmp`",
+    parse_ignored_names,
+    _TABLE,
+)
 TRANSACTIONAL: Setting[str] = Setting(
     "transactional", "false", "Hive's ACID tables, which are refused.", "`false`", unchecked, _TABLE
 )
@@ -158,6 +168,7 @@ TABLE_SETTINGS: tuple[Setting[Any], ...] = (
     COMPRESSION,
     BUCKETED_BY,
     LOCATION_WILDCARDS,
+    IGNORED_NAMES,
     TRANSACTIONAL,
     HEADER_LINES,
 )

@@ -11,6 +11,7 @@ from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, p
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.scan.key_layout import Layout, Place
@@ -66,7 +67,7 @@ class AdoptedPartitions:
         scratch = Scratch()
         try:
             wanted = ((name, self._table.directory(name, place)) for name, place in places.items())
-            list_locations(self._context.storage, wanted, scratch)
+            list_locations(self._context.storage, wanted, scratch, IgnoredNames.of(self._table.definition.properties))
             failures = dict(scratch.rows("SELECT directory, reason FROM failures"))
             listed = {name for (name,) in scratch.rows("SELECT name FROM listed_partitions")}
             files: dict[str, list[DataFile]] = {}

@@ -109,7 +109,9 @@ class _Places:
 
     def partition(self, uri: str) -> str | None:
         """Return its name, ``''`` for the whole of a location with wildcards; None where there is none."""
-        place = uri.rpartition("/")[0]
+        place, _, name = uri.rpartition("/")
+        if self._layout.ignored.file(name):
+            return None
         if self._by_pattern is not None:
             # Whether the file's name is matched a repair finds out, which lists by the pattern.
             return None if self._by_pattern.judge(Location.parse(place)).name is None else ""

@@ -17,6 +17,7 @@ from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import parse_pattern
 from catalog_ext.paths.sampling import Sampler
+from catalog_ext.scan.file_formats import format_of_name
 from catalog_ext.scan.location_pattern import common_root
 from catalog_ext.scan.path_keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
 from catalog_ext.scan.walk import Matches, Walk
@@ -35,16 +36,6 @@ DEFAULT_FORMAT = "parquet"
 SCHEMA = pa.schema([*PLAN_SCHEMA, ("expression", pa.utf8()), ("passed", pa.utf8()), ("alternative", pa.utf8())])
 """The columns of a plan: those of a table's, and three that are null but for directories left to be listed."""
 
-_SUFFIXES = {
-    "parquet": "parquet",
-    "orc": "orc",
-    "csv": "csv",
-    "json": "json",
-    "jsonl": "json",
-    "ndjson": "json",
-    "txt": "text",
-    "text": "text",
-}
 _BATCH_ROWS = 16_384
 
 
@@ -210,7 +201,7 @@ def _sample_files(options: Mapping[str, str]) -> int | None:
 def _format(request: PathRequest, sample: Sequence[FoundFile]) -> str:
     if request.format is not None:
         return check_format(request.format, request.path)
-    found = {form: file for file in reversed(sample) if (form := _suffix_format(file.name))}
+    found = {form: file for file in reversed(sample) if (form := format_of_name(file.name))}
     if len(found) > 1:
         shown_files = ", ".join(f"{form} ({shown(str(file.location))})" for form, file in sorted(found.items()))
         raise UnsupportedFormatError(
@@ -219,12 +210,6 @@ def _format(request: PathRequest, sample: Sequence[FoundFile]) -> str:
             {"path": request.path, "format": ",".join(sorted(found))},
         )
     return next(iter(found), DEFAULT_FORMAT)
-
-
-def _suffix_format(name: str) -> str | None:
-    """Return the format that a file's name ends in, before a suffix of its compression."""
-    parts = name.lower().split(".")
-    return next((_SUFFIXES[part] for part in reversed(parts[-2:]) if part in _SUFFIXES and len(parts) > 1), None)
 
 
 def _keys(sample: Sequence[FoundFile]) -> tuple[Column, ...]:

@@ -32,13 +32,18 @@ NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means there is none."""
+    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means no default.
+
+    Attributes:
+        takes_boolean: Whether a string may be given as a Boolean, which it was in an earlier release.
+    """
 
     name: str
     type: str
     comment: str
     required: bool = False
     default: str | bool | None = None
+    takes_boolean: bool = False
 
     @property
     def may_be_null(self) -> bool:
@@ -149,6 +154,8 @@ class Procedure:
             raise InvalidInputError(
                 f"The argument {parameter.name} of procedure {self.name} ({parameter.comment}) cannot be NULL.{remedy}"
             )
+        if parameter.takes_boolean and isinstance(value, bool):
+            return str(value).lower()
         if value is not None and not _is_of(value, parameter.type):
             raise InvalidInputError(
                 f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, "

@@ -147,7 +147,11 @@ PROCEDURES = (
             DRY_RUN,
             Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
             Parameter(
-                "verify", "boolean", "skip new and changed files that cannot be read as their format", default=False
+                "verify",
+                "string",
+                "new (or true): skip new and changed files that Spark cannot read; all: name registered ones too",
+                default="none",
+                takes_boolean=True,
             ),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
         ),

@@ -6,39 +6,45 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import orc
-from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.repair.column_checks import unreadable_column
+from catalog_ext.scan.file_formats import binary_format
+from catalog_ext.scan.parquet_footer import read_footer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.model.tables import Column
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
 
 _HEAD_BYTES = 16
-_ENCRYPTED_PARQUET = b"PARE"
-"""The last bytes of a Parquet file whose footer is encrypted: whoever has the key may read it."""
-
 _COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 """What a compressed text file of this suffix begins with; other codecs have no sign of their own."""
 
-_NO_TEXT = {b"PAR1": "a Parquet file", b"ORC": "an ORC file", b"Obj\x01": "an Avro file"}
 _MAX_REASON = 300
 
 
-def unreadable_reason(storage: Storage, location: Location, file_format: str) -> str | None:
+def unreadable_reason(
+    storage: Storage, location: Location, file_format: str, columns: Sequence[Column] = ()
+) -> str | None:
     """Return why the file cannot be read as the format, in words; None where nothing speaks against it.
 
-    Parquet and ORC tell by their footers, which a truncated file has lost. A text file tells by its first bytes alone:
-    that it is none, or not compressed as its name says. An empty file of any format has no rows and is read as such.
-    What lies between a file's first and its last bytes is not looked at.
+    Parquet and ORC are judged by their footers, which a truncated file has lost; the columns of Parquet are compared
+    with the table's. A text file is judged by its first bytes alone: that it is binary, or not compressed as its name
+    says. An empty file of any format has no rows and is read as such. What lies between a file's first and its last
+    bytes is not looked at.
     """
     try:
         with storage.open_input_file(location) as file:
             if file.size() == 0:
                 return None
             if file_format == "parquet":
-                _read_parquet_footer(file)
-            elif file_format == "orc":
+                metadata = read_footer(file)
+                column = None if metadata is None else unreadable_column(metadata, columns)
+                return column and f"the file cannot be read as parquet: {column}"
+            if file_format == "orc":
                 orc.ORCFile(file)
             else:
                 return _no_text(location.name, file.read(_HEAD_BYTES), file_format)
@@ -49,19 +55,11 @@ def unreadable_reason(storage: Storage, location: Location, file_format: str) ->
     return None
 
 
-def _read_parquet_footer(file: pa.NativeFile) -> None:
-    file.seek(max(0, file.size() - len(_ENCRYPTED_PARQUET)))
-    if file.read() == _ENCRYPTED_PARQUET:
-        return
-    file.seek(0)
-    pq.read_metadata(file)
-
-
 def _no_text(name: str, head: bytes, file_format: str) -> str | None:
     suffix = f".{name.rpartition('.')[2].lower()}"
     expected = _COMPRESSED.get(suffix)
     if expected is not None:
         is_compressed = head.startswith(expected)
         return None if is_compressed else f"the file cannot be read as {file_format}: it is not compressed as {suffix}"
-    found = next((what for magic, what in _NO_TEXT.items() if head.startswith(magic)), None)
+    found = binary_format(head.decode("latin-1"))
     return found and f"the file cannot be read as {file_format}: it is {found}"

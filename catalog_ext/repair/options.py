@@ -35,6 +35,30 @@ class RepairMode(StrEnum):
             raise InvalidInputError(f"{text[:60]!r} is not a repair mode. Use 'add', 'drop' or 'sync'.") from error
 
 
+class Verify(StrEnum):
+    """Which files a repair opens: ``NONE``; ``NEW`` and changed ones; ``ALL``, registered ones too."""
+
+    NONE = "none"
+    NEW = "new"
+    ALL = "all"
+
+    @classmethod
+    def parse(cls, given: bool | str) -> Verify:
+        """Return what is meant: ``True`` is ``new``.
+
+        Raises:
+            InvalidInputError: The value is unknown.
+        """
+        text = str(given).lower()
+        try:
+            return {"true": cls.NEW, "false": cls.NONE}.get(text) or cls(text)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"verify cannot be {str(given)[:60]!r}. Use 'new' (or true) for new and changed files, 'all' for "
+                "registered files too, or 'none' (or false)."
+            ) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the metastore says of partitions, which is right about which of them there are, and where.
@@ -69,7 +93,8 @@ class RepairOptions:
         where: The same in the user's words, for the report.
         dry_run: Preview only.
         strict: Refuse to change anything when something would be skipped.
-        verify: Look into new and changed files, and skip those that cannot be read as the table's format.
+        verify: Which files are opened. New and changed ones that Spark cannot read are skipped, registered ones stay
+            and are reported.
         allow_mass_drop: Drop however much has gone.
         mass_drop_percent: The most of the compared partitions that is dropped without that.
         mass_drop_partitions: Partitions from which on the share is looked at.
@@ -86,7 +111,7 @@ class RepairOptions:
     where: str | None = None
     dry_run: bool = False
     strict: bool = False
-    verify: bool = False
+    verify: Verify = Verify.NONE
     allow_mass_drop: bool = False
     mass_drop_percent: int = 50
     mass_drop_partitions: int = 20

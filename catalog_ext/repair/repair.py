@@ -18,9 +18,10 @@ from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
+from catalog_ext.repair.file_warnings import warn_of_cases, warn_of_files
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
-from catalog_ext.repair.options import RepairMode, RepairOptions, Told
+from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
 from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, REPAIR_AGAIN
@@ -41,7 +42,7 @@ from catalog_ext.scan.sides import AllIndexed, AllListed, Sides
 from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
@@ -143,21 +144,31 @@ class Repair:
         if mode is RepairMode.SYNC:
             difference.compare_files()
         in_flight.leave_out_replaced()
-        if self._options.verify:
-            formats = self._index.formats(self._table)
-            Verification(
-                self._storage, self._table, scratch, self._progress, pattern=self._pattern, formats=formats
-            ).run(mode)
-        scratch.execute(
-            "INSERT INTO entries (action, partition, path, files, bytes, reason)"
-            " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
-        )
+        formats = self._index.formats(self._table)
+        if self._options.verify is not Verify.NONE:
+            self._verify(scratch, formats)
+        if mode is not RepairMode.DROP:
+            warn_of_files(scratch, self._table.definition, formats)
+            warn_of_cases(scratch)
+        for action, source in (("skip", "skipped"), ("warn", "warned")):
+            scratch.execute(
+                "INSERT INTO entries (action, partition, path, files, bytes, reason)"
+                f" SELECT '{action}', partition, path, files, bytes, reason FROM {source} ORDER BY path"
+            )
         self._refuse_if_strict(scratch)
         if mode is not RepairMode.ADD:
             self._refuse_mass_drop(difference, scratch)
         self._total = difference.count(adds=mode is not RepairMode.DROP)
         self._time_left = TimeLeft()
         self._apply(self._proposals(difference), scratch)
+
+    def _verify(self, scratch: Scratch, formats: Mapping[str, str]) -> None:
+        verification = Verification(
+            self._storage, self._table, scratch, self._progress, pattern=self._pattern, formats=formats
+        )
+        verification.run(self._options.mode)
+        if self._options.verify is Verify.ALL:
+            verification.run_registered(self._index.plan_files(self._table, self._options.predicate))
 
     def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
         mode = self._options.mode
@@ -186,7 +197,7 @@ class Repair:
         report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)
         if mode is not RepairMode.ADD:
-            observe_elsewhere(self._storage, scratch)
+            observe_elsewhere(self._storage, scratch, self._layout.ignored)
         in_flight.leave_out()
 
     def _observe_tree(self, scratch: Scratch, listed: Listed, indexed: Indexed) -> bool:

@@ -74,7 +74,7 @@ _COLUMNS_SHOWN = (
     Column("bytes", "size", right=True, cell=format_bytes),
     Column("reason", wraps=True),
 )
-_WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
+_WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
 _REFUSE = "refuse"
 
 
@@ -82,7 +82,8 @@ class ReportEntry(NamedTuple):
     """One line of a report.
 
     Attributes:
-        action: ``add``, ``drop``, ``change`` or ``skip``; ``refuse`` in a preview of a repair that would be refused.
+        action: ``add``, ``drop``, ``change`` or ``skip``; ``warn`` of what may be a mistake and is done all the same;
+            ``refuse`` in a preview of a repair that would be refused.
         partition: The partition's name; ``''`` where a skipped path belongs to none.
         path: The partition's directory, or the file or directory that changed or was skipped, relative to the table.
         files: How many files it concerns.
@@ -195,6 +196,7 @@ class RepairReport:
         self.dropped = ReportEntries(scratch, "drop", names)
         self.changed = ReportEntries(scratch, "change", names)
         self.skipped = ReportEntries(scratch, "skip", names)
+        self.warnings = ReportEntries(scratch, "warn", names)
         self.refused = ReportEntries(scratch, _REFUSE, names)
 
     @property
@@ -214,11 +216,11 @@ class RepairReport:
         return Counts(*next(self._scratch.rows(query, (action,))))
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        for entries in (self.refused, self.added, self.dropped, self.changed, self.skipped):
+        for entries in (self.refused, self.added, self.dropped, self.changed, self.skipped, self.warnings):
             yield from entries
 
     def __len__(self) -> int:
-        return sum(map(len, (self.refused, self.added, self.dropped, self.changed, self.skipped)))
+        return sum(map(len, (self.refused, self.warnings, *(entries for _, entries in self._by_word()))))
 
     def batches(self, size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """Yield the entries as Arrow batches of ``SCHEMA``."""
@@ -251,10 +253,10 @@ class RepairReport:
             for number, entry in enumerate(entries):
                 yield (", " if number else "") + json.dumps(entry._asdict(), ensure_ascii=False)
             yield "]"
-        yield "}"
+        yield f', "warnings": {json.dumps([entry._asdict() for entry in self.warnings], ensure_ascii=False)}}}'
 
     def _by_word(self) -> Iterator[tuple[str, ReportEntries]]:
-        yield from zip(_WORDS.values(), (self.added, self.dropped, self.changed, self.skipped), strict=True)
+        yield from zip(_WORDS.values(), (self.added, self.dropped, self.changed, self.skipped), strict=False)
 
     def _headline(self) -> str:
         verb = "Preview of repair" if self.dry_run else "Repair"
@@ -268,13 +270,15 @@ class RepairReport:
             counts = self.counts(action)
             if action == "skip" and self.skipped:
                 yield word, counted(len(self.skipped), "path")
-            elif action != "skip" and counts.partitions:
+            elif action == "warn" and self.warnings:
+                yield word, f"{len(self.warnings):,}"
+            elif action not in ("skip", "warn") and counts.partitions:
                 text = f"{counted(counts.partitions, 'partition')}, {counted(counts.files, 'file')}"
                 yield word, f"{text}, {format_bytes(counts.bytes)}"
 
     def _notes(self) -> Iterator[str]:
         yield from (entry.reason for entry in self.refused)
-        if len(self) == len(self.skipped):
+        if len(self) == len(self.skipped) + len(self.warnings):
             what = "the index agrees with the store" if self.mode == "sync" else f"there is nothing to {self.mode}"
             yield f"otherwise {what}" if self.skipped else what
         if self.pending_deliveries:
@@ -285,7 +289,7 @@ class RepairReport:
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
         """Yield the first entries of what is worth a line for each: all but what was simply added."""
         not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
-        for entries in (not_plain, self.dropped, self.changed, self.skipped):
+        for entries in (not_plain, self.dropped, self.changed, self.skipped, self.warnings):
             yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:
@@ -330,12 +334,16 @@ class RepairReport:
         rows = None
         if len(self):
             # The first of each kind: a thousand additions must not hide what was skipped.
-            shown = [entry._asdict() for _, entries in self._by_word() for entry in entries[:_SHOWN_IN_NOTEBOOK]]
+            shown = [
+                entry._asdict()
+                for _, entries in (*self._by_word(), ("", self.warnings))
+                for entry in entries[:_SHOWN_IN_NOTEBOOK]
+            ]
             rows = shown_rows(_COLUMNS_SHOWN, shown, len(self), most=len(shown))
         return Card(self._headline(), "", facts, rows, shares=tuple(self._shares()), notes=tuple(self._notes()))
 
     def _shares(self) -> Iterator[Share]:
-        counts = {word: self.counts(action).partitions for action, word in _WORDS.items() if action != "skip"}
+        counts = {word: self.counts(action).partitions for action, word in _WORDS.items() if word in CHANGED}
         total = sum(counts.values())
         for word, number in counts.items():
             if number:

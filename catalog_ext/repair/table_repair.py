@@ -19,7 +19,7 @@ from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.overview.progress import Progress, RepairProgress, no_progress
-from catalog_ext.repair.options import RepairMode, RepairOptions, Told
+from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.scan.scratch import Scratch
@@ -50,7 +50,7 @@ class TableRepair:
         where: Where = None,
         dry_run: bool = False,
         strict: bool = False,
-        verify: bool = False,
+        verify: bool | str = False,
         allow_mass_drop: bool = False,
         progress: Progress | None = None,
         session: Mapping[str, str] | None = None,
@@ -63,8 +63,9 @@ class TableRepair:
             where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
-            verify: Look into files that are new or have changed, and skip those that cannot be read as the table's
-                format: new ones are not registered, and of changed ones what is registered stays.
+            verify: True or ``new`` opens files that are new or have changed, and skips those that Spark cannot read as
+                the table: new ones are not registered, and of changed ones what is registered stays. ``all`` opens
+                registered files too: those that cannot be read stay registered and are reported as skipped.
             allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
                 ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
             progress: Is called while it runs, from this thread; None shows a bar in a notebook's cell.
@@ -96,7 +97,7 @@ class TableRepair:
                 _words(where),
                 dry_run,
                 strict,
-                verify,
+                Verify.parse(verify),
                 allow_mass_drop,
                 keys.MASS_DROP_PERCENT.read(*given),
                 keys.MASS_DROP_PARTITIONS.read(*given),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.model.batches import batched
@@ -13,7 +14,9 @@ from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.repair.options import RepairMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 _FILES_AT_A_TIME = 1024
 """Files whose outcomes are held at once; each thread holds the footer of one."""
+
+_LEFT = {0: "it is not registered", 1: "what is registered of it stays"}
+_STAYS = {1: "it stays registered, and queries that read it fail. Delete it or put a whole file there, then repair"}
 
 _NEW = (
     "SELECT l.name, l.path, l.size, 0, NULL FROM listed_files l"
@@ -61,7 +67,7 @@ class Verification:
         scratch: What was listed and compared; files that cannot be read leave it, and are skipped.
         progress: Is called while it runs.
         pattern: The table's location, if it has wildcards.
-        look: Says why a file cannot be read.
+        look: Returns why a file cannot be read; None compares it with the table's format and columns.
         formats: Of the partitions whose files are of another format than the table's, by name.
     """
 
@@ -71,7 +77,7 @@ class Verification:
         table: Table,
         scratch: Scratch,
         progress: Progress,
-        look: Look = unreadable_reason,
+        look: Look | None = None,
         *,
         pattern: LocationPattern | None = None,
         formats: Mapping[str, str] | None = None,
@@ -82,7 +88,7 @@ class Verification:
         self._table = table
         self._scratch = scratch
         self._progress = progress
-        self._look = look
+        self._look = look or partial(unreadable_reason, columns=table.definition.columns)
 
     def run(self, mode: RepairMode) -> None:
         """Leave out what cannot be read: a new file is not registered, a known one stays as it is registered.
@@ -102,6 +108,32 @@ class Verification:
                     self._progress(RepairProgress("verifying", 0, seen))
         self._leave_out()
 
+    def run_registered(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Report the registered files that cannot be read; they stay registered.
+
+        Args:
+            batches: The registered files, as ``Index.plan_files`` yields them. Those that the repair changes or drops
+                are left out: they have been looked at, or have gone.
+        """
+        seen = 0
+        with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-verify") as pool:
+            for chunk in batched(self._registered(batches), _FILES_AT_A_TIME):
+                outcomes = pool.map(self._reason, chunk)
+                self._note([(f, why) for f, why in zip(chunk, outcomes, strict=True) if why is not None], _STAYS)
+                seen += len(chunk)
+                self._progress(RepairProgress("verifying", 0, seen))
+
+    def _registered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[_File]:
+        handled = (
+            "SELECT EXISTS (SELECT 1 FROM differing_files WHERE name = ? AND path = ?)"
+            " OR ? IN (SELECT name FROM protected)"
+        )
+        for batch in batches:
+            columns = (batch.column(c).to_pylist() for c in ("partition", "path", "size", "location"))
+            for name, path, size, location in zip(*columns, strict=True):
+                if not self._scratch.count(handled, (name, path, name)):
+                    yield _File(name, path, size, 1, location)
+
     def _files(self, query: str) -> Iterator[_File]:
         # A listing may hold a file twice.
         return (_File(*row) for row in self._scratch.rows(f"SELECT DISTINCT * FROM ({query}) ORDER BY 1, 2"))
@@ -113,8 +145,7 @@ class Verification:
             place = below(Location.parse(self._table.directory(file.name, file.directory)), file.path)
         return self._look(self._storage, place, self._formats.get(file.name, self._table.definition.format))
 
-    def _note(self, found: Sequence[tuple[_File, str]]) -> None:
-        left = {0: "it is not registered", 1: "what is registered of it stays"}
+    def _note(self, found: Sequence[tuple[_File, str]], left: Mapping[int, str] = _LEFT) -> None:
         whole = self._pattern is not None
         skipped = (
             (
@@ -127,7 +158,8 @@ class Verification:
             for f, why in found
         )
         self._scratch.insert("skipped", skipped, columns=5, ignore=True)
-        self._scratch.insert("unreadable", ((f.name, f.path) for f, _ in found), columns=2, ignore=True)
+        if left is _LEFT:
+            self._scratch.insert("unreadable", ((f.name, f.path) for f, _ in found), columns=2, ignore=True)
 
     def _leave_out(self) -> None:
         is_unreadable = "(name, path) IN (SELECT name, path FROM unreadable)"

@@ -8,14 +8,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import (
     DEFAULT_PARTITION,
-    is_hidden,
     split_component,
     unescape_path_name,
 )
 from catalog_ext.metastore.model.values import Value, cast_text
 from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
+from catalog_ext.metastore.storage.listed import NO_PATH
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import TableDefinition
@@ -46,6 +47,8 @@ _ABOVE = Verdict(Place.ABOVE)
 _PARTITION = Verdict(Place.PARTITION)
 _HIDDEN = Verdict(Place.HIDDEN)
 _PRUNED = Verdict(Place.PRUNED)
+_NO_NAMES = ("", ".", "..")
+_UNREACHABLE = Verdict(Place.NONCONFORMING, NO_PATH)
 _REMEMBERED = 16_384
 
 
@@ -67,6 +70,7 @@ class Layout:
 
     def __init__(self, definition: TableDefinition, predicate: Predicate | None = None) -> None:
         self.keys: tuple[Key, ...] = definition.keys
+        self.ignored = IgnoredNames.of(definition.properties)
         self._lower_names = [k.name.lower() for k in self.keys]
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
         # A table has many directories and few different names on each level, and one directory is asked about for
@@ -97,11 +101,14 @@ class Layout:
         """Return the verdict, and the values of the path's components if it is none against them."""
         if not directory:
             return self._place(()), ()
-        parent, _, name = directory.rpartition("/")
+        parent, slash, name = directory.rpartition("/")
         verdict, values = self._looked_at(parent)
         if verdict.place not in (Place.ABOVE, Place.PARTITION):
             return verdict, ()
-        if is_hidden(name):
+        # Keys of S3 alone have such components, as in ``t//day=1``, which lies in a directory of t without a name.
+        if name in _NO_NAMES or (slash and not parent):
+            return _UNREACHABLE, ()
+        if self.ignored.directory(name):
             return _HIDDEN, ()
         if len(values) >= len(self.keys):
             return Verdict(Place.NONCONFORMING, self._too_deep(name)), ()

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import escape_path_name, split_component
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.storage.locations import Location
@@ -98,6 +99,7 @@ class PatternLayout:
         self, definition: TableDefinition, pattern: LocationPattern, predicate: Predicate | None = None
     ) -> None:
         self.keys = definition.keys
+        self.ignored = IgnoredNames.of(definition.properties)
         self._pattern = pattern
         self._names = [key.name for key in self.keys]
         self._lower_names = {name.lower() for name in self._names}
@@ -133,3 +135,8 @@ class PatternLayout:
         if self._evaluator is not None and not self._evaluator.matches(values):
             return Judged()
         return Judged(name)
+
+    def ignores(self, path: str) -> bool:
+        """Return whether a file is no part of the table, by the names in its path below the pattern's root."""
+        *directories, name = path.split("/")
+        return self.ignored.file(name) or any(map(self.ignored.is_matched, directories))

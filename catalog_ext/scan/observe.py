@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, TypeAlias
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import (
+    MARKER,
+    NOT_TEXT,
+    ListedDirectory,
+    ListedFile,
+    ListedOther,
+    ListingFailure,
+)
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.overview.progress import RepairProgress
+from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 from catalog_ext.scan.time_left import TimeLeft
@@ -46,8 +54,15 @@ LOST = "neither the metastore has it nor is anything at its place: it stays as i
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
 
-NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
-"""Why a path is skipped that no database could keep."""
+SINK_LOG = "_spark_metadata"
+"""Where a file sink of Structured Streaming keeps which files its finished batches have written."""
+
+SINK_LOG_WARNING = (
+    "the log of a streaming sink is not read: files of failed batches, which it leaves out, are rows of the table. "
+    "Delete these files, or write the stream to the table itself"
+)
+
+_ABOVE = "the file lies above the partition directories"
 
 _Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
 """Of one directory the files (name, size, time); why it could not be listed; None where it is gone."""
@@ -83,6 +98,7 @@ class StoreObserver:
         self._scratch = scratch
         self._progress = progress
         self._judge = layout.judge
+        self._ignores = layout.ignored.file
         self._has_directories = storage.store_has_directories(table.definition.location)
         self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
         self._partitions: list[str] = []
@@ -96,6 +112,7 @@ class StoreObserver:
         self._expected: int | None = None
         self._parts: int | None = None
         self._seen_parts = 0
+        self._has_sink_log = False
         self.has_relocated_data = False
         """Whether relocating overwrites have put something below the location; known when it was observed."""
 
@@ -123,6 +140,8 @@ class StoreObserver:
                     take_file(event)
                 elif isinstance(event, ListedDirectory):
                     take_directory(event.directory)
+                elif isinstance(event, ListedOther):
+                    self._take_other(event)
                 else:
                     self._take_failure(event)
                 if len(files) + len(partitions) >= _BUFFER_ROWS:
@@ -131,6 +150,8 @@ class StoreObserver:
             listing.close()
         if not self._layout.keys and self._has_directories:
             self._partitions.append("")
+        if self._has_sink_log:
+            self._scratch.insert("warned", [(SINK_LOG, "", 0, 0, SINK_LOG_WARNING)], columns=5)
         self._flush()
 
     def _count_parts(self, root: str) -> int | None:
@@ -158,26 +179,43 @@ class StoreObserver:
         self._last_judged = (directory, verdict.place)
         if directory == DATA:
             self.has_relocated_data = True
+        elif directory == SINK_LOG:
+            self._has_sink_log = True
         if verdict.place is Place.NONCONFORMING:
             self._skip(directory, verdict.reason)
         return verdict.place in (Place.ABOVE, Place.PARTITION)
 
     def _take_file(self, event: ListedFile) -> None:
         directory, name = event.directory, event.name
-        if is_hidden(name) or not name:
+        if self._ignores(name):
             return
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
         place = self._place_of(directory)
-        if place is Place.PARTITION:
+        if not name:
+            if place in (Place.PARTITION, Place.ABOVE):
+                self._skip(_path(event), MARKER, files=1, size=event.size)
+        elif place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms))
             if directory != self._last_directory:
                 # Where no directories are listed, their files show them.
                 (self._shown_by_files if self._has_directories else self._partitions).append(directory)
                 self._last_directory = directory
         elif place is Place.ABOVE:
-            self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
+            self._take_file_above(event)
+
+    def _take_file_above(self, event: ListedFile) -> None:
+        if names_other_format(event.name, self._table.definition.format):
+            # A README or a script beside the data: strict repairs go on.
+            row = (_path(event), "", 1, event.size, f"{_ABOVE}, and its name is that of another format")
+            self._scratch.insert("warned", [row], columns=5)
+        else:
+            self._skip(_path(event), _ABOVE, files=1, size=event.size)
+
+    def _take_other(self, event: ListedOther) -> None:
+        if not self._ignores(event.name) and self._place_of(event.directory) in (Place.PARTITION, Place.ABOVE):
+            self._skip(_path(event), event.reason, files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
         place = self._place_of(directory)
@@ -222,7 +260,7 @@ class StoreObserver:
                 return
 
 
-def _path(event: ListedFile) -> str:
+def _path(event: ListedFile | ListedOther) -> str:
     return f"{event.directory}/{event.name}" if event.directory else event.name
 
 
@@ -277,7 +315,7 @@ def observe_named(
         located |= moved
     scratch.insert("ended", ((name,) for name in gone), columns=1, ignore=True)
     looked_for = ((n, table.directory(n, at)) for n, at in located.items() if n not in gone)
-    list_locations(storage, looked_for, scratch)
+    list_locations(storage, looked_for, scratch, IgnoredNames.of(table.definition.properties))
     _leave_out_lost(scratch, lost)
     if places and storage.store_has_directories(table.definition.location):
         _doubt_vanished(storage, table, located, scratch)
@@ -351,15 +389,17 @@ def report_elsewhere(scratch: Scratch) -> None:
         )
 
 
-def observe_elsewhere(storage: Storage, scratch: Scratch) -> None:
+def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames) -> None:
     """List the partitions that are registered at a location of their own into the scratch database."""
     elsewhere = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
-    list_locations(storage, elsewhere, scratch)
+    list_locations(storage, elsewhere, scratch, ignored)
 
 
-def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch) -> None:
+def list_locations(
+    storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch, ignored: IgnoredNames
+) -> None:
     """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
-    for name, outcome in _listed(storage, partitions):
+    for name, outcome in _listed(storage, partitions, ignored):
         if isinstance(outcome, CatalogExtError):
             scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
         elif outcome is not None:
@@ -369,17 +409,19 @@ def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scra
 
 def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
     """Return the names of the partitions at whose locations something is, or may be: the listing failed."""
-    return {name for name, outcome in _listed(storage, partitions) if outcome is not None}
+    return {name for name, outcome in _listed(storage, partitions, IgnoredNames()) if outcome is not None}
 
 
-def _listed(storage: Storage, partitions: Iterator[tuple[str, str]]) -> Iterator[tuple[str, _Outcome]]:
+def _listed(
+    storage: Storage, partitions: Iterator[tuple[str, str]], ignored: IgnoredNames
+) -> Iterator[tuple[str, _Outcome]]:
     with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
         for chunk in batched(partitions, 256):
-            outcomes = pool.map(lambda item: _list_location(storage, item[1]), chunk)
+            outcomes = pool.map(lambda item: _list_location(storage, item[1], ignored), chunk)
             yield from ((name, outcome) for (name, _), outcome in zip(chunk, outcomes, strict=True))
 
 
-def _list_location(storage: Storage, location: str) -> _Outcome:
+def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _Outcome:
     try:
         entries = storage.list_directory(location)
     except LocationNotFoundError as error:
@@ -390,6 +432,6 @@ def _list_location(storage: Storage, location: str) -> _Outcome:
     files = [
         (e.location.name, e.size, e.modified_ms)
         for e in entries
-        if e.kind is EntryKind.FILE and not is_hidden(e.location.name) and is_storable(e.location.name)
+        if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
     ]
     return files if files or storage.store_has_directories(location) else None

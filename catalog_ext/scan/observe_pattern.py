@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.listed import NOT_TEXT
 from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
-from catalog_ext.scan.observe import INCOMPLETE, MISSING, NOT_TEXT, printable
+from catalog_ext.scan.observe import INCOMPLETE, MISSING, printable
 from catalog_ext.scan.walk import Walk
 from catalog_ext.scan.walk_states import FoundFile, expression
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.listed import ListedFile, ListedOther
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
@@ -58,6 +60,7 @@ class PatternObserver:
         self._lock = threading.Lock()
         self._failures: list[tuple[Location, CatalogExtError]] = []
         self._missing: list[int] = []
+        self._odd: list[tuple[str, str, int, int, str]] = []
 
     def observe(self) -> None:
         """Write down every file that the location matches, and what of it is not there or cannot be listed.
@@ -73,6 +76,7 @@ class PatternObserver:
             keys=len(self._layout.keys),
             take=self._take,
             failed=self._fail,
+            left_out=self._leave_out,
         )
         matches = walk.run()
         self._flush()
@@ -84,6 +88,7 @@ class PatternObserver:
             (printable(self._pattern.relative(place)), "", 0, 0, f"{INCOMPLETE}{error.message}")
             for place, error in self._failures
         ]
+        skipped += self._odd
         skipped += [(str(self._pattern.alternatives[number]), "", 0, 0, MISSING) for number in self._missing]
         self._scratch.insert("skipped", skipped, columns=5, ignore=True)
 
@@ -111,6 +116,8 @@ class PatternObserver:
 
     def _take(self, file: FoundFile) -> None:
         path = self._pattern.relative(file.location)
+        if self._layout.ignores(path):
+            return
         if not is_storable(path):
             self._skip(printable(path), NOT_TEXT, file)
             return
@@ -130,6 +137,11 @@ class PatternObserver:
     def _fail(self, place: Location, error: CatalogExtError) -> None:
         with self._lock:
             self._failures.append((place, error))
+
+    def _leave_out(self, place: Location, found: ListedFile | ListedOther, reason: str) -> None:
+        path = "/".join(part for part in (self._pattern.relative(place), found.directory, found.name) if part)
+        with self._lock:
+            self._odd.append((printable(path), "", 1, found.size, reason))
 
     def _flush(self) -> None:
         self._seen += len(self._files)

@@ -29,6 +29,7 @@ CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE lost (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
+CREATE TABLE warned (path TEXT, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT);
 CREATE TABLE unreadable (name TEXT, path TEXT, PRIMARY KEY (name, path)) WITHOUT ROWID;
 CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
 CREATE TABLE taken (directory TEXT PRIMARY KEY, partition TEXT) WITHOUT ROWID;

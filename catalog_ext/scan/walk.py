@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
+from catalog_ext.metastore.model.ignored_names import is_marker
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedFile, ListedOther, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.scan.path_keys import Verdict, keys_of
@@ -105,7 +106,9 @@ class Walk:
         keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
         limit: How many directories the walk lists on one level; it leaves a larger level to its caller.
         take: Gets the files, some maybe twice, which are then not among the matches; it is called from one thread.
-        failed: Is told of directories that cannot be listed, from any thread; without it they are errors.
+        failed: Is called, from any thread, for directories that cannot be listed; without it they are errors.
+        left_out: Is called, from any thread, with what no reader can open, the path relative to ``at`` and the reason.
+            Without it, as in Spark's listing, it does not exist, except for names that are not text: they are errors.
     """
 
     def __init__(
@@ -118,8 +121,10 @@ class Walk:
         limit: int | None = None,
         take: Callable[[FoundFile], None] | None = None,
         failed: Callable[[Location, CatalogExtError], None] | None = None,
+        left_out: Callable[[Location, ListedFile | ListedOther, str], None] | None = None,
     ) -> None:
         self._take = take
+        self._left_out = left_out
         self._failed = failed
         self._storage = storage
         self._alternatives = alternatives
@@ -212,7 +217,11 @@ class Walk:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     self._fail(states, below(place, event.directory) if event.directory else place, event.error)
-                if not isinstance(event, ListedFile) or is_hidden(event.name):
+                if not isinstance(event, ListedFile | ListedOther) or is_hidden(event.name) or is_marker(event.name):
+                    continue
+                reason = event.reason if isinstance(event, ListedOther) else obstacle(event)
+                if reason is not None or isinstance(event, ListedOther):
+                    self._leave_out(place, event, reason or "")
                     continue
                 path = f"{event.directory}/{event.name}" if event.directory else event.name
                 numbers = [state.number for state in states if state.matches(path)]
@@ -246,6 +255,16 @@ class Walk:
         self._failed(directory, error)
         for state in states:
             self._matches.pruned[state.number] = True
+
+    def _leave_out(self, place: Location, event: ListedFile | ListedOther, reason: str) -> None:
+        if self._left_out is not None:
+            self._left_out(place, event, reason)
+        elif reason == NOT_TEXT:
+            raise StorageError(
+                f"The name {shown(event.name)} below {shown(str(place))} is not UTF-8 text, so no reader can open it. "
+                "Rename the file or directory.",
+                {"location": str(place)},
+            )
 
     def _next(self, states: list[State], entry: Entry) -> Iterator[State]:
         for state in states:

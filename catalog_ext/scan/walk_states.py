@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from catalog_ext.metastore.model.ignored_names import is_marker
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.locations import Location
@@ -91,7 +92,7 @@ def step(state: State, entry: Entry) -> Step:
         if is_hidden(name):
             return None
         if file:
-            return _file(entry) if state.matches(name) else None
+            return _file(entry) if state.matches(name) and not is_marker(name) else None
         passed = f"{state.passed}/{name}" if state.passed else name
         return replace(state, at=entry.location, passed=passed)
     component, rest = state.rest[0], state.rest[1:]
@@ -101,7 +102,7 @@ def step(state: State, entry: Entry) -> Step:
         return None
     if not file:
         return replace(state, at=entry.location, rest=rest or EVERYTHING)
-    return None if rest else _file(entry)
+    return None if rest or is_marker(name) else _file(entry)
 
 
 def below(directory: Location, path: str) -> Location:

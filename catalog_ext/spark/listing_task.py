@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.errors import IncompleteListingError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.storage.listed import Listed, ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import Listed, ListedDirectory, ListedFile, ListedOther, ListingFailure
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.partial_tree import list_part
 from catalog_ext.metastore.storage.store import Storage
@@ -24,8 +24,8 @@ _ENTRIES_TOGETHER = 20_000
 _FAST = 1
 
 _Files: TypeAlias = list[tuple[str, int, int]]
-_Packed: TypeAlias = tuple[list[tuple[str, _Files]], list[str], list[tuple[str, str]]]
-"""Files by their directory, directories, failures with their messages."""
+_Packed: TypeAlias = tuple[list[tuple[str, _Files]], list[str], list[ListedOther], list[tuple[str, str]]]
+"""Files by their directory, directories, what no reader can open, failures with their messages."""
 
 
 class OtherReleaseError(Exception):
@@ -69,12 +69,13 @@ class ListingTask:
 def unpacked(part: bytes) -> Iterator[Listed]:
     """Yield what a task has packed; its failures say why, whatever kind of error it was there."""
     packed: _Packed = pickle.loads(zlib.decompress(part))
-    by_directory, directories, failures = packed
+    by_directory, directories, others, failures = packed
     for directory in directories:
         yield ListedDirectory(directory)
     for directory, files in by_directory:
         for file in files:
             yield ListedFile(directory, *file)
+    yield from others
     for directory, message in failures:
         yield ListingFailure(directory, IncompleteListingError(message))
 
@@ -84,16 +85,18 @@ def _any(_: str) -> bool:
 
 
 def _packed(events: Iterable[Listed]) -> _Packed:
-    files, directories, failures = [], [], []
+    files, directories, others, failures = [], [], [], []
     for event in events:
         if isinstance(event, ListedFile):
             files.append(event)
         elif isinstance(event, ListedDirectory):
             directories.append(event.directory)
+        elif isinstance(event, ListedOther):
+            others.append(event)
         else:
             failures.append((event.directory, event.error.message))
     by_directory = [
         (directory, [(file.name, file.size, file.modified_ms) for file in group])
         for directory, group in groupby(files, attrgetter("directory"))
     ]
-    return by_directory, directories, failures
+    return by_directory, directories, others, failures

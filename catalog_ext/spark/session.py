@@ -169,7 +169,7 @@ def serve_catalog(
 
 def repair_partitions(
     table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
-    verify: bool = False, allow_mass_drop: bool = False, progress: Progress | None = None,
+    verify: bool | str = False, allow_mass_drop: bool = False, progress: Progress | None = None,
 ) -> RepairReport:  # fmt: skip
     """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
 
@@ -181,7 +181,7 @@ def repair_partitions(
         where: A condition, or a partition spec, that limits the repair.
         dry_run: Preview only.
         strict: Change nothing if a path would be skipped.
-        verify: Skip new and changed files that cannot be read as the table's format.
+        verify: Skip new and changed files that Spark cannot read; ``all`` names registered ones too.
         allow_mass_drop: Drop however much has gone.
         progress: Is called while it runs.
 

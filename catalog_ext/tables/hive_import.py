@@ -26,6 +26,7 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import DataFile, Table
+from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.overview.progress import Progress, RepairProgress
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from catalog_ext.tables.creation import TableCreation
 
 logger = logging.getLogger(__name__)
+
+_SHOWN = 5
 
 _BATCH = 1000
 
@@ -136,6 +139,7 @@ class HiveImport:
         storage, layout = self._context.storage, Layout(table.definition)
         StoreObserver(storage, table, layout, scratch, progress).observe(selective=False)
         _check_complete(table, scratch)
+        _warn_of_skipped(table, scratch)
         numbers: dict[PartitionDescriptor | None, int] = {None: 0}
         for chunk in batched(partitions, _BATCH):
             # In the place of a number of files, which nobody asks for here.
@@ -144,7 +148,7 @@ class HiveImport:
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         scratch.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
         located = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL")
-        list_locations(storage, located, scratch)
+        list_locations(storage, located, scratch, layout.ignored)
         _check_complete(table, scratch)
         done = 0
         for changes in batched(_additions(scratch, list(numbers)), _BATCH):
@@ -164,6 +168,18 @@ def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dic
             names,
         )
     return kept
+
+
+def _warn_of_skipped(table: Table, scratch: Scratch) -> None:
+    """Log what lies below the table's location and is no part of it, such as the HIVE_UNION_SUBDIR_1 of a UNION ALL."""
+    count = scratch.count("SELECT count(*) FROM skipped")
+    if count:
+        first = scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT ?", (_SHOWN,))
+        logger.warning(
+            "Table %s is imported without %s below %s, which a preview of its repair lists: %s%s.",
+            table.identifier, counted(count, "path"), table.definition.location,
+            "; ".join(f"{path[:160]!r}: {reason}" for path, reason in first), "; …" if count > _SHOWN else "",
+        )  # fmt: skip
 
 
 def _check_complete(table: Table, scratch: Scratch) -> None:

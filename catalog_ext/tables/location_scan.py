@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import TableLayoutError
-from catalog_ext.metastore.model.partition_names import is_hidden, split_component
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
+from catalog_ext.metastore.model.partition_names import split_component
 from catalog_ext.metastore.model.tables import Column, TableDefinition
-from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.observe import SINK_LOG, SINK_LOG_WARNING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.storage.store import Storage
+
+logger = logging.getLogger(__name__)
 
 MAX_SCANNED_FILES = 20_000
 """Where the keys are given, the scan for a sample of files ends after so many."""
@@ -74,6 +80,8 @@ class LocationScan:
 
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
+            if directory == SINK_LOG:
+                logger.warning("Table %s at %s: %s.", definition.identifier, definition.location, SINK_LOG_WARNING)
             if verdict.place is Place.NONCONFORMING:
                 _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
             # What does not conform is looked into as well: whether it holds files decides on the error.
@@ -84,7 +92,7 @@ class LocationScan:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     failure = failure or event
-                if not isinstance(event, ListedFile) or is_hidden(event.name):
+                if not isinstance(event, ListedFile) or layout.ignored.file(event.name) or obstacle(event):
                     continue
                 found.files += 1
                 if layout.judge(event.directory).place is Place.PARTITION:
@@ -103,35 +111,53 @@ class LocationScan:
             raise _no_partitions(definition, found)
         return found
 
-    def find_keys(self, location: str, table: str) -> LocationContents:
+    def find_keys(self, definition: TableDefinition) -> LocationContents:
         """Find the partition columns of a location in its paths; this lists the whole tree.
+
+        A file above the others whose name is of another format than the table's does not count, such as README.txt.
 
         Raises:
             TableLayoutError: The paths disagree on the keys; the message lists some of each kind.
             StorageError: A part of the tree cannot be listed, so that its keys are not known.
         """
-        found = LocationContents(())
+        found, other = LocationContents(()), LocationContents(())
+        location, table = definition.location, str(definition.identifier)
         root = Location.parse(location)
+        ignored = IgnoredNames.of(definition.properties)
         kinds: dict[tuple[str | None, ...], list[str]] = {}
+        beside: dict[tuple[str | None, ...], list[str]] = {}
 
         def descend(directory: str) -> bool:
-            return not is_hidden(directory.rpartition("/")[2])
+            if directory == SINK_LOG:
+                logger.warning("Table %s at %s: %s.", table, location, SINK_LOG_WARNING)
+            return not ignored.directory(directory.rpartition("/")[2])
 
         listing = list_tree(self._storage, root, descend=descend, depth_hint=1)
         try:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     raise event.error
-                if isinstance(event, ListedFile) and not is_hidden(event.name):
-                    found.files += 1
-                    self._sample(found, found.files, root, event)
-                    _remember(kinds.setdefault(_keys(event.directory, table), []), _path(event))
+                if isinstance(event, ListedFile) and not ignored.file(event.name) and not obstacle(event):
+                    is_other = names_other_format(event.name, definition.format)
+                    seen = other if is_other else found
+                    seen.files += 1
+                    self._sample(seen, seen.files, root, event)
+                    of_keys = (beside if is_other else kinds).setdefault(_keys(event.directory, table), [])
+                    _remember(of_keys, _path(event))
                     if len(kinds) > _MAX_KINDS:
                         break
         finally:
             listing.close()
+        for keys, paths in beside.items():
+            if not any(len(keys) < len(deeper) and deeper[: len(keys)] == keys for deeper in kinds):
+                kinds.setdefault(keys, paths)
         names = _agreed_keys(kinds, table, location)
-        return replace(found, partition_columns=tuple(Column(name, "string") for name in names))
+        if found.files:
+            _warn_of_others(
+                table, [path for keys, paths in beside.items() if len(keys) == len(names) for path in paths]
+            )
+        columns = tuple(Column(name, "string") for name in names)
+        return replace(found if found.files else other, partition_columns=columns)
 
     def _sample(self, found: LocationContents, seen: int, root: Location, event: ListedFile) -> None:
         # Reservoir sampling: every file has the same chance, however many there turn out to be.
@@ -144,6 +170,15 @@ class LocationScan:
             found.sample.append(item)
         else:
             found.sample[place] = item
+
+
+def _warn_of_others(table: str, paths: Sequence[str]) -> None:
+    if paths:
+        logger.warning(
+            "The columns of table %s were read without files that are of another format by their names, such as %s. "
+            "Queries that read these files fail; repair with verify names all of them.",
+            table, ", ".join(paths[:_SHOWN_PATHS]),
+        )  # fmt: skip
 
 
 def _path(event: ListedFile) -> str:

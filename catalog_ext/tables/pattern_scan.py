@@ -41,7 +41,8 @@ def scan_pattern(
     """
     matches = Walk(storage, list(pattern.alternatives), Pruner(None)).run()
     matches.check(pattern.text, list(pattern.alternatives))
-    files = sorted(matches.files.values())
+    layout = PatternLayout(definition, pattern)
+    files = sorted(f for f in matches.files.values() if not layout.ignores(pattern.relative(f.location)))
     columns = definition.partition_columns
     if keys:
         files = _conforming(definition, pattern, files)

@@ -88,7 +88,7 @@ class Registration:
     def _scanned(self, bare: TableDefinition, scan: LocationScan) -> LocationContents:
         if self.partition_columns is not None:
             return scan.with_keys(bare, sample=self.schema is None)
-        return self._keyed(scan.find_keys(bare.location, str(self.identifier)))
+        return self._keyed(scan.find_keys(bare))
 
     def _matched(
         self, bare: TableDefinition, pattern: LocationPattern, storage: Storage, sample_files: int | None

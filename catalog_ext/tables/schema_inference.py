@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from catalog_ext.metastore.errors import InvalidInputError, SchemaConflictError, UnsupportedFormatError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    InvalidInputError,
+    InvalidTypeError,
+    LocationNotFoundError,
+    SchemaConflictError,
+    UnsupportedFormatError,
+)
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, Field
+from catalog_ext.scan.file_formats import binary_format
 from catalog_ext.tables.schema.columnar import read_orc_fields, read_parquet_fields
 from catalog_ext.tables.schema.csv_files import csv_fields
 from catalog_ext.tables.schema.json_files import json_fields
@@ -25,7 +35,12 @@ if TYPE_CHECKING:
     FileRef: TypeAlias = tuple[Location, int]
     """A file's location, and its size in bytes."""
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 MIB = 1 << 20
+_SHOWN = 5
 _THREADS = 16
 _CHUNK = 256
 _TEXT_BUDGET = 16 * MIB
@@ -51,7 +66,9 @@ def infer_columns(
     """Infer the columns of files: their union by name, whatever the case, in the spelling and order first met.
 
     Parquet and ORC are read from their footers. Of CSV and JSON the first part is read, about 16 MiB altogether and at
-    most 2 MiB of a file; their types are those that Spark would infer, where STRING holds what disagrees.
+    most 2 MiB of a file; their types are those that Spark would infer, where STRING holds what disagrees. Empty files
+    have no columns. A file that is damaged, of another format or gone is left out with a warning if another file of the
+    sample can be read: otherwise it would depend on the sample whether a table can be registered.
 
     Args:
         storage: Where the files are.
@@ -61,18 +78,20 @@ def infer_columns(
 
     Raises:
         SchemaConflictError: A column has types in two files that no type holds together; both are named.
-        InvalidInputError: A file is damaged or of another format, or no file holds a column.
+        InvalidInputError: No file can be read, or no file holds a column.
         InvalidTypeError: A file has a column that Spark cannot read.
         InvalidConfigurationError: An option's value is none that it may have.
+        LocationNotFoundError: None of the files is there.
         StorageError: A file cannot be read.
     """
     if format == "text":
         return (Column("value", str(STRING)),)
     if format in _COLUMNAR:
-        fields = _union(_read_all(files, lambda location: _COLUMNAR[format](storage, location)))
+        fields = _union(_readable(_read_all(files, lambda location: _COLUMNAR[format](storage, location)), format))
     elif format in _TEXT:
         reader = ReaderOptions(options)
-        fields = _TEXT[format](_heads(storage, files, reader), reader)
+        heads = _readable(_heads(storage, files, reader), format)
+        fields = _TEXT[format]((head for _, head in heads), reader)
     else:
         raise UnsupportedFormatError(f"A schema cannot be read from files of the format {format[:60]!r}.")
     if not fields:
@@ -90,14 +109,57 @@ def without_keys(columns: Iterable[Column], keys: Iterable[Column]) -> tuple[Col
     return tuple(c for c in columns if c.name.lower() not in names)
 
 
+def _readable(outcomes: Iterable[tuple[Location, T | CatalogExtError]], format: str) -> Iterator[tuple[Location, T]]:
+    """Yield what could be read of each file; log the files that could not, or raise the first error if all could not.
+
+    Raises:
+        InvalidInputError, LocationNotFoundError: No file can be read.
+    """
+    first: CatalogExtError | None = None
+    left_out: list[Location] = []
+    read = 0
+    for location, outcome in outcomes:
+        if isinstance(outcome, CatalogExtError):
+            first = first or outcome
+            left_out.append(location)
+        else:
+            read += 1
+            yield location, outcome
+    if first is None:
+        return
+    if not read:
+        raise first
+    logger.warning(
+        "The columns were read without %s of %s sampled files, which are not readable %s files or have gone: %s%s. "
+        "Queries that read these files fail; repair with verify names all of them.",
+        len(left_out), len(left_out) + read, format, ", ".join(map(str, left_out[:_SHOWN])),
+        ", …" if len(left_out) > _SHOWN else "",
+    )  # fmt: skip
+
+
+def _outcome(read: Callable[[Location], T], location: Location) -> T | CatalogExtError:
+    """Return what was read of a file, or the error of a file that is damaged or gone.
+
+    Raises:
+        InvalidTypeError: Spark cannot read one of its columns.
+        StorageError: The store refuses or does not answer.
+    """
+    try:
+        return read(location)
+    except InvalidTypeError:
+        raise
+    except (InvalidInputError, LocationNotFoundError) as error:
+        return error
+
+
 def _read_all(
     files: Sequence[FileRef], read: Callable[[Location], tuple[Field, ...]]
-) -> Iterator[tuple[Location, tuple[Field, ...]]]:
-    """Yield the fields of each file, in the order given whoever answers first, so that the union is always the same."""
+) -> Iterator[tuple[Location, tuple[Field, ...] | CatalogExtError]]:
+    """Yield the outcome of each file, in the order given, so that the union is always the same."""
     remaining = iter(files)
     with ThreadPoolExecutor(_THREADS, "schema") as pool:
         while chunk := [location for location, _ in islice(remaining, _CHUNK)]:
-            yield from zip(chunk, pool.map(read, chunk), strict=True)
+            yield from zip(chunk, pool.map(partial(_outcome, read), chunk), strict=True)
 
 
 def _union(files: Iterable[tuple[Location, tuple[Field, ...]]]) -> tuple[Field, ...]:
@@ -142,14 +204,25 @@ def _conflict(error: TypeConflictError, first: Location, second: Location) -> Sc
     )
 
 
-def _heads(storage: Storage, files: Sequence[FileRef], options: ReaderOptions) -> Iterator[Head]:
+def _heads(
+    storage: Storage, files: Sequence[FileRef], options: ReaderOptions
+) -> Iterator[tuple[Location, Head | CatalogExtError]]:
     encoding = options.encoding()
     limit = max(MIB // 16, min(2 * MIB, _TEXT_BUDGET // max(1, len(files))))
     if options.flag("multiLine"):
         limit = _LARGEST_DOCUMENT
     remaining = iter(files)
     threads = min(_THREADS, max(1, 2 * _TEXT_BUDGET // limit))
+
+    def read(location: Location) -> Head:
+        head = read_head(storage, location, limit, encoding)
+        if (found := binary_format(head.text)) is not None:
+            raise InvalidInputError(
+                f"{location} is {found}. Remove it, or give the schema and the right format.", {"file": str(location)}
+            )
+        return head
+
     with ThreadPoolExecutor(threads, "schema") as pool:
         # As many at a time as there are threads: what waits to be looked at is memory.
         while chunk := [location for location, _ in islice(remaining, threads)]:
-            yield from pool.map(lambda location: read_head(storage, location, limit, encoding), chunk)
+            yield from zip(chunk, pool.map(partial(_outcome, read), chunk), strict=True)

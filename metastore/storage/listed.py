@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.errors import StorageError
+
+
+NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
+"""Why a path is skipped that no database could keep."""
+
+NO_PATH = "the key has an empty component, '.' or '..': readers (S3A, Hive) drop these and look at another path"
+"""Why an S3 object is skipped that no Hadoop path names."""
+
+MARKER = "the key ends in a slash: readers take the object for a directory and see nothing of what it holds"
+"""Why an S3 object that holds something is skipped."""
+
+_NO_PATH = re.compile(r"(?:^|/)\.{0,2}(?:/|$)")
 
 
 class ListedFile(NamedTuple):
@@ -15,7 +28,7 @@ class ListedFile(NamedTuple):
     Attributes:
         directory: Its directory relative to the root, exactly as on the store; empty for the root itself. An empty
             component (the S3 key ``a//x``) shows as a ``/`` at an end or a doubled one.
-        name: Its name in that directory.
+        name: Its name in that directory; empty for an S3 key that ends in a slash and holds something.
         size: Bytes.
         modified_ms: Last modification, in milliseconds since 1970.
     """
@@ -32,6 +45,22 @@ class ListedDirectory(NamedTuple):
     directory: str
 
 
+class ListedOther(NamedTuple):
+    r"""Something that no reader can open as a file: a pipe, a link to nothing, a name that is not UTF-8 text.
+
+    Attributes:
+        directory: Its directory relative to the root.
+        name: Its name in that directory; bytes that are not UTF-8 are written as ``\udcXX``.
+        size: Bytes; 0 where it has no size.
+        reason: Why it cannot be read, in words.
+    """
+
+    directory: str
+    name: str
+    size: int
+    reason: str
+
+
 class ListingFailure(NamedTuple):
     """A directory below which something may lie that the listing does not hold; ``error`` says why."""
 
@@ -39,5 +68,12 @@ class ListingFailure(NamedTuple):
     error: StorageError
 
 
-Listed: TypeAlias = ListedFile | ListedDirectory | ListingFailure
+Listed: TypeAlias = ListedFile | ListedDirectory | ListedOther | ListingFailure
 Descend: TypeAlias = Callable[[str], bool]
+
+
+def obstacle(file: ListedFile) -> str | None:
+    """Return why no reader finds an S3 object by its path; None where readers find it."""
+    if not file.name:
+        return MARKER
+    return NO_PATH if file.directory and _NO_PATH.search(file.directory) else None

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.storage.hdfs.listing import list_hdfs
-from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listed import (
+    Descend,
+    Listed,
+    ListedDirectory,
+    ListedFile,
+    ListedOther,
+    ListingFailure,
+)
 from catalog_ext.metastore.storage.local.listing import list_local
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.listing import S3Listing
@@ -20,6 +27,7 @@ __all__ = [
     "Listed",
     "ListedDirectory",
     "ListedFile",
+    "ListedOther",
     "ListingFailure",
     "TreeLister",
     "list_tree",
@@ -55,7 +63,8 @@ def list_tree(
     """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
     A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. One that
-    vanishes while the listing runs is not there and no failure. Close the generator to stop early: its threads end
+    vanishes while the listing runs is not there and no failure. What lies there and is neither a file nor a directory
+    that a reader could open is yielded as `ListedOther`. Close the generator to stop early: its threads end
     with the requests that they are waiting for.
 
     Args:

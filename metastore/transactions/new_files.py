@@ -10,6 +10,7 @@ from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.entries import Entry, EntryKind
@@ -85,12 +86,14 @@ class NewFiles:
         _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
         in_flight = self._index.uncommitted_ids(table_id, table.version)
         replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
+        ignored = IgnoredNames.of(table.definition.properties)
         there = set() if existing else self._index.partition_exists(table, sorted(found))
         return {
             name: tuple(
                 DataFile(entry.location.name, entry.size, entry.modified_ms)
                 for entry in entries
                 if not _is_known(entry, pending)
+                and not ignored.file(entry.location.name)
                 and (name in by_hand or not _is_known(entry, replaced))
                 and transaction_id_in(entry.location.name) not in in_flight
             )

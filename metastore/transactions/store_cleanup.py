@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.identity import has_own_name, is_same_file
@@ -198,6 +198,8 @@ class StoreCleanup:
         for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
             if isinstance(event, ListingFailure):
                 raise event.error
+            if isinstance(event, ListedOther):
+                continue
             place = below(root, event.directory)
             if isinstance(event, ListedFile):
                 # Without a name it is an object that stands for a directory.

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import orc
-from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError
 from catalog_ext.metastore.model.spark_json import field_from_json
 from catalog_ext.metastore.model.types import STRING, DataType, Field, parse_type
+from catalog_ext.scan.parquet_footer import read_footer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyarrow import parquet as pq
 
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
@@ -42,6 +44,8 @@ _UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
     """Return the fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
 
+    A file of zero bytes has none: Spark reads no row of it.
+
     Raises:
         InvalidInputError: It is not a Parquet file, or damaged.
         InvalidTypeError: Spark cannot read one of its columns.
@@ -49,7 +53,14 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
     """
     try:
         with storage.open_input_file(location) as file:
-            metadata = pq.read_metadata(file)
+            if file.size() == 0:
+                return ()
+            metadata = read_footer(file)
+        if metadata is None:
+            raise InvalidInputError(
+                f"{location} has an encrypted footer, so that its columns cannot be read here. Give the schema.",
+                {"file": str(location)},
+            )
         own = (metadata.metadata or {}).get(_SPARK_PARQUET)
         if own is not None:
             return tuple(_nullable(field_from_json(f)) for f in json.loads(own)["fields"])
@@ -61,7 +72,7 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
 
 
 def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """Return the fields of an ORC file.
+    """Return the fields of an ORC file; one of zero bytes has none.
 
     Raises:
         InvalidInputError: It is not an ORC file, or damaged.
@@ -70,6 +81,8 @@ def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
     """
     try:
         with storage.open_input_file(location) as file:
+            if file.size() == 0:
+                return ()
             schema = orc.ORCFile(file).schema
         return tuple(Field(f.name, _convert(f, _orc_leaf)) for f in schema)
     except (pa.ArrowException, OSError) as error:

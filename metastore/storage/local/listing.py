@@ -6,19 +6,35 @@ against 0.25 s) and streams: it holds one open directory a level, whatever the n
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.storage.failures import translate
-from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
-from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.listed import (
+    NOT_TEXT,
+    Descend,
+    Listed,
+    ListedDirectory,
+    ListedFile,
+    ListedOther,
+    ListingFailure,
+)
+from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 # Below this depth directories are read whole, so that a hostile tree cannot use up the file descriptors.
 _OPEN_LEVELS = 64
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISCHR, "a device"),
+)
 
 
 class _Open(NamedTuple):
@@ -62,29 +78,45 @@ def _next_step(stack: list[_Open], root: Location, descend: Descend) -> Iterator
 def _look_at(entry: os.DirEntry[str], level: _Open, root: Location) -> Listed | None:
     name = entry.name
     if not name.isascii() and not _is_text(name):
-        # The entry, not the directory that holds it: what cannot be registered hides nothing that could be.
+        # The entry alone: a name that cannot be registered hides nothing that can be.
         shown_name = name.encode("utf-8", "backslashreplace").decode()
-        path = f"{level.directory}/{shown_name}" if level.directory else shown_name
-        return ListingFailure(path, _not_text(entry, root))
+        return ListedOther(level.directory, shown_name, 0, NOT_TEXT)
     try:
         if entry.is_dir():
             return ListedDirectory(f"{level.directory}/{name}" if level.directory else name)
         if entry.is_file():
             status = entry.stat()
             return ListedFile(level.directory, name, status.st_size, status.st_mtime_ns // 1_000_000)
+        return _other(entry, level)
     except FileNotFoundError:
-        # Deleted since its directory was read: it is not there.
+        # Another process deleted it after its directory was read.
         return None
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            # The link alone: as a failure of its directory it would keep all other files from being registered.
+            return ListedOther(level.directory, name, 0, "a symbolic link that leads to itself")
         return _failure(level.directory, root, error)
-    # A socket, a device or a link to nothing: no file that a table could hold.
-    return None
+
+
+def _other(entry: os.DirEntry[str], level: _Open) -> ListedOther | None:
+    """Return what an entry is that is neither a file nor a directory, None if it has gone; it is never opened.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    try:
+        mode = entry.stat().st_mode
+    except FileNotFoundError:
+        dangling = ListedOther(level.directory, entry.name, 0, "a symbolic link to something that is not there")
+        return dangling if entry.is_symlink() else None
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "of an unknown kind")
+    return ListedOther(level.directory, entry.name, 0, f"not a file: {kind}")
 
 
 def _enter(stack: list[_Open], entry: os.DirEntry[str], found: ListedDirectory, root: Location) -> Iterator[Listed]:
     try:
         if entry.is_symlink() and any(os.path.samefile(entry.path, level.path) for level in stack):
-            yield ListingFailure(found.directory, _loop(entry))
+            yield ListedOther(stack[-1].directory, entry.name, 0, "a symbolic link to a directory that it lies in")
             return
         entries = os.scandir(entry.path)
     except (FileNotFoundError, NotADirectoryError):
@@ -121,15 +153,3 @@ def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
     if not isinstance(translated, StorageError):
         translated = StorageError(translated.message, translated.parameters)
     return ListingFailure(directory, translated)
-
-
-def _not_text(entry: os.DirEntry[str], root: Location) -> StorageError:
-    return StorageError(
-        f"The name {shown(ascii(entry.name))} below {shown(str(root))} is not UTF-8 text, so it cannot be registered. "
-        "Rename the file or directory.",
-        {"location": str(root)},
-    )
-
-
-def _loop(entry: os.DirEntry[str]) -> StorageError:
-    return StorageError(f"The link {shown(entry.path)} leads to a directory that it lies in. Remove the link.")

@@ -198,11 +198,9 @@ class S3Listing:
         start = len(self._root.key) + 1 if self._root.key else 0
         unit.keys += len(page.keys)
         for key, size, modified_ms in page.keys:
-            if key.endswith("/"):
-                # It stands for a directory, unless it holds something.
-                if not size or len(key) == start:
-                    continue
-                key = key[:-1]
+            if key.endswith("/") and (not size or len(key) == start):
+                # It stands for a directory. One that holds something is yielded without a name: readers see no file.
+                continue
             head, slash, name = key[start:].rpartition("/")
             directory = head or slash
             if directory != unit.current:

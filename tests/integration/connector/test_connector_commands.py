@@ -336,7 +336,7 @@ class TestRepair:
         assert [tuple(row) for row in report.collect()] == [("add", "k=3/r=y", "k=3/r=y", 1, 2, NEW)]
         assert service.last("procedures/call")["arguments"] == {
             "table": "lake.sales.trips", "mode": "sync", "where": "k > 1", "dry_run": False, "strict": False,
-            "allow_mass_drop": False, "verify": False,
+            "allow_mass_drop": False, "verify": "none",
         }  # fmt: skip
 
     def test_map_arguments(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from tests.integration.lake import rows
@@ -334,7 +336,7 @@ class TestUnreadableFiles:
         message = str(caught.value)
         assert caught.value.getCondition() == UNREADABLE
         for part in (path, "partition 'k=a b'", "lake.sales.broken", f"cannot be read as {form}: ",
-                     "CALL lake.system.repair_partitions(table => 'sales.broken', mode => 'sync', verify => true)",
+                     "CALL lake.system.repair_partitions(table => 'sales.broken', mode => 'sync', verify => 'all')",
                      "spark.sql.files.ignoreCorruptFiles"):  # fmt: skip
             assert part in message
         assert rows(spark, "SELECT count(*), sum(id) FROM lake.sales.broken WHERE k = 'c'") == [(100, 4950)]
@@ -363,6 +365,14 @@ class TestUnreadableFiles:
             spark.sql("SELECT max(id) FROM lake.sales.typed").collect()
         assert caught.value.getCondition() == UNREADABLE
         assert "[id]" in str(caught.value)
+        assert "nanoseconds" not in str(caught.value)
+
+    def test_nanoseconds_have_a_remedy(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
+        (tmp_path / "t" / "k=1").mkdir(parents=True)
+        pq.write_table(pa.table({"ts": pa.array([1], pa.timestamp("ns"))}), tmp_path / "t" / "k=1" / "pandas.parquet")
+        service.add_table("nanos", tmp_path / "t", {"ts": "timestamp_ntz"}, {"k": "string"})
+        with pytest.raises(SparkRuntimeException, match="coerce_timestamps='us'"):
+            spark.sql("SELECT ts FROM lake.sales.nanos").collect()
 
     @pytest.mark.parametrize("form", ["parquet", "orc"])
     def test_analyze_names_it_too(

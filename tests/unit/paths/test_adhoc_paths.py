@@ -6,7 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -22,6 +24,7 @@ from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path
 from catalog_ext.paths.sampling import spread
 from catalog_ext.scan.path_keys import CastKey
 from tests.repair_cases import write
+from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.storage.entries import Entry
@@ -260,3 +263,25 @@ def test_spread() -> None:
     assert list(spread("abcdef", 3)) == list("acebdf")
     assert list(spread("ab", 5)) == ["a", "b"]
     assert list(spread("", 5)) == []
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "/k=*/*", "/**"])
+def test_markers_and_empty_files_are_read_as_spark_reads_them(
+    storage: CountingStorage, tmp_path: Path, pattern: str
+) -> None:
+    """A ``k=1_$folder$`` beside the directories was a file without keys, an empty file no Parquet file."""
+    root = tmp_path / "t"
+    write(root, "k=1_$folder$", "k=1/_$folder$", "k=1/a_$folder$", "k=1/empty.parquet", content=b"")
+    pq.write_table(pa.table({"x": [1]}), root / "k=1" / "whole.parquet")
+    table = load_path(storage, PathRequest(f"{root}{pattern}"))
+    assert [c.name for c in (*table.columns, *table.partition_columns)] == ["x", "k"]
+    assert planned(storage, f"{root}{pattern}", keys=("k",)) == ["k=1:empty.parquet", "k=1:whole.parquet"]
+
+
+def test_s3_keys_that_no_reader_finds_are_left_out() -> None:
+    keys = ["t/k=1/a.csv", "t//k=2/a.csv", "t/k=1//b.csv", "t/./k=3/a.csv", "t/k=1/full/"]
+    with PagedKeys(keys) as store:
+        for pattern in ("", "/*", "/**"):
+            batches = PathPlan(f"s3a://bucket/t{pattern}", ("k",)).run(Storage(store.options))
+            rows = [(row["partition"], row["path"]) for batch in batches for row in batch.to_pylist()]
+            assert rows == [("k=1", "a.csv")], pattern

@@ -166,7 +166,7 @@ def test_the_json_holds_everything() -> None:
         "pending_deliveries": 0, "delivery_error": "e",
     }  # fmt: skip
     assert {k: len(v) for k, v in whole.items() if isinstance(v, list)} == {
-        "added": 2, "dropped": 1, "changed": 2, "skipped": 2,
+        "added": 2, "dropped": 1, "changed": 2, "skipped": 2, "warnings": 0,
     }  # fmt: skip
     assert whole["skipped"][1]["path"] == HOSTILE
     assert json.loads(report().to_json())["added"] == []

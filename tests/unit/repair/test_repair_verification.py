@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 import threading
 import tracemalloc
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from pyarrow import parquet as pq
 
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.errors import RepairRefusedError
+from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.overview.progress import no_progress
@@ -22,6 +25,7 @@ from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.repair.options import RepairMode
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.scratch import Scratch
+from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, skipped
 
 if TYPE_CHECKING:
@@ -199,3 +203,47 @@ def test_many_files_are_looked_into_side_by_side_and_few_are_held(catalog: Catal
     assert held < 3_300_000, "10,000 such names alone take more"
     assert scratch.count("SELECT count(*) FROM skipped") == files // 1000
     scratch.close()
+
+
+NOW = dt.datetime(2025, 1, 2, tzinfo=dt.timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "column", "said"),
+    [
+        ([NOW], pa.timestamp("ns"), "TIMESTAMP_NTZ", "holds nanoseconds, which Spark cannot read as TIMESTAMP_NTZ"),
+        ([NOW], pa.timestamp("ns", "UTC"), "TIMESTAMP", "coerce_timestamps='us'"),
+        ([NOW], pa.timestamp("ns"), "BIGINT", None),
+        ([NOW], pa.timestamp("us"), "TIMESTAMP", None),
+        ([NOW], pa.timestamp("ms", "UTC"), "TIMESTAMP_NTZ", None),
+        ([1], pa.int64(), "TIMESTAMP", "is INT64, which Spark does not read as the table's TIMESTAMP"),
+        ([1], pa.int64(), "INT", "is INT64, which Spark does not read as the table's INT"),
+        ([1], pa.int32(), "BIGINT", None),
+        ([1], pa.uint32(), "BIGINT", None),
+        ([1], pa.int32(), "STRING", "is INT32"),
+        ([1.0], pa.float64(), "FLOAT", "is DOUBLE"),
+        ([1.0], pa.float32(), "DOUBLE", None),
+        (["a"], pa.string(), "BIGINT", "is BYTE_ARRAY (String), which Spark does not read"),
+        (["a"], pa.string(), "VARCHAR(3)", None),
+        ([None], pa.int64(), "STRING", "is INT64"),
+        ([], pa.int64(), "STRING", None),
+        ([[1]], pa.list_(pa.int64()), "ARRAY<STRING>", None),
+        ([Decimal("1.00")], pa.decimal128(5, 2), "DECIMAL(7,2)", None),
+        ([True], pa.bool_(), "INT", "is BOOLEAN"),
+    ],
+)  # fmt: skip
+def test_columns_are_compared_as_spark_does(
+    tmp_path: Path, values: list[object], kind: pa.DataType, column: str, said: str | None
+) -> None:
+    pq.write_table(pa.table({"K": ["k"] * len(values), "C": pa.array(values, kind)}), tmp_path / "a.parquet")
+    table = [Column("c", column.lower()), Column("missing", "int")]
+    reason = unreadable_reason(Storage(), Location.parse(str(tmp_path / "a.parquet")), "parquet", table)
+    assert (reason is None) if said is None else (reason is not None and said in reason)
+
+
+def test_nanoseconds_are_named_by_verify(catalog: Catalog, root: Path) -> None:
+    whole(root / "k=1" / "a.parquet", pa.table({"x": pa.array([NOW], pa.timestamp("ns"))}))
+    with pytest.warns(TableOverlapWarning):
+        catalog.register_table("s.ns", location=str(root), partition_columns={"k": "INT"}, schema="x TIMESTAMP")
+    (reason,) = skipped(catalog.repair_partitions("s.ns", verify=True)).values()
+    assert "its column 'x' holds nanoseconds, which Spark cannot read" in reason

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.store import Storage
@@ -52,7 +53,7 @@ def test_with_a_sample_it_ends_after_so_many_files(root: Path, monkeypatch: pyte
 
 
 def test_a_sample_is_spread_and_the_same_each_time(root: Path) -> None:
-    first, second = (LocationScan(Storage(), 20).find_keys(str(root), "s.t") for _ in range(2))
+    first, second = (LocationScan(Storage(), 20).find_keys(definition(root)) for _ in range(2))
     assert first.sample == second.sample
     assert first.files == 400
     assert len({location for location, _ in first.sample}) == 20
@@ -61,7 +62,7 @@ def test_a_sample_is_spread_and_the_same_each_time(root: Path) -> None:
 
 
 def test_a_sample_of_all_is_all(root: Path) -> None:
-    assert len(LocationScan(Storage(), None).find_keys(str(root), "s.t").sample) == 400
+    assert len(LocationScan(Storage(), None).find_keys(definition(root)).sample) == 400
 
 
 def test_only_files_that_fit_are_in_the_sample(tmp_path: Path) -> None:
@@ -74,5 +75,15 @@ def test_only_files_that_fit_are_in_the_sample(tmp_path: Path) -> None:
 def test_hidden_directories_are_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "t", "k=1/1.csv", "_tmp/a/b/1.csv", ".staging/1.csv")
     listed = count_listings(monkeypatch)
-    LocationScan(Storage(), None).find_keys(str(tmp_path / "t"), "s.t")
+    LocationScan(Storage(), None).find_keys(definition(tmp_path / "t"))
     assert len(listed) == 2
+
+
+def test_file_of_another_format_above_the_partitions_is_no_key(tmp_path: Path) -> None:
+    write(tmp_path / "t", "a=1/b=1/1.csv", "README.txt", "a=1/load.sql", "a=1/b=1/other.parquet")
+    found = LocationScan(Storage(), None).find_keys(definition(tmp_path / "t"))
+    assert [c.name for c in found.partition_columns] == ["a", "b"]
+    assert [location.name for location, _ in found.sample] == ["1.csv"]
+    write(tmp_path / "t", "a=1/2.csv")
+    with pytest.raises(TableLayoutError, match="disagree"):
+        LocationScan(Storage(), None).find_keys(definition(tmp_path / "t"))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
+from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedOther
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.store import Storage
 
@@ -90,14 +91,14 @@ def test_a_root_that_is_no_directory_is_an_error(tmp_path: Path, what: str) -> N
         list(list_tree(Storage(), str(tmp_path / what), descend=everything, depth_hint=1))
 
 
-def test_a_link_to_a_parent_is_a_failure_and_stops_nothing(tmp_path: Path) -> None:
+def test_link_to_a_parent_has_a_reason_and_stops_nothing(tmp_path: Path) -> None:
     fill(tmp_path, "k=1/f", "k=2/f")
     (tmp_path / "k=1/loop").symlink_to(tmp_path)
     listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
     assert files_of(listed) == {"k=1/f", "k=2/f"}
-    (failure,) = [item for item in listed if isinstance(item, ListingFailure)]
-    assert failure.directory == "k=1/loop"
-    assert isinstance(failure.error, StorageError)
+    assert [item for item in listed if not isinstance(item, ListedFile | ListedDirectory)] == [
+        ListedOther("k=1", "loop", 0, "a symbolic link to a directory that it lies in")
+    ]
 
 
 def test_links_are_followed_and_those_to_nothing_are_no_files(tmp_path: Path) -> None:
@@ -109,23 +110,29 @@ def test_links_are_followed_and_those_to_nothing_are_no_files(tmp_path: Path) ->
     assert files_of(listed) == {"f", "link", "k=1/g"}
 
 
-def test_pipes_and_sockets_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipes_sockets_and_dead_links_have_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)  # a socket's path may not be long
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind("socket")
-        assert list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1)) == []
+        (tmp_path / "link").symlink_to(tmp_path / "nothing")
+        (tmp_path / "null").symlink_to("/dev/null")
+        assert sorted(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1)) == [
+            ListedOther("", "link", 0, "a symbolic link to something that is not there"),
+            ListedOther("", "null", 0, "not a file: a device"),
+            ListedOther("", "pipe", 0, "not a file: a named pipe"),
+            ListedOther("", "socket", 0, "not a file: a socket"),
+        ]
 
 
-def test_a_name_that_is_not_text_is_a_failure_and_stops_nothing(tmp_path: Path) -> None:
+def test_name_that_is_not_text_is_listed_with_reason(tmp_path: Path) -> None:
     fill(tmp_path, "k=1/f")
     (tmp_path / "k=1" / os.fsdecode(b"bad\xff")).write_bytes(b"")
     listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
     assert files_of(listed) == {"k=1/f"}
-    (failure,) = [item for item in listed if isinstance(item, ListingFailure)]
-    assert failure.directory == "k=1/bad\\udcff"
-    assert "UTF-8" in failure.error.message
-    failure.error.message.encode()
+    assert [item for item in listed if not isinstance(item, ListedFile | ListedDirectory)] == [
+        ListedOther("k=1", "bad\\udcff", 0, NOT_TEXT)
+    ]
 
 
 def test_a_directory_that_vanishes_is_not_there(tmp_path: Path) -> None:

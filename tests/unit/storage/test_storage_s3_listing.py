@@ -33,7 +33,10 @@ def listed(store: PagedKeys, depth_hint: int = 1, descend: Descend = lambda _: T
 
 
 def by_pyarrow(store: PagedKeys, root: str = "bucket/t") -> list[ListedFile]:
-    """The files as pyarrow lists them, whose times and sizes the index has. Before 26 it left the milliseconds out."""
+    """The files as pyarrow lists them, whose times and sizes the index has. Before 26 it left the milliseconds out.
+
+    Pyarrow takes a key that ends in a slash for a file if it holds something. Readers do not: it has no name here.
+    """
     filesystem = pafs.S3FileSystem(
         access_key="a", secret_key="s", region="us-east-1", endpoint_override=store.endpoint[len("http://") :],
         scheme="http",
@@ -41,7 +44,9 @@ def by_pyarrow(store: PagedKeys, root: str = "bucket/t") -> list[ListedFile]:
     found = []
     for info in filesystem.get_file_info(pafs.FileSelector(root, recursive=True)):
         if info.is_file:
-            head, slash, name = info.path[len(root) + 1 :].rpartition("/")
+            path = info.path[len(root) + 1 :]
+            is_marker = f"{info.path.removeprefix('bucket/')}/" in store.keys
+            head, slash, name = f"{path}{'/' if is_marker else ''}".rpartition("/")
             modified_ms = info.mtime_ns // 1_000_000
             if Version(pyarrow.__version__) < Version("26"):
                 modified_ms += 123

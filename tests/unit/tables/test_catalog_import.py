@@ -76,6 +76,19 @@ def test_the_metastores_partitions_come_with_their_files_and_no_others(
     assert catalog.index.pending_deliveries() == []
 
 
+def test_import_says_what_it_leaves_out(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Hive writes a UNION ALL into directories below the partition, and reads them there."""
+    root = tmp_path / "t"
+    write(root, "k=1/HIVE_UNION_SUBDIR_1/000000_0", "k=1/HIVE_UNION_SUBDIR_2/000000_0", "k=2/1.csv")
+    (root / "k=2" / os.fsdecode(b"\xff")).touch()
+    fill(metastore, root, "k=1", "k=2")
+    catalog.import_table("s.t")
+    assert "imported without 3 paths" in caplog.text
+    assert "'k=1/HIVE_UNION_SUBDIR_1': lies deeper than the partition column" in caplog.text
+
+
 def test_what_cannot_be_imported_leaves_nothing_behind(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

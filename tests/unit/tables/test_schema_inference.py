@@ -23,8 +23,10 @@ from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.tables.schema.merge import TypeConflictError, loosen, widen
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
+from tests.parquet_files import write_optional_map_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,8 +153,8 @@ def test_sparks_own_schema_in_the_footer_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "content"),
-    [("parquet", b""), ("parquet", b"x" * 100), ("orc", b""), ("orc", b"ORC" + b"x" * 100)],
-    ids=["empty parquet", "parquet", "empty orc", "orc"],
+    [("parquet", b"x" * 100), ("orc", b"ORC" + b"x" * 100)],
+    ids=["parquet", "orc"],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> None:
     path = tmp_path / f"bad.{kind}"
@@ -161,6 +163,62 @@ def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> N
         _infer([path], kind)
     assert caught.value.parameters == {"file": path.as_uri()}
     assert re.search(r"[^.]\. Remove it", caught.value.message)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv", "json"])
+def test_empty_files_have_no_columns(tmp_path: Path, kind: str) -> None:
+    """Spark reads no row of them, and takes the columns of the other files."""
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match=r"No column was found in 1 .* they are empty"):
+        _infer([tmp_path / "empty"], kind)
+    _write(tmp_path / "whole", kind)
+    assert list(_infer([tmp_path / "empty", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv", "json"])
+@pytest.mark.parametrize("bad", [b"PAR1 and nothing", b"ORC and nothing", b"Obj\x01"])
+def test_file_of_another_format_is_left_out_with_warning(
+    tmp_path: Path, kind: str, bad: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    _write(tmp_path / "whole", kind)
+    (tmp_path / "bad").write_bytes(bad)
+    assert list(_infer([tmp_path / "bad", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]
+    assert f"{(tmp_path / 'bad').as_uri()}. Queries that read these files fail" in caplog.text
+    caplog.clear()
+    (tmp_path / "bad").unlink()
+    assert list(_infer([tmp_path / "bad", tmp_path / "whole"], kind, {"header": "true"})) == ["a"]
+    assert "without 1 of 2 sampled files" in caplog.text
+
+
+def _write(path: Path, kind: str) -> None:
+    rows = pa.table({"a": ["x"]})
+    if kind == "parquet":
+        pq.write_table(rows, path)
+    elif kind == "orc":
+        orc.write_table(rows, path)
+    else:
+        path.write_text("a\nx\n" if kind == "csv" else '{"a": "x"}\n', encoding="utf-8")
+
+
+def test_maps_with_optional_keys_are_read(tmp_path: Path) -> None:
+    """Presto, Athena and Hive write them, Spark reads them and Arrow refuses them."""
+    kind = pa.map_(pa.string(), pa.map_(pa.int32(), pa.float64()))
+    rows = pa.table({"a": [1], "m": pa.array([[("k", [(1, 2.0)])]], kind), "z": ["x"]})
+    path = tmp_path / "a.parquet"
+    write_optional_map_keys(rows, path)
+    with pytest.raises(pa.ArrowInvalid, match="Map keys must be annotated as required"):
+        pq.read_metadata(path)
+    assert _infer([path], "parquet") == {"a": "bigint", "m": "map<string,map<int,double>>", "z": "string"}
+    assert unreadable_reason(Storage(), Location.parse(path.as_uri()), "parquet") is None
+    path.write_bytes(path.read_bytes()[:-20] + path.read_bytes()[-8:])
+    with pytest.raises(InvalidInputError, match="is not a readable Parquet file"):
+        _infer([path], "parquet")
+
+
+def test_encrypted_footer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PARE....PARE")
+    with pytest.raises(InvalidInputError, match="has an encrypted footer"):
+        _infer([tmp_path / "a.parquet"], "parquet")
 
 
 def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:

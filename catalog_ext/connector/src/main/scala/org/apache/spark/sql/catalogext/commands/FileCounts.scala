@@ -57,7 +57,10 @@ object FileCounts {
   def count(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] =
     if (files.isEmpty) Nil
     else table.metadata.format match {
-      case "parquet" | "orc" => ofFooters(session, table, files)
+      case "parquet" | "orc" =>
+        // A file of zero bytes has no footer, and Spark reads no row of it.
+        val (empty, others) = files.partition(_.size == 0)
+        empty.map(entry(_, 0, obj())) ++ (if (others.isEmpty) Nil else ofFooters(session, table, others))
       case _ => byReading(session, table, files)
     }
 

@@ -14,6 +14,9 @@ import org.apache.spark.sql.types.StructType
  * holds both to them.
  */
 object AdHocKeys {
+  /** Whether a file stands for a directory: S3N and EMR wrote such objects, and S3A hides them. */
+  def isMarker(name: String): Boolean = name.endsWith("_$folder$")
+
   /** Whether a file or a directory is overlooked. */
   def isHidden(name: String): Boolean = (name.startsWith("_") || name.startsWith(".")) && !name.contains("=")
 

@@ -87,7 +87,7 @@ class DirectoryLister(conf: SerializableConfiguration, pruner: DirectoryPruner) 
           if (below.matches() || below.hitEnd()) {
             if (pruner.prunes(join(directory.location, path))) pruned = true else walk(status.getPath, path)
           }
-        } else if (matched(path).matches()) {
+        } else if (!AdHocKeys.isMarker(name) && matched(path).matches()) {
           files += ListedFile(join(directory.location, relative), name, status.getLen, status.getModificationTime)
         }
       }

@@ -86,8 +86,8 @@ class RegisteredFileReaderFactory(
         s"$about: $because. Let the session's user read it.", file.parameters(table), Some(cause))
     else if (isOfAnotherType(cause))
       ConnectorErrors.runtime(ConnectorErrors.FileUnreadable,
-        s"$about: a column has another type in it than in the table. $because. Give the column the file's type, or " +
-          "write the file again with the table's.",
+        s"$about: a column has another type in it than in the table. $because. ${ofNanoseconds(because)}Give the column the " +
+          "file's type, or write the file again with the table's.",
         file.parameters(table), Some(cause))
     else if (isOfNewerSpark(cause))
       ConnectorErrors.runtime(ConnectorErrors.NewerSparkNeeded,
@@ -102,8 +102,8 @@ class RegisteredFileReaderFactory(
   }
 
   private def remedy: String = if (version.isEmpty) "Put a whole file in its place, or delete it. " else
-    s"Put a whole file in its place or delete it, then bring the index in step: ${repair(", verify => true")}, which " +
-      "also names other new and changed files that cannot be read. "
+    s"Put a whole file in its place or delete it, then bring the index in sync: ${repair(", verify => 'all'")}, which " +
+      "names all other files that Spark cannot read, registered ones too. "
 
   private def repair(more: String): String =
     s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync'$more)"
@@ -168,6 +168,12 @@ private object RegisteredFileReaderFactory {
       case unknown: NullPointerException => unknown.getStackTrace.headOption.exists(_.getMethodName == "getLogicalTypeAnnotation")
       case _ => false
     })
+
+  /** The remedy that pandas' default needs: Spark has no type of nanoseconds, which the message calls INT64. */
+  def ofNanoseconds(because: String): String =
+    if (because.contains("physicalType: INT64") && because.contains("logicalType: timestamp"))
+      "If the file has nanoseconds, which Spark cannot read, write it with coerce_timestamps='us' (pandas, pyarrow). "
+    else ""
 
   def isOfAnotherType(e: Throwable): Boolean = conditions(e).contains(s"$FailedRead.PARQUET_COLUMN_DATA_TYPE_MISMATCH")
 

@@ -1,0 +1,67 @@
+"""The format of a file, by its name and by its first bytes."""
+
+from __future__ import annotations
+
+_SUFFIXES = {
+    "parquet": "parquet",
+    "orc": "orc",
+    "csv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "txt": "text",
+    "text": "text",
+}
+_OTHER_SUFFIXES = frozenset(
+    [
+        "avro", "bak", "bat", "cfg", "conf", "db", "doc", "docx", "gif", "hql", "html", "ini", "java", "jpg", "lock",
+        "log", "md", "pdf", "png", "pptx", "py", "scala", "sh", "sql", "sqlite", "swp", "tar", "tmp", "toml", "tsv",
+        "xls", "xlsx", "xml", "yaml", "yml", "zip",
+    ]
+)  # fmt: skip
+"""Suffixes of files that no table here is made of, but for those of text, which may have any name."""
+
+_CODECS = frozenset(["br", "bz2", "deflate", "gz", "lz4", "lzo", "snappy", "xz", "zst", "zstd"])
+_TEXTS = frozenset({"csv", "json", "text"})
+_MAGIC = {"PAR1": "a Parquet file", "ORC": "an ORC file", "Obj\x01": "an Avro file"}
+
+
+def format_of_name(name: str) -> str | None:
+    """Return the format that a file's name ends in, before a suffix of its compression; None if it names none."""
+    return _SUFFIXES.get(_suffix(name) or "")
+
+
+def foreign_suffix(name: str, file_format: str) -> str | None:
+    """Return the suffix by which a file is not of its table's format; None where its name does not contradict it.
+
+    A name without a suffix, with a number or a hash behind the dot, or with a suffix of a codec alone contradicts no
+    format. Of text files, CSV and JSON any suffix is possible but those of binary formats.
+    """
+    found = format_of_name(name)
+    if found is not None:
+        is_other = found != file_format and not (found in _TEXTS and file_format in _TEXTS)
+        return _suffix(name) if is_other else None
+    found = _suffix(name)
+    return found if found in (("avro",) if file_format in _TEXTS else _OTHER_SUFFIXES) else None
+
+
+def names_other_format(name: str, file_format: str) -> bool:
+    """Return whether a file's name says that it is of another format than its table's, as README.txt of a CSV table.
+
+    Unlike ``foreign_suffix`` it distinguishes the text formats: it is for files that lie where no data belongs.
+    """
+    found = format_of_name(name)
+    return found != file_format if found is not None else _suffix(name) in _OTHER_SUFFIXES
+
+
+def binary_format(head: str) -> str | None:
+    """Return which binary format a file is of that begins with these characters; None for any other."""
+    return next((what for magic, what in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def _suffix(name: str) -> str | None:
+    """Return the last suffix of a name, the one before it if the last is a codec's; None without a suffix."""
+    suffixes = name.lower().split(".")[1:]
+    if suffixes and suffixes[-1] in _CODECS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else None

@@ -1,0 +1,73 @@
+"""Names that no part of a table has: hidden ones, markers of old S3 clients, and those of its property."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.properties import property_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+IGNORED_NAMES_PROPERTY = "ignored-names"
+
+_MARKER = "_$folder$"
+_MOST_LENGTH = 1000
+
+
+class IgnoredNames:
+    """Decides which files and directories a table does not look at.
+
+    Args:
+        patterns: Globs of names (``*``, ``?``, ``[…]``), matched with regard to case.
+    """
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self._expression = re.compile("|".join(map(translate, patterns))) if patterns else None
+
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> IgnoredNames:
+        """Return those of a table with these properties.
+
+        Raises:
+            ValueError: The property has no list of globs.
+        """
+        return _parsed(property_value(properties, IGNORED_NAMES_PROPERTY) or "")
+
+    def directory(self, name: str) -> bool:
+        """Return whether nothing in a directory of this name is a part of the table."""
+        return is_hidden(name) or self.is_matched(name)
+
+    def file(self, name: str) -> bool:
+        """Return whether a file of this name is no part of the table."""
+        return is_hidden(name) or is_marker(name) or self.is_matched(name)
+
+    def is_matched(self, name: str) -> bool:
+        """Return whether one of the globs matches the name."""
+        return self._expression is not None and self._expression.match(name) is not None
+
+
+def is_marker(name: str) -> bool:
+    """Return whether a file stands for a directory: S3N and EMR wrote such objects, and S3A hides them."""
+    return name.endswith(_MARKER)
+
+
+def parse_ignored_names(text: str) -> tuple[str, ...]:
+    """Return the globs of a list with commas.
+
+    Raises:
+        ValueError: One is empty, too long, matches every name or has a slash.
+    """
+    globs = tuple(glob.strip() for glob in text.split(",")) if text.strip() else ()
+    if any(not glob or "/" in glob or len(glob) > _MOST_LENGTH or not glob.strip("*") for glob in globs):
+        raise ValueError("give globs of names with commas between them, such as README*,*.tmp, without '/' and not '*'")
+    return globs
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> IgnoredNames:
+    return IgnoredNames(parse_ignored_names(text))
