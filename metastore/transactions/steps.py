@@ -32,6 +32,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo, vanished
+from catalog_ext.metastore.transactions.deletion_gate import without_needed
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
@@ -272,7 +273,8 @@ class Steps:
             return []
         if table.definition.location != transaction.plan.location:
             return []
-        return list(replaced_by_relocations(self._index, table))
+        left = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
+        return [left[path] for path in sorted(without_needed(self._index, table, left))]
 
     def _wanted(self, transaction: Transaction) -> Callable[[], bool]:
         number = transaction.transaction_id

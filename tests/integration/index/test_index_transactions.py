@@ -100,7 +100,8 @@ def test_every_kind_of_write(index: Index, table: Table) -> None:
 
 def test_what_versions_tell_until_they_expire(index: Index, table: Table) -> None:
     for kind in (WriteKind.APPEND, OVERWRITE, OVERWRITE):
-        made = begin(index, index.load_table(table.identifier), plan(table, kind), *names(1, 2))
+        asked = plan(table, kind, relocate=kind is OVERWRITE)
+        made = begin(index, index.load_table(table.identifier), asked, *names(1, 2))
         known = {"fare": ColumnStatistics("1", "2", 0)}
         index.record_files(made.transaction_id, [StagedFile(names(1)[0], f"more-{made.transaction_id}", 1, 1, known)])
         finish(index, made)
