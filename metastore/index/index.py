@@ -471,8 +471,7 @@ class Index:
         return reader.located_partitions(self._database, table, predicate)
 
     def locations_ever(self, table: Table, since: int = 0) -> set[str]:
-        """Return the own locations of the table's partitions in the versions from ``since`` on that are not forgotten.
-        """
+        """Return the own locations of the table's partitions in the kept versions from ``since`` on."""
         return reader.locations_ever(self._database, table, since)
 
     def located_for_write(self, table: Table, predicate: Predicate | None, limit: int) -> reader.LocatedPartitions:
@@ -794,6 +793,10 @@ class Index:
         """
         return forgotten_transactions.known_transactions(self._database, ids)
 
+    def transactions_of_table(self, table_id: int, ids: Collection[str]) -> set[str]:
+        """Return those of the transactions that were writes to a table, also where their rows are forgotten."""
+        return forgotten_transactions.ids_of_table(self._database, table_id, ids)
+
     def drop_forgotten(self, table_id: int, before_ms: int, kept: Collection[str]) -> None:
         """Remove the ids of a table's forgotten transactions, which ``known_transactions`` then does not return.
 
@@ -858,9 +861,7 @@ class Index:
         """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
         return history.version_times(self._database, table_id, versions)
 
-    def ended_files(
-        self, table: Table, before_version: int, *, named_again: bool = False
-    ) -> Iterator[list[EndedFile]]:
+    def ended_files(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
         """Yield, in pages, the files that relocating overwrites up to a version have replaced.
 
         A path that a later version names again is left out, or with ``named_again`` marked where a kept version reads

@@ -10,9 +10,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
+from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Promotion
+from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
@@ -201,6 +202,8 @@ class Steps:
         static = None if plan.write is None else plan.write.static_partition
         if static is not None:
             self._storage.create_directory(locations.directory(static))
+        for directory in self._emptied(transaction, locations):
+            self._storage.create_directory(directory)
         if plan.moves:
             self._moves.make_directories(transaction)
         modified: dict[tuple[str, str], int] = {}
@@ -233,6 +236,23 @@ class Steps:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
         return modified, left
+
+    def _emptied(self, transaction: Transaction, locations: StagingLocations) -> list[Location]:
+        """Return the directories that a relocating TRUNCATE gives to its partitions, which stay registered.
+
+        A repair drops a partition whose directory is not there.
+        """
+        plan = transaction.plan
+        keeps = isinstance(plan.asked, Overwrite) and plan.asked.keep_emptied
+        if not (keeps and plan.relocate) or not self._storage.store_has_directories(locations.location):
+            return []
+        try:
+            table = self._index.load_table_by_id(transaction.table_id or 0)
+        except TableNotFoundError:
+            return []
+        predicate = bound_predicate(plan, table)
+        living = [] if predicate is None else self._index.partitions_matching(table, predicate)
+        return [locations.directory(partition.name) for partition in living]
 
     def _tidied(self, transaction: Transaction) -> bool:
         """Remove what a write leaves in its staging directory, and return whether its commit then ends it.
@@ -572,6 +592,7 @@ class Steps:
         write = transaction.plan.write
         if write is not None and write.static_partition is not None:
             directories.add(locations.directory(write.static_partition))
+        directories.update(self._emptied(transaction, locations))
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         self._storage.sync_directories(directories)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):

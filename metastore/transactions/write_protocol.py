@@ -556,7 +556,7 @@ class Transactions:
             dry_run: Preview only.
 
         Raises:
-            MetastoreError: The metastore still has partitions where files are to be deleted; nothing of them was.
+            IndexUnavailableError: The database is gone or locked.
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))

@@ -84,9 +84,7 @@ def _partitions_at(
                     yield row.partition_id, names[row.name]
 
 
-def _default_names(
-    directories: Collection[str], of_root: Mapping[str, Collection[int]]
-) -> dict[int, dict[str, str]]:
+def _default_names(directories: Collection[str], of_root: Mapping[str, Collection[int]]) -> dict[int, dict[str, str]]:
     """Return the names that partitions at default places have in the directories, with these, by the table's number."""
     names: dict[int, dict[str, str]] = {}
     for directory in directories:

@@ -330,8 +330,7 @@ def located_partitions(database: Database, table: Table, predicate: Predicate | 
 
 
 def locations_ever(database: Database, table: Table, since: int = 0) -> set[str]:
-    """Return the locations other than ``<table location>/<name>`` that partitions have in a version from ``since`` on.
-    """
+    """Return the locations of their own that partitions have in the versions from ``since`` on."""
     p = partitions.c
     own = (p.table_id == table.table_id, p.location.is_not(None), p.end_version > since)
     statement = sa.select(p.location).where(*own).distinct()
