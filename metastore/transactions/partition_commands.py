@@ -117,8 +117,8 @@ class CommandChecker:
                 raise TableLayoutError(
                     f"The partition {shown(name)} of table {table.identifier} cannot be added: its directory "
                     f"{shown(str(directories[name]))} holds files that a relocating overwrite has replaced, and "
-                    f"others, such as {shown(files[0].path)}. Nothing was changed. Add the partition with LOCATION and that "
-                    "directory to have all of them, or remove the replaced files with vacuum before.",
+                    f"others, such as {shown(files[0].path)}. Nothing was changed. To have all of them, add the "
+                    "partition with that directory as its LOCATION. Otherwise vacuum the replaced files first.",
                     {"table": str(table.identifier), "partition": name[:200], "location": str(directories[name])},
                 )
 

@@ -129,7 +129,7 @@ class Vacuum:
         """
         version = self._index.version_at(self._table.table_id, self._before_ms)
         entries: list[VacuumEntry] = []
-        for find in (lambda: self._ended(version), lambda: self._strays(version), self._copies, self._uploads):
+        for find in (partial(self._ended, version), partial(self._strays, version), self._copies, self._uploads):
             self._remove(find(), entries)
         entries.extend(self._kept.entries())
         if not (self._failed or self._dry_run or self._unseen):

@@ -160,7 +160,7 @@ class _Ended:
         return ends
 
     def _ends(self, connection: sa.Connection, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """Yield each place that a file of the partitions had, with the version that ended it there (``ALIVE``: none)."""
+        """Yield each place that a file of the partitions had, with the version that ended it there."""
         p, f = partitions.c, files.c
         statement = (
             sa.select(p.name, p.location, f.path, p.end_version, f.end_version.label("file_end"))
@@ -174,7 +174,7 @@ class _Ended:
         )
         for row in connection.execute(statement).mappings():
             # A partition whose rows begin anew, as by an append, keeps its files where they are: the newer row counts.
-            yield f"{self._directory(row)}/{row['path']}", min(row["end_version"], row["file_end"])
+            yield f"{self._directory(dict(row))}/{row['path']}", min(row["end_version"], row["file_end"])
 
     def _directory(self, row: Mapping[str, Any]) -> str:
         return self._table.directory(row["name"], row["location"])
