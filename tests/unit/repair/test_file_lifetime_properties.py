@@ -39,8 +39,8 @@ tables, values = st.sampled_from(["t", "o"]), st.sampled_from(["1", "2"])
 statements = st.lists(
     st.tuples(
         st.sampled_from([
-            "append", "overwrite", "in place", "rename", "delete", "truncate", "drop", "add", "add there", "set location", "set location",
-            "repair", "add repair", "vacuum", "vacuum all",
+            "append", "overwrite", "in place", "rename", "delete", "truncate", "drop", "add", "add there",
+            "set location", "set location", "repair", "add repair", "vacuum", "vacuum all",
         ]),
         tables, values, st.integers(0, 9),
     ),

@@ -19,6 +19,7 @@ from catalog_ext.metastore.commit.plan import (
     RelocatePartition,
     WriteKind,
 )
+from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -182,8 +183,6 @@ def taken_over(stand: Stand, root: Path) -> None:
 
 def begun_only(stand: Stand, root: Path) -> None:
     """A command has begun and may have listed the directory; it commits later."""
-    from catalog_ext.metastore.commit.transaction import BeginWrite  # noqa: PLC0415 -- of this case alone
-
     asked = RelocatePartition("k=1", f"file://{root}/k=1")
     stand.engine.begin(BeginWrite(asked, "SET LOCATION", "test", stand.table()))
 
