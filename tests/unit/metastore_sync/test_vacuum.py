@@ -134,6 +134,7 @@ def test_other_directories_are_vacuumed_beside_one_that_is_named(catalog: Catalo
     assert not (root / "k=2").exists()
 
 
+@pytest.mark.slow
 def test_a_table_of_a_lost_index_is_in_sync_after_its_import(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_table_of_a_lost_index_is_in_sync_after_its_import(
         assert all(Path(f"{root}/{path}").exists() for path in ("k=1", "_catalog_ext_data"))
 
 
+@pytest.mark.slow
 def test_a_repair_warns_of_relocated_rows_that_only_the_metastore_names(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
