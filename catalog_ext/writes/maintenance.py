@@ -161,8 +161,9 @@ class WriteMaintenance:
             retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
             allow_short_retention: Take a retention below an hour and below the table's own, too: where no query and
                 no write is under way that needs what goes.
-            unknown_writes: Remove what writes have staged that this index does not know, too: where no other index
-                has a table at the location, or none of its writes is under way. Otherwise it is reported as skipped.
+            unknown_writes: Remove what writes have staged that this index does not know, and relocated rows that no
+                version names, too: where no other index has a table at the location. Otherwise they are reported as
+                skipped.
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from catalog_ext.cli.main import cli
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.model.changes import DropPartition
@@ -111,6 +113,18 @@ def test_where_there_is_no_metastore_nothing_is_waited_for(tmp_path: Path) -> No
         insert(catalog, "k=1")
         relocate(catalog)
         assert vacuum(catalog) == [VacuumAction.DELETE]
+
+
+def test_the_command_line_asks_the_metastore_before_it_deletes(catalog: Catalog, tmp_path: Path) -> None:
+    """It did not connect to the metastore, and so could never delete a replaced file of an index that has one."""
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    relocate(catalog)
+    home = ["--index", str(tmp_path / "index.db"), "--metastore", "thrift://fake:9083"]
+    home += ["--warehouse", str(tmp_path / "warehouse")]
+    result = CliRunner().invoke(cli, [*home, "vacuum", "s.t", "--retention", "0s", "--force"])
+    assert result.exit_code == 0, result.output
+    assert not (root / "k=1").exists()
 
 
 def test_a_partition_of_any_name_keeps_its_directory(catalog: Catalog, metastore: FakeMetastore) -> None:
