@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.catalog import connect
+from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     DataDeletion,
     DropPartitions,
+    ExchangePartitions,
     NewPartition,
     RelocatePartition,
+    RenamePartition,
     WriteKind,
 )
 from catalog_ext.metastore.commit.transaction import BeginWrite
@@ -25,6 +29,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
+from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.index_cases import local_index
 from tests.write_cases import TABLE, Stand, definition
 
@@ -270,3 +275,54 @@ def test_relocating_overwrite_removes_an_empty_directory(stand: Stand, root: Pat
     add(stand, name="k=3")
     stand.write({"k=3": "3\n"}, DYNAMIC, options=RELOCATE)
     assert not (root / "k=3").exists()
+
+
+def test_vacuum_leaves_what_an_exchange_gave_to_another_table(stand: Stand, root: Path, tmp_path: Path) -> None:
+    """The partition of an external table outside its directory keeps its files, which lie in another table's folder."""
+    stand.create(definition(tmp_path / "b", name="source", external=True))
+    stand.create(definition(tmp_path / "c", name="other", external=True))
+    source = TableIdentifier("s", "source")
+    add(stand, f"file://{root}/k=1", table=source)
+    asked = ExchangePartitions(stand.table(source).table_id, "s.source", stand.table(source).version, K1)
+    stand.engine.command(stand.table(OTHER), asked, "EXCHANGE PARTITION")
+    assert "needed by version 1 of table s.other" in kept(vacuum(stand))["k=1"]
+    assert stand.rows(OTHER) == {"k=1": "1\n"}
+
+
+def test_vacuum_leaves_a_renamed_partition_at_the_place_of_replaced_files(stand: Stand, root: Path) -> None:
+    set_location(stand, root)
+    stand.engine.command(stand.table(), RenamePartition("k=1", "k=5"), "RENAME PARTITION")
+    vacuum(stand)
+    assert stand.rows() == {"k=5": "1\n"}
+    stand.engine.command(stand.table(), DropPartitions(
+        Comparison(Operator.EQ, "k", "5"), DataDeletion.NONE), "DROP PARTITION")  # fmt: skip
+    vacuum(stand)
+    assert len(list(root.glob("k=1/*.csv"))) == 1
+
+
+def test_vacuum_leaves_a_table_that_was_unregistered_and_registered_again(stand: Stand, root: Path) -> None:
+    """The new table has the rows of the default directory; the old one's versions say nothing of it."""
+    stand.index.drop_table(TABLE, deliver=False)
+    stand.create(definition(root, external=True))
+    add(stand)
+    vacuum(stand)
+    assert stand.rows() == {"k=1": "1\n"}
+
+
+def test_vacuum_leaves_files_that_a_load_is_moving(stand: Stand, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (entry,) = stand.storage.list_directory(f"file://{root}/k=1")
+    reports: list[VacuumReport] = []
+    with armed("promote.before", lambda _: reports.append(stand.engine.vacuum(stand.table(), -60))):
+        take_files(stand.engine, stand.table(), "k=2", [entry], replaces=False)
+    assert "moves it" in kept(reports[0])["k=1"]
+    assert stand.rows() == {"k=1": "wrong\n", "k=2": "1\n"}
+
+
+def test_repair_after_a_drop_registers_rows_that_were_brought_back(tmp_path: Path, stand: Stand, root: Path) -> None:
+    """An expiry is a drop, too; ``repair`` left the file out as one that an overwrite had replaced."""
+    set_location(stand, root)
+    drop(stand)
+    with connect(index=str(tmp_path / "index.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        report = catalog.repair_partitions("s.t")
+        assert [entry.partition for entry in report.added] == ["k=1"]
+    assert stand.rows() == {"k=1": "1\n"}
