@@ -213,7 +213,7 @@ def test_vacuum_asks_again_right_before_it_deletes(
     assert len(list(root.glob("k=1/*.csv"))) == 1
 
 
-def test_vacuum_removes_relocated_rows_that_nothing_names_when_told(stand: Stand, root: Path) -> None:
+def test_unknown_writes_removes_relocated_rows_that_nothing_names(stand: Stand, root: Path) -> None:
     """Trial F14: SET LOCATION took the partition out of the overwrite's directory."""
     set_location(stand, root)
     for _ in range(2):
