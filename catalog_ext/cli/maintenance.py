@@ -56,8 +56,8 @@ def drop_partitions(
 ) -> None:
     """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
 
-    The files of an external table stay, so that the next `repair` (mode `add` or `sync`) registers them again, unless
-    the table has `partition.retention.period`.
+    The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,
+    unless the table has partition.retention.period and the partition is older than that.
 
     \b
     catalog-ext drop-partitions sales.trips --where "ds < '2024-01-01'" --dry-run
@@ -79,8 +79,8 @@ def drop_partitions(
 def expire_partitions(invocation: Invocation, table: str, retention: str | None, dry_run: bool, shape: Shape) -> None:
     """Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
 
-    The files of an external table stay, so that the next `repair` (mode `add` or `sync`) registers them again, unless
-    the table has `partition.retention.period`.
+    The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,
+    unless the table has partition.retention.period and the partition is older than that.
 
     \b
     catalog-ext expire-partitions sales.trips --retention 90d --dry-run

@@ -117,7 +117,7 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
 @click.option(
     "--unknown-writes",
     is_flag=True,
-    help="Remove what writes have staged that this index does not know, too: no other index writes to the location.",
+    help="Remove what is shown as skipped, too: no other index has a table at the location.",
 )
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
 @list_options(_REMOVALS)
@@ -128,8 +128,10 @@ def vacuum(
 ) -> int:  # fmt: skip
     """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
 
-    What writes have staged that this index does not know is left, and shown as skipped: another index may have a table
-    at the same location. Exits with 1 if something could not be removed.
+    Replaced files that stay are shown as kept, by directory and with the reason: a version, another table or a
+    statement under way needs them, or they are younger than the retention. What writes have staged that this index
+    does not know is left, and shown as skipped: another index may have a table at the same location. Exits with 1 if
+    something could not be removed.
 
     \b
     catalog-ext vacuum sales.trips --dry-run
@@ -139,7 +141,8 @@ def vacuum(
     if (table is None) is not all_tables:
         raise click.UsageError("Name a table, or say --all.")
     with (
-        invocation.catalog(with_metastore=False) as catalog,
+        # The metastore may have partitions where files are to be deleted.
+        invocation.catalog() as catalog,
         spinner(message_console(), f"Looking for what {f'table {table}' if table else 'the tables'} can do without"),
     ):
         report = catalog.vacuum(
@@ -192,7 +195,8 @@ def discard_waiting(invocation: Invocation, table: str, dry_run: bool, shape: Sh
     catalog-ext discard-waiting sales.trips --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with (
-        invocation.catalog(with_metastore=False) as catalog,
+        # The metastore may have partitions where files are to be deleted.
+        invocation.catalog() as catalog,
         spinner(message_console(), f"Looking for what waits in table {table}"),
     ):
         report = catalog.discard_waiting(table, dry_run=dry_run)

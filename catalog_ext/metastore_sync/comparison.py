@@ -1,4 +1,4 @@
-"""Compares which tables the index and the metastore have."""
+"""Compares which tables the index and the metastore have, and where the metastore has partitions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.locations import comparable_location, relative_name, same_location
 from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.hive.outbox.compare import values_or_none
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
@@ -84,3 +84,50 @@ def still_named(
     theirs = [metastore_name(keys, each) for each in values if each is not None]
     there = [p.location for p in metastore.partitions_by_names(found.database, found.name, theirs)]
     return [directory for directory in directories if any(same_location(directory, location) for location in there)]
+
+
+class NamedPlaces:
+    """Answers at which directories the metastore has partitions of a table, whatever their names are.
+
+    By name the metastore is asked anew for each question; partitions at locations of their own, which may lie in the
+    directory of any name, are read once.
+
+    Args:
+        client: Returns the metastore; called with the first question.
+        table: The index's table.
+    """
+
+    def __init__(self, client: Callable[[], HiveMetastore], table: Table) -> None:
+        self._client = client
+        self._table = table
+        self._located: frozenset[str] | None = None
+
+    def __call__(self, names: Sequence[str], directories: Sequence[str]) -> Sequence[str]:
+        """Return those of the directories at which the metastore has a partition.
+
+        Args:
+            names: The partitions that lie or lay there, as far as they are known.
+            directories: By URI.
+
+        Raises:
+            CatalogExtError: It does not answer.
+        """
+        still = set(still_named(self._client(), self._table, names, directories))
+        located = self._own_locations()
+        return [d for d in directories if d in still or comparable_location(d) in located]
+
+    def _own_locations(self) -> frozenset[str]:
+        if self._located is None:
+            identifier = self._table.identifier
+            try:
+                found = self._client().get_table(identifier.namespace, identifier.name)
+            except TableNotFoundError:
+                self._located = frozenset()
+                return self._located
+            keys = [column.name for column in found.partition_columns]
+            self._located = frozenset(
+                comparable_location(partition.location)
+                for partition in self._client().partitions(found.database, found.name)
+                if relative_name(found.location, partition.location) != metastore_name(keys, partition.values)
+            )
+        return self._located

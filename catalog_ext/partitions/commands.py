@@ -33,7 +33,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
 from catalog_ext.metastore.predicates.tree import any_of
 from catalog_ext.metastore.runtime.local_paths import real_location
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.metastore.transactions.staging_locations import DATA, below, transaction_id_in
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.tables.partition_matches import require_match
 
@@ -236,6 +236,9 @@ class PartitionCommands:
                 parameters,
             )
         components = (place.relative_to(root) if root.contains(place) else place.name).split("/")
+        if root.contains(place) and components[0] == DATA and transaction_id_in("".join(components[1:2])) is not None:
+            # The directory of a relocating overwrite: its rows may be brought back like those that it replaced.
+            components = components[2:]
         hidden = next((c for c in components if is_hidden(c)), None)
         if hidden is not None:
             raise InvalidInputError(

@@ -98,6 +98,7 @@ class PartitionMaintenance:
         rows = self._context.index.list_partitions(target, None)
         found = self._entries(target, rows, False, expiry.reason)
         entries = [entry for entry in found if expiry.expired(entry.partition, now)]
+        entries = [_with_return(entry, target, Expiry.of(target.definition), now) for entry in entries]
         if not dry_run:
             for condition in _conditions(expiry, entries):
                 self._commands.drop(table, [condition], if_exists=True)
@@ -160,6 +161,18 @@ class PartitionMaintenance:
                 gone = managed and (purge or lies_inside(table, own or f"{root}/{name}"))
                 kept = "" if gone else "; its files stay"
                 yield ReportEntry("drop", declared.of(name), own or name, files, size, f"{reason}{kept}")
+
+
+def _with_return(entry: ReportEntry, table: Table, lasting: Expiry | None, now_ms: int) -> ReportEntry:
+    """Return the entry; its reason says whether the next repair registers the partition of an external table again."""
+    if table.definition.table_type is not TableType.EXTERNAL:
+        return entry
+    if lasting is not None and lasting.expired(entry.partition, now_ms):
+        return entry
+    has = "no" if lasting is None else "a longer"
+    return entry._replace(
+        reason=f"{entry.reason}, and the next repair registers it again: the table has {has} {RETENTION}"
+    )
 
 
 def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:

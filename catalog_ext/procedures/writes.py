@@ -119,7 +119,7 @@ PROCEDURES = (
             Parameter(
                 "unknown_writes",
                 "boolean",
-                "remove what writes have staged that this index does not know, too",
+                "remove what is reported as skipped, too: no other index has a table at the location",
                 default=False,
             ),
             DRY_RUN,

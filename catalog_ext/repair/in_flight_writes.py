@@ -19,6 +19,8 @@ from catalog_ext.metastore.transactions.staging_locations import transaction_id_
 from catalog_ext.repair.report import MOVING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.scan.scratch import Scratch
@@ -92,12 +94,16 @@ class InFlightWrites:
             " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
         )
 
-    def leave_out_replaced(self) -> None:
+    def leave_out_replaced(self, named: Collection[str] = ()) -> None:
         """Take files of old versions, which relocations left, out of what is new; to be called when files are compared.
 
-        They are reported: vacuum has yet to remove them.
+        They are reported: vacuum removes them later.
+
+        Args:
+            named: Partitions that the metastore has: all files at their places are theirs.
         """
         scratch = self._scratch
+        scratch.insert("metastore_partitions", ((name,) for name in named), columns=1, ignore=True)
         if not scratch.count(
             "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
@@ -112,6 +118,7 @@ class InFlightWrites:
             "SELECT f.rowid FROM {} f"
             " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
             f" AND (r.size IS NULL OR f.size = r.size AND {_SAME_TIME})"
+            " WHERE f.name NOT IN (SELECT name FROM metastore_partitions)"
         )
         root = (self._table.definition.location,)
         in_listed = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.errors import LocationNotFoundError, MetastoreError
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listed import ListedFile
@@ -19,36 +19,68 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, below
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.scan.scratch import Scratch
 
 logger = logging.getLogger(__name__)
 
 
-def report_unknown_relocations(index: Index, storage: Storage, table: Table, scratch: Scratch) -> None:
-    """Report as skipped the directories of overwrites of which no version of the table that is kept has anything.
+def report_unknown_relocations(
+    index: Index, storage: Storage, table: Table, scratch: Scratch, named: StillNamed | None
+) -> None:
+    """Report as skipped the directories of overwrites that the index does not know, if a partition may need them.
+
+    Where the metastore can be asked, only those are reported at which it has a partition. The others hold files that
+    neither index nor metastore names: ``vacuum`` reports them.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        table: The table.
+        scratch: Gets what is skipped.
+        named: Asks the metastore; None where there is none.
 
     Raises:
         StorageError: The store refuses or does not answer.
     """
     root = below(Location.parse(table.definition.location), DATA)
     try:
-        found = [e.location.name for e in storage.list_directory(root) if e.kind is EntryKind.DIRECTORY]
+        found = {e.location.name for e in storage.list_directory(root) if e.kind is EntryKind.DIRECTORY}
     except LocationNotFoundError:
         return
     # Asked after the listing: an overwrite is known before it has files.
     known = {t.transaction_id for t in index.list_transactions(states=IN_FLIGHT)}
     known |= set(index.uncommitted_ids(table.table_id, table.version))
     known |= index.relocation_ids(table.table_id, str(root))
-    for name in sorted(set(found) - known):
+    # A statement of this index has dropped or moved the partitions of these.
+    known |= index.transactions_of_table(table.table_id, found - known)
+    for name in sorted(found - known):
         files = size = 0
+        partitions: set[str] = set()
         for event in list_tree(
             storage, below(root, name), descend=lambda _: True, depth_hint=len(table.definition.keys)
         ):
             if isinstance(event, ListedFile):
                 files, size = files + 1, size + event.size
-        if files:
+                partitions.add(event.directory)
+        if files and _may_be_needed(table, f"{root}/{name}", partitions, named):
             scratch.insert("skipped", [(f"{DATA}/{name}", "", files, size, UNKNOWN_RELOCATION)], columns=5, ignore=True)
             logger.warning("%s of table %s: %s.", f"{DATA}/{name}", table.identifier, UNKNOWN_RELOCATION)
+
+
+def _may_be_needed(table: Table, base: str, partitions: Collection[str], named: StillNamed | None) -> bool:
+    if named is None:
+        return True
+    try:
+        return bool(named(sorted(partitions), [f"{base}/{name}" for name in sorted(partitions)]))
+    except MetastoreError as error:
+        logger.warning(
+            "Table %s: the metastore cannot say whether it has partitions at %s: %s",
+            table.identifier, base, error.message,
+        )  # fmt: skip
+        return True

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.scan.scratch import Scratch
     from catalog_ext.scan.sides import Indexed, Listed
 
@@ -66,6 +67,7 @@ class Repair:
         options: RepairOptions,
         progress: Progress,
         lister: TreeLister = list_tree,
+        named: StillNamed | None = None,
     ) -> None:
         self._index = index
         self._storage = storage
@@ -73,6 +75,7 @@ class Repair:
         self._options = options
         self._progress = progress
         self._lister = lister
+        self._named = named
         self._layout = Layout(table.definition, options.predicate)
         self._pattern = LocationPattern.of(table.definition)
         self._version = table.version
@@ -143,7 +146,9 @@ class Repair:
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
-        in_flight.leave_out_replaced()
+        # Hive engines read what lies where the metastore has a partition, whatever an overwrite has replaced there.
+        told = self._options.told
+        in_flight.leave_out_replaced(told.places.keys() - told.lost - {""} if told else ())
         formats = self._index.formats(self._table)
         if self._options.verify is not Verify.NONE:
             self._verify(scratch, formats)
@@ -192,7 +197,7 @@ class Repair:
             has_relocated_data = self._observe_tree(scratch, AllListed(scratch), AllIndexed(scratch))
         self._found_nothing = found_nothing(scratch)
         if has_relocated_data:
-            report_unknown_relocations(self._index, self._storage, self._table, scratch)
+            report_unknown_relocations(self._index, self._storage, self._table, scratch, self._named)
         report_elsewhere(scratch)
         report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)

@@ -42,7 +42,8 @@ NEW = "new on the store"
 UNKNOWN_RELOCATION = (
     "a relocating overwrite that this index does not know has put its rows here; the partitions' own directories may "
     "have those that it replaced. Import the table from the metastore, which has the partitions' locations, or set "
-    "them (ALTER TABLE ... PARTITION ... SET LOCATION)"
+    "them (ALTER TABLE ... PARTITION ... SET LOCATION). If nothing needs the rows, vacuum with --unknown-writes "
+    "removes them"
 )
 """Why the data of an overwrite is skipped: the index was restored, or the table registered again."""
 MOVING = "a RENAME or EXCHANGE is moving it"

@@ -17,6 +17,7 @@ from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
+from catalog_ext.metastore_sync.comparison import still_named
 from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.overview.progress import Progress, RepairProgress, no_progress
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
@@ -172,7 +173,12 @@ class TableRepair:
 
     def _repair_of(self, table: Table, options: RepairOptions, report_progress: Progress) -> Repair:
         context = self._context
-        return Repair(context.index, context.storage, table, options, report_progress, self._lister(table))
+
+        def ask(names: Sequence[str], directories: Sequence[str]) -> Sequence[str]:
+            return still_named(context.metastore.client(), table, names, directories)
+
+        named = ask if context.metastore.accepts(table.definition) else None
+        return Repair(context.index, context.storage, table, options, report_progress, self._lister(table), named)
 
     def _lister(self, table: Table) -> TreeLister:
         distributed = self._context.distributed_listing

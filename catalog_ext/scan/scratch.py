@@ -39,6 +39,7 @@ CREATE TABLE leaving (listed_rowid INTEGER);
 CREATE TABLE replaced (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
 CREATE TABLE in_flight_files (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
 CREATE TABLE in_flight_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE metastore_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE entries (
     seq INTEGER PRIMARY KEY, action TEXT, partition TEXT, path TEXT, files INTEGER, bytes INTEGER, reason TEXT
 );

@@ -23,17 +23,18 @@ from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
-from catalog_ext.metastore_sync.comparison import still_named
+from catalog_ext.metastore_sync.comparison import NamedPlaces
 from catalog_ext.writes.shown import commits_shown, entries_shown, transactions_shown
 from catalog_ext.writes.status import StatusEntry, not_taken_entries, status_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, ReleaseReport
     from catalog_ext.notebook.rows import Rows
 
@@ -161,15 +162,17 @@ class WriteMaintenance:
             retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
             allow_short_retention: Take a retention below an hour and below the table's own, too: where no query and
                 no write is under way that needs what goes.
-            unknown_writes: Remove what writes have staged that this index does not know, too: where no other index
-                has a table at the location, or none of its writes is under way. Otherwise it is reported as skipped.
+            unknown_writes: Remove what writes have staged that this index does not know, and relocated rows that no
+                version names, too: where no other index has a table at the location. Otherwise they are reported as
+                skipped.
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:
             TableNotFoundError: There is none of that name.
             InvalidInputError: ``retention`` is no duration, or too short.
             StorageError: The store does not let itself be looked at; what was removed stays removed.
-            MetastoreError: The metastore still has partitions where the files are, or cannot be asked: they stay.
+            CatalogExtError: The index or the store cannot be read. Files stay, and are reported, where the metastore
+                still has partitions, or cannot be asked.
         """
         age = seconds_of(retention, "retention")
         chosen = _Chosen(age, allow_short_retention or dry_run, unknown_writes, dry_run)
@@ -209,12 +212,14 @@ class WriteMaintenance:
             table, age_s, named=self._named(table), unknown_writes=chosen.unknown_writes, dry_run=chosen.dry_run
         )
 
-    def _named(self, table: Table) -> Callable[[Sequence[str], Sequence[str]], Sequence[str]] | None:
+    def _named(self, table: Table) -> StillNamed | None:
         """Return who says which directories the metastore still has partitions at; None where there is no metastore."""
         connection, own = self._context.metastore, self._context.index.properties().get(METASTORE)
         kept = table.definition.partition_columns and unrepresentable_reason(table.definition) is None
         if not kept or not (connection.enabled or own):
             return None
+
+        places = NamedPlaces(connection.client, table)
 
         def ask(names: Sequence[str], directories: Sequence[str]) -> Sequence[str]:
             if not connection.enabled:
@@ -223,7 +228,7 @@ class WriteMaintenance:
                     f"index belongs to the metastore {own}, which this session does without. Run vacuum with it.",
                     {"table": str(table.identifier), "metastore": own or ""},
                 )
-            return still_named(connection.client(), table, names, directories)
+            return places(names, directories)
 
         return ask
 

@@ -210,16 +210,11 @@ class CheckedWrite:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAdd:
-    """The partitions that are not there yet, and the files that lie in each of them.
-
-    Attributes:
-        left: What relocations have left in their default directories, by partition; it is deleted.
-    """
+    """The partitions that are not there yet, and the files that lie in each of them; nothing is deleted."""
 
     asked: AddPartitions
     partitions: tuple[NewPartition, ...]
     found: Mapping[str, tuple[DataFile, ...]]
-    left: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,8 +128,7 @@ def _command_to_dict(
         case CheckedAdd():
             names = [partition.name for partition in change.partitions]
             command = {**_add_to_dict(change.partitions, change.asked), "names": names}
-            left = {"removes": _removals_to_dict(change.left)} if change.left else {}
-            return {"command": command, "takes_in": _files_to_dict(change.found), **left}
+            return {"command": command, "takes_in": _files_to_dict(change.found)}
         case RenamePartition():
             return {"command": {"from": change.name, "to": change.to}}
         case CheckedRename():
@@ -262,7 +261,7 @@ def _checked_command(
     found = _files_from_dict(value["takes_in"])
     match asked:
         case AddPartitions():
-            return CheckedAdd(asked, asked.partitions, found, _removals_from_dict(value["removes"]))
+            return CheckedAdd(asked, asked.partitions, found)
         case RenamePartition():
             moving = tuple(MovingPartition(number, version, asked.to) for number, version in command["rows"])
             return CheckedRename(asked, moving, command["moved"])

@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.read import (
     file_rows,
     history,
     metadata_groups,
+    needed_files,
     partition_groups,
     partition_states,
     planner_statistics,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import PlannedFormat, Transaction
     from catalog_ext.metastore.index.database.database import PoolState
     from catalog_ext.metastore.index.read.ended_files import EndedFile
+    from catalog_ext.metastore.index.read.needed_files import FileUser
     from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.index.read.state import IndexState
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
@@ -468,9 +470,9 @@ class Index:
         """Return the locations of partitions that are not at their default ones, of those that a predicate leaves."""
         return reader.located_partitions(self._database, table, predicate)
 
-    def locations_ever(self, table: Table) -> set[str]:
-        """Return the own locations of the table's partitions, and those that they had and that are not forgotten."""
-        return reader.locations_ever(self._database, table)
+    def locations_ever(self, table: Table, since: int = 0) -> set[str]:
+        """Return the own locations of the table's partitions in the kept versions from ``since`` on."""
+        return reader.locations_ever(self._database, table, since)
 
     def located_for_write(self, table: Table, predicate: Predicate | None, limit: int) -> reader.LocatedPartitions:
         """Return what ``located_partitions`` does, or that there are more than ``limit``."""
@@ -791,6 +793,10 @@ class Index:
         """
         return forgotten_transactions.known_transactions(self._database, ids)
 
+    def transactions_of_table(self, table_id: int, ids: Collection[str]) -> set[str]:
+        """Return those of the transactions that were writes to a table, also where their rows are forgotten."""
+        return forgotten_transactions.ids_of_table(self._database, table_id, ids)
+
     def drop_forgotten(self, table_id: int, before_ms: int, kept: Collection[str]) -> None:
         """Remove the ids of a table's forgotten transactions, which ``known_transactions`` then does not return.
 
@@ -855,13 +861,21 @@ class Index:
         """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
         return history.version_times(self._database, table_id, versions)
 
-    def ended_files(self, table: Table, before_version: int) -> Iterator[list[EndedFile]]:
-        """Yield, in pages, the replaced files that no version from ``before_version`` on needs.
+    def ended_files(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
+        """Yield, in pages, the files that relocating overwrites up to a version have replaced.
 
-        What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
+        A path that a later version names again is left out, or with ``named_again`` marked where a kept version reads
+        it.
         """
+        versions = {version for version in self.relocations(table.table_id) if version <= before_version}
+        if not versions:
+            return iter(())
         settling.settle(self._database, table.table_id)
-        return ended_files.ended_files(self._database, table, before_version)
+        return ended_files.ended_files(self._database, table, before_version, versions, named_again=named_again)
+
+    def file_users(self, uris: Collection[str]) -> dict[str, FileUser]:
+        """Return those of the files that the current version of some table of the index names, with who has them."""
+        return needed_files.file_users(self._database, uris)
 
     def expire_versions(
         self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True

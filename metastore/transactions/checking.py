@@ -284,6 +284,7 @@ class Checker:
             return unknown
         directories = {name: locations.directory(name) for name in new.among(names)}
         left = self._new_files.left(new.table, directories) if directories else {}
+        left = self._new_files.unneeded(new.table, left, directories) if left else {}
         merged = dict(unknown)
         for name, removals in left.items():
             there = merged.get(name, ())

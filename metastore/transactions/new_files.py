@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.transactions.deletion_gate import without_needed
 from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
+
+logger = logging.getLogger(__name__)
 
 _TREE_FROM = 64
 """Directories from which on they may be listed together."""
@@ -104,7 +108,8 @@ class NewFiles:
     def left(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[Removal, ...]]:
         """Return what relocations have left in directories into which partitions come anew, by their names.
 
-        Engines that list directories would read rows again that were overwritten: who brings the partition removes it.
+        Engines that list directories would read rows again that were overwritten. A write that creates the partition
+        deletes them (``unneeded``); ADD PARTITION gives the partition another directory.
         """
         names = {str(directory): name for name, directory in directories.items()}
         found: dict[str, list[Removal]] = {}
@@ -113,6 +118,19 @@ class NewFiles:
             if directory in names:
                 found.setdefault(names[directory], []).append(replace(removal, path=path))
         return {name: tuple(removals) for name, removals in found.items()}
+
+    def unneeded(
+        self, table: Table, left: Mapping[str, tuple[Removal, ...]], directories: Mapping[str, Location]
+    ) -> dict[str, tuple[Removal, ...]]:
+        """Return those of the files that ``left`` found which no other partition or table of the index has."""
+        places = {f"{directories[name]}/{removal.path}" for name, removals in left.items() for removal in removals}
+        free = without_needed(self._index, table, places)
+        for place in sorted(places - free):
+            logger.warning("%s stays, although an overwrite replaced it: another partition needs it.", place)
+        return {
+            name: tuple(removal for removal in removals if f"{directories[name]}/{removal.path}" in free)
+            for name, removals in left.items()
+        }
 
     def unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]

@@ -31,12 +31,12 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked
 from catalog_ext.metastore.transactions.new_files import removal_of
-from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.metastore.transactions.staging_locations import below, relocation_base
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, WritePlan
+    from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, NewPartition, WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
@@ -76,7 +76,7 @@ class CommandChecker:
         table = self._index.load_table_by_id(transaction.table_id or 0)
         match asked:
             case AddPartitions():
-                return self._add(plan, asked, table)
+                return self._add(transaction, asked, table)
             case DropPartitions():
                 return replace(plan, change=self._drop(asked, table))
             case RenamePartition():
@@ -88,14 +88,39 @@ class CommandChecker:
             case _:
                 assert_never(asked)
 
-    def _add(self, plan: WritePlan, asked: AddPartitions, table: Table) -> WritePlan:
+    def _add(self, transaction: Transaction, asked: AddPartitions, table: Table) -> WritePlan:
         living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
-        own = {p.name: p.location for p in wanted if p.location is not None}
-        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted}, by_hand=own)
-        default = {p.name: _location(table, p.name, None) for p in wanted if p.name not in own}
+        by_hand = [p.name for p in wanted if p.location is not None]
+        default = {p.name: _location(table, p.name, None) for p in wanted if p.location is None}
         left = self._new_files.left(table, default) if default else {}
-        return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found, left))
+        wanted = tuple(self._beside(transaction, p) if p.name in left else p for p in wanted)
+        self._require_nothing_else(table, {name: default[name] for name in left})
+        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted}, by_hand=by_hand)
+        own = {p.name: p.location for p in wanted if p.location is not None}
+        return replace(transaction.plan, locations=own, change=CheckedAdd(asked, wanted, found))
+
+    @staticmethod
+    def _beside(transaction: Transaction, partition: NewPartition) -> NewPartition:
+        """Return a partition with a directory of its own, since its default one holds replaced files.
+
+        ADD PARTITION deletes nothing. At the default place Hive engines would read the overwritten rows again.
+        """
+        base = relocation_base(transaction.plan.location, transaction.transaction_id)
+        return replace(partition, location=f"{base}/{partition.name}")
+
+    def _require_nothing_else(self, table: Table, directories: Mapping[str, Location]) -> None:
+        """Return if only replaced files lie in the default directories of partitions that are added elsewhere."""
+        found = self._new_files.found(table.table_id, directories) if directories else {}
+        for name, files in found.items():
+            if files:
+                raise TableLayoutError(
+                    f"The partition {shown(name)} of table {table.identifier} cannot be added: its directory "
+                    f"{shown(str(directories[name]))} holds files that a relocating overwrite has replaced, and "
+                    f"others, such as {shown(files[0].path)}. Nothing was changed. To have all of them, add the "
+                    "partition with that directory as its LOCATION. Otherwise vacuum the replaced files first.",
+                    {"table": str(table.identifier), "partition": name[:200], "location": str(directories[name])},
+                )
 
     def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
         name, directory = asked.name, Location.parse(asked.location)

@@ -16,18 +16,14 @@ if TYPE_CHECKING:
 
 
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
-    """Yield the files that no version from the table's own on knows, and that a relocation has left where they were.
+    """Yield the files that a relocating overwrite has replaced and that no later version of the table has named.
 
-    Nobody may take them for new ones when their partition is gone; who brings it back at its default location removes
-    them, unless that place was named by hand. What is not
-    as the index knew it is another file under the same name, whatever the store's clock says of it; names that carry a
-    transaction's id are never given again, and come without a size and a time.
+    A repair does not take them for new ones when their partition is gone. A path that a later version named again
+    (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is not among them, whatever became of it afterwards. A file that
+    differs from the one that the index knew is another one under the same name; names that carry a transaction's id
+    are given once, and come without a size and a time.
     """
-    versions = index.relocations(table.table_id)
-    if not versions:
-        return
     for page in index.ended_files(table, table.version):
         for file in page:
-            if file.version in versions:
-                own = has_own_name(Location.parse(file.uri))
-                yield Removal(file.uri) if own else Removal(file.uri, file.size, file.modified_ms)
+            own = has_own_name(Location.parse(file.uri))
+            yield Removal(file.uri) if own else Removal(file.uri, file.size, file.modified_ms)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.metastore.runtime.wording import counted
 
 
 class RecoveryAction(StrEnum):
@@ -143,6 +145,7 @@ class VacuumAction(StrEnum):
     DELETE = "delete"
     ABORT_UPLOAD = "abort upload"
     FORGET = "forget versions"
+    KEPT = "kept"
     SKIPPED = "skipped"
     FAILED = "failed"
 
@@ -180,6 +183,39 @@ class VacuumReport:
         return tuple(e for e in self.entries if e.action is VacuumAction.FAILED)
 
     @property
+    def kept(self) -> tuple[VacuumEntry, ...]:
+        """Replaced files that stay, by directory: a version, another table or a statement under way needs them."""
+        return tuple(e for e in self.entries if e.action is VacuumAction.KEPT)
+
+    @property
     def skipped(self) -> tuple[VacuumEntry, ...]:
-        """What stays because this index does not know the write that has left it."""
+        """What stays because this index cannot know whether another index needs it."""
         return tuple(e for e in self.entries if e.action is VacuumAction.SKIPPED)
+
+
+class KeptFiles:
+    """Files that a vacuum leaves, as one line of its report for each directory and reason.
+
+    Attributes:
+        first_version: The first version whose replaced files stay; the index keeps its rows.
+    """
+
+    def __init__(self) -> None:
+        self.first_version = sys.maxsize
+        self._sums: dict[tuple[VacuumAction, str, str], tuple[int, int]] = {}
+
+    def add(self, action: VacuumAction, path: str, size: int, reason: str, version: int | None = None) -> None:
+        """Note a file, given by its URI, and the version whose row must stay."""
+        key = action, path.rpartition("/")[0], reason
+        files, total = self._sums.get(key, (0, 0))
+        self._sums[key] = files + 1, total + size
+        if version is not None:
+            self.first_version = min(self.first_version, version)
+
+    def entries(self) -> list[VacuumEntry]:
+        """Return the lines of the report, by directory."""
+        found = sorted(self._sums.items(), key=lambda item: (item[0][1], item[0][2]))
+        return [
+            VacuumEntry(action, directory, total, f"{counted(files, 'file')}: {reason}")
+            for (action, directory, reason), (files, total) in found
+        ]

@@ -10,9 +10,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
+from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Promotion
+from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
@@ -32,6 +33,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo, vanished
+from catalog_ext.metastore.transactions.deletion_gate import without_needed
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
@@ -200,6 +202,8 @@ class Steps:
         static = None if plan.write is None else plan.write.static_partition
         if static is not None:
             self._storage.create_directory(locations.directory(static))
+        for directory in self._emptied(transaction, locations):
+            self._storage.create_directory(directory)
         if plan.moves:
             self._moves.make_directories(transaction)
         modified: dict[tuple[str, str], int] = {}
@@ -232,6 +236,23 @@ class Steps:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
         return modified, left
+
+    def _emptied(self, transaction: Transaction, locations: StagingLocations) -> list[Location]:
+        """Return the directories that a relocating TRUNCATE gives to its partitions, which stay registered.
+
+        A repair drops a partition whose directory is not there.
+        """
+        plan = transaction.plan
+        keeps = isinstance(plan.asked, Overwrite) and plan.asked.keep_emptied
+        if not (keeps and plan.relocate) or not self._storage.store_has_directories(locations.location):
+            return []
+        try:
+            table = self._index.load_table_by_id(transaction.table_id or 0)
+        except TableNotFoundError:
+            return []
+        predicate = bound_predicate(plan, table)
+        living = [] if predicate is None else self._index.partitions_matching(table, predicate)
+        return [locations.directory(partition.name) for partition in living]
 
     def _tidied(self, transaction: Transaction) -> bool:
         """Remove what a write leaves in its staging directory, and return whether its commit then ends it.
@@ -272,7 +293,8 @@ class Steps:
             return []
         if table.definition.location != transaction.plan.location:
             return []
-        return list(replaced_by_relocations(self._index, table))
+        left = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
+        return [left[path] for path in sorted(without_needed(self._index, table, left))]
 
     def _wanted(self, transaction: Transaction) -> Callable[[], bool]:
         number = transaction.transaction_id
@@ -570,6 +592,7 @@ class Steps:
         write = transaction.plan.write
         if write is not None and write.static_partition is not None:
             directories.add(locations.directory(write.static_partition))
+        directories.update(self._emptied(transaction, locations))
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         self._storage.sync_directories(directories)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):

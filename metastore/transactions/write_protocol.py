@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
-    from catalog_ext.metastore.transactions.vacuum import StillNamed
 
 logger = logging.getLogger(__name__)
 
@@ -556,7 +556,7 @@ class Transactions:
             dry_run: Preview only.
 
         Raises:
-            MetastoreError: The metastore still has partitions where files are to be deleted; nothing of them was.
+            IndexUnavailableError: The database is gone or locked.
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))

@@ -1,4 +1,4 @@
-"""The files that writes have replaced and that no kept version of a table needs."""
+"""The files that relocating overwrites have replaced, by the last fact that a table's versions record of each path."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, table_versions
+from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EndedFile:
-    """A file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since.
+    """A file that a relocating overwrite has replaced where it lay.
 
     Attributes:
-        uri: Where it is.
+        uri: The file.
         size: Its bytes.
-        modified_ms: When it was modified, in milliseconds since the epoch (UTC), as the index knows it.
-        version: The version that replaced it.
-        partition: The name of the partition that it was in.
+        modified_ms: Modification time that the index has of it, in milliseconds since the epoch (UTC).
+        version: The version of the overwrite.
+        partition: The name of the partition that had the file.
+        named_again: Whether a version from the overwrite's on names the path, which a kept version can read: the file
+            is no leftover.
     """
 
     uri: str
@@ -35,46 +37,71 @@ class EndedFile:
     modified_ms: int
     version: int
     partition: str
+    named_again: bool = False
 
 
 _PAGE = 5000
 _NAMES_AT_ONCE = 500
 
 
-def ended_files(database: Database, table: Table, before_version: int) -> Iterator[list[EndedFile]]:
-    """Yield, in pages, the files that writes have replaced and only versions below ``before_version`` need.
+def ended_files(
+    database: Database, table: Table, before_version: int, versions: Collection[int], *, named_again: bool = False
+) -> Iterator[list[EndedFile]]:
+    """Yield, in pages, the files that relocating overwrites up to ``before_version`` have replaced.
 
-    What repair or DDL took out of the index is not among them: it is not ours to delete. Nor is a file that a kept
-    version knows under any partition.
+    "Replaced" is a fact of one version. The last fact about a path counts: a file that SET LOCATION, ADD PARTITION or
+    a repair has named again belongs to the partition that got it, and what becomes of it later (DROP PARTITION, an
+    expiry, a repair) decides whether it stays. Files that an overwrite in place has replaced are not among them: its
+    clean-up has deleted them, and a file at such a path was brought back on purpose.
+
+    Args:
+        database: The index.
+        table: The table.
+        before_version: The oldest version that is kept.
+        versions: The versions that relocating overwrites up to there have made, at least one.
+        named_again: Also yield replaced files that a kept version names, marked so.
     """
-    return _Ended(database, table, before_version).pages()
+    return _Ended(database, table, before_version, versions, with_named=named_again).pages()
 
 
 class _Ended:
-    def __init__(self, database: Database, table: Table, before_version: int) -> None:
+    def __init__(
+        self, database: Database, table: Table, before_version: int, versions: Collection[int], *, with_named: bool
+    ) -> None:
         self._database = database
         self._table = table
         self._before = before_version
+        self._versions = versions
+        self._with_named = with_named
 
     def pages(self) -> Iterator[list[EndedFile]]:
-        moved = self._moved()
+        located = self._located()
         after: tuple[int, int] = (0, 0)
         while True:
             page = self._page(*after)
             if not page:
                 return
             after = (page[-1]["partition_id"], page[-1]["file_id"])
-            needed = self._needed(page, moved)
-            found = [
-                EndedFile(uri, row["size"], row["modified_ms"], row["end_version"], row["name"])
-                for row in page
-                if (uri := f"{self._directory(row)}/{row['path']}") not in needed
-            ]
-            if found:
-                yield found
+            replaced: dict[str, Mapping[str, Any]] = {}
+            for row in sorted(page, key=lambda row: row["end_version"]):
+                if row["end_version"] in self._versions:
+                    replaced[f"{self._directory(row)}/{row['path']}"] = row
+            ends = self._last_ends(list(replaced.values()), located)
+            found = [self._ended_file(uri, row, ends[uri]) for uri, row in replaced.items()]
+            if wanted := [file for file in found if file is not None]:
+                yield wanted
+
+    def _ended_file(self, uri: str, row: Mapping[str, Any], last_end: int) -> EndedFile | None:
+        """Return the file where the overwrite is the last fact about its path, or a kept version names the path."""
+        is_leftover = last_end == row["end_version"]
+        if not is_leftover and not (self._with_named and last_end > self._before):
+            return None
+        return EndedFile(
+            uri, row["size"], row["modified_ms"], row["end_version"], row["name"], named_again=not is_leftover
+        )
 
     def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
-        p, f, v = partitions.c, files.c, table_versions.c
+        p, f = partitions.c, files.c
         low, high = partition_ids(self._table.table_id)
         statement = (
             sa.select(
@@ -87,11 +114,10 @@ class _Ended:
                     p.partition_id == f.partition_id, p.begin_version < f.end_version, p.end_version >= f.end_version
                 ),
             )
-            .join(table_versions, sa.and_(v.table_id == p.table_id, v.version == f.end_version))
             .where(
                 f.partition_id >= max(low, partition_id), f.partition_id < high,
                 sa.or_(f.partition_id > partition_id, f.file_id > file_id),
-                f.end_version <= self._before, v.transaction_id.is_not(None),
+                f.end_version.between(min(self._versions), max(self._versions)),
             )
             .order_by(f.partition_id, f.file_id)
             .limit(_PAGE)
@@ -99,57 +125,56 @@ class _Ended:
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(statement).mappings()]
 
-    def _moved(self) -> dict[str, set[int]]:
-        """Return the partitions with a location of their own in kept versions, by location."""
+    def _located(self) -> dict[str, set[int]]:
+        """Return the partitions that have or had a location of their own, by location."""
         p = partitions.c
         statement = sa.select(p.location, p.partition_id).where(
-            p.table_id == self._table.table_id, p.end_version > self._before, p.location.is_not(None)
+            p.table_id == self._table.table_id, p.location.is_not(None)
         )
-        moved: dict[str, set[int]] = {}
+        located: dict[str, set[int]] = {}
         with self._database.reading() as connection:
             for location, partition_id in connection.execute(statement):
-                moved.setdefault(location, set()).add(partition_id)
-        return moved
+                located.setdefault(location, set()).add(partition_id)
+        return located
 
-    def _needed(self, page: Sequence[Mapping[str, Any]], moved: Mapping[str, set[int]]) -> set[str]:
-        """Return the files in the page's directories that kept versions know."""
+    def _last_ends(self, page: Sequence[Mapping[str, Any]], located: Mapping[str, set[int]]) -> dict[str, int]:
+        """Return when the index last took each file in the page's directories out of a partition (``ALIVE``: not)."""
         directories = {self._directory(row) for row in page}
         root = f"{self._table.definition.location}/"
-        # Another partition may lie there, whether by its name or by a location of its own.
+        # Another partition may lie there, by its name or by a location of its own.
         names = sorted(
             {row["name"] for row in page} | {d.removeprefix(root) for d in directories if d.startswith(root)}
         )
-        ids = {partition_id for directory in directories for partition_id in moved.get(directory, ())}
+        ids = {partition_id for directory in directories for partition_id in located.get(directory, ())}
         p = partitions.c
-        needed: set[str] = set()
+        ends: dict[str, int] = {}
         with self._database.reading() as connection:
             for chunk in batched(names, _NAMES_AT_ONCE):
                 same_name = sa.select(p.partition_id).where(
-                    p.table_id == self._table.table_id,
-                    p.name_hash.in_([name_hash(n) for n in chunk]),
-                    p.end_version > self._before,
+                    p.table_id == self._table.table_id, p.name_hash.in_([name_hash(n) for n in chunk])
                 )
                 ids.update(connection.execute(same_name).scalars())
             for some in batched(sorted(ids), _NAMES_AT_ONCE):
-                needed.update(self._kept_files(connection, some))
-        return needed
+                for uri, end in self._ends(connection, some):
+                    ends[uri] = max(end, ends.get(uri, 0))
+        return ends
 
-    def _kept_files(self, connection: sa.Connection, partition_ids: Sequence[int]) -> Iterator[str]:
+    def _ends(self, connection: sa.Connection, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
+        """Yield each place that a file of the partitions had, with the version that ended it there."""
         p, f = partitions.c, files.c
         statement = (
-            sa.select(p.name, p.location, f.path)
+            sa.select(p.name, p.location, f.path, p.end_version, f.end_version.label("file_end"))
             .join(
                 files,
                 sa.and_(
                     f.partition_id == p.partition_id, f.begin_version < p.end_version, f.end_version > p.begin_version
                 ),
             )
-            .where(p.partition_id.in_(partition_ids), p.end_version > self._before, f.end_version > self._before)
+            .where(p.partition_id.in_(ids))
         )
         for row in connection.execute(statement).mappings():
-            yield f"{self._directory(dict(row))}/{row['path']}"
+            # A partition whose rows begin anew, as by an append, keeps its files where they are: the newer row counts.
+            yield f"{self._directory(dict(row))}/{row['path']}", min(row["end_version"], row["file_end"])
 
     def _directory(self, row: Mapping[str, Any]) -> str:
-        root = self._table.definition.location
-        location: str | None = row["location"]
-        return location or (f"{root}/{row['name']}" if row["name"] else root)
+        return self._table.directory(row["name"], row["location"])

@@ -329,10 +329,11 @@ def located_partitions(database: Database, table: Table, predicate: Predicate | 
     return dict(located_for_write(database, table, predicate, None).locations)
 
 
-def locations_ever(database: Database, table: Table) -> set[str]:
-    """Return the locations of partitions that are not at ``<table location>/<name>``, or were not in a kept version."""
+def locations_ever(database: Database, table: Table, since: int = 0) -> set[str]:
+    """Return the locations of their own that partitions have in the versions from ``since`` on."""
     p = partitions.c
-    statement = sa.select(p.location).where(p.table_id == table.table_id, p.location.is_not(None)).distinct()
+    own = (p.table_id == table.table_id, p.location.is_not(None), p.end_version > since)
+    statement = sa.select(p.location).where(*own).distinct()
     with database.reading() as connection:
         return set(connection.execute(statement).scalars())
 

@@ -60,6 +60,17 @@ def known_transactions(database: Database, ids: Collection[str]) -> dict[str, Kn
     return found
 
 
+def ids_of_table(database: Database, table_id: int, ids: Collection[str]) -> set[str]:
+    """Return those of the transactions that were writes to a table, forgotten ones among them."""
+    found: set[str] = set()
+    for some in batched(sorted(ids), _AT_ONCE):
+        with database.reading() as connection:
+            for rows in (transactions.c, forgotten_transactions.c):
+                mine = sa.select(rows.transaction_id).where(rows.transaction_id.in_(some), rows.table_id == table_id)
+                found |= set(connection.execute(mine).scalars())
+    return found
+
+
 def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
     """Keep the ids of transactions whose rows are to go, and return which rows those are; the table's row is locked.
 

@@ -107,8 +107,6 @@ class PartitionCommand:
             )
             for partition in wanted
         ]
-        for partition in wanted:
-            self._removals.add_in(self._table.directory(partition.name), command.left.get(partition.name, ()))
         self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 
     def _check_locations(self, own: Mapping[str, str]) -> None:

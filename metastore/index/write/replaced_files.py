@@ -42,6 +42,11 @@ class ReplacedFiles:
         """Have removed what living partitions lose, given by their rows: those that stay, and those that end."""
         self._remove_files([*cleared, *drops])
         self._remove_directories(drops)
+        if self._plan.relocate:
+            # A repair would register an empty directory again once the partition is dropped from its new place.
+            for row in cleared:
+                if not row["n_files"]:
+                    self._removals.add(Removal(f"{self._directory(row)}/"))
 
     def _remove_files(self, ended: Sequence[Row]) -> None:
         """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.messages import AlterTable
-from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition
@@ -98,9 +99,38 @@ def test_every_kind_of_write(index: Index, table: Table) -> None:
     assert history == ["INSERT"] * 5 + ["repair"] + ["INSERT"] * 2 + ["create"]
 
 
+def test_the_last_fact_about_a_path_decides_and_its_users_are_found(index: Index, table: Table) -> None:
+    """A replaced file is a leftover until a version names its path again, of this table or of another one."""
+    (name,), root = names(1), table.definition.location
+    index.commit(table.table_id, [AddPartition(name, data_files(2))], operation="repair", deliver=False)
+    write(index, table, relocated(table, "abc"), name)
+    one, two = (f"{root}/{name}/{file.path}" for file in data_files(2))
+    (living,) = (f"{root}/_catalog_ext_data/abc/{name}/{path}" for path in files_by_partition(index, table)[name])
+
+    def ended() -> set[str]:
+        now = index.load_table(table.identifier)
+        return {file.uri for page in index.ended_files(now, now.version) for file in page}
+
+    assert ended() == {one, two}
+    assert index.file_users({one, two, living}).keys() == {living}
+    again = AddPartition(names(2)[0], data_files(1), location=f"{root}/{name}")
+    index.commit(table.table_id, [again], operation="repair", deliver=False)
+    assert ended() == {two}
+    user = index.file_users({one, two})[one]
+    assert (user.table, user.partition, user.version) == (str(table.identifier), names(2)[0], 3)
+    index.commit(table.table_id, [DropPartition(names(2)[0])], operation="repair", deliver=False)
+    assert (ended(), index.file_users({one, two})) == ({two}, {})
+    over = replace(definition("s", "over_it", {"k": "int", "s": "string"}), location=root)
+    other = index.create_table(over, deliver=False)
+    index.commit(other.table_id, [AddPartition(name, data_files(2))], operation="repair", deliver=False)
+    assert {user.table for user in index.file_users({one, two}).values()} == {str(other.identifier)}
+    index.drop_table(other.identifier, deliver=False)
+
+
 def test_what_versions_tell_until_they_expire(index: Index, table: Table) -> None:
     for kind in (WriteKind.APPEND, OVERWRITE, OVERWRITE):
-        made = begin(index, index.load_table(table.identifier), plan(table, kind), *names(1, 2))
+        asked = plan(table, kind, relocate=kind is OVERWRITE)
+        made = begin(index, index.load_table(table.identifier), asked, *names(1, 2))
         known = {"fare": ColumnStatistics("1", "2", 0)}
         index.record_files(made.transaction_id, [StagedFile(names(1)[0], f"more-{made.transaction_id}", 1, 1, known)])
         finish(index, made)

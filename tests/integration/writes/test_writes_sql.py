@@ -700,7 +700,8 @@ def test_procedures_show_recover_and_vacuum(lake: Lake) -> None:
     frame = lake.frame([(1, "a")], "x int, ds string")
     frame.writeTo("lake.s.dead").option("overwrite-mode", "relocate").overwritePartitions()
     assert lake.rows("SELECT x, ds FROM lake.s.dead") == [(1, "a")]
-    assert lake.sql("CALL lake.system.vacuum(table => 's.dead')").collect() == []
+    (kept,) = lake.sql("CALL lake.system.vacuum(table => 's.dead')").collect()
+    assert (kept.action, Path(kept.path).name) == ("kept", "ds=a")
     removed = lake.sql(
         "CALL lake.system.vacuum(table => 's.dead', retention => '0s', allow_short_retention => true)"
     ).collect()

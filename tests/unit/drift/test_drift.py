@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +55,22 @@ def altered(metastore: FakeMetastore, name: str = "ds=1", **changes: object) -> 
 
 def test_what_agrees_is_not_told(catalog: Catalog) -> None:
     assert found(catalog) == found(catalog, None) == []
+
+
+def test_nothing_differs_after_partitions_of_an_external_table_expired(catalog: Catalog, tmp_path: Path) -> None:
+    """Trial F7: drift was never clean again, where only the statement named the retention."""
+    today = datetime.now(timezone.utc).date()
+    root = tmp_path / "days"
+    write(root, "ds=2020-01-01/a.csv", f"ds={today}/a.csv")
+    register(catalog, root, {"ds": "DATE"}, table="s.days")
+    catalog.repair_partitions("s.days")
+    assert catalog.deliver().pending == 0
+    (expired,) = catalog.partition_maintenance.expire("s.days", retention="30d")
+    assert "the next repair registers it again" in expired.reason
+    assert [each.subject for each in found(catalog, "s.days")] == ["ds=2020-01-01"]
+    catalog.alter_table_properties("s.days", {"partition.retention.period": "30d"})
+    assert catalog.deliver().pending == 0
+    assert found(catalog, "s.days") == []
 
 
 def test_a_partition_that_a_hive_engine_has_inserted(

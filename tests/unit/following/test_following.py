@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.repair_cases import indexed, write
 from tests.writes import insert
@@ -107,6 +109,25 @@ def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: Loggin
     assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=b": {"one": 1}, "ds=c": {}, "ds=d": {"x": 1}}
     table = catalog.load_table("s.t")
     assert catalog.index.located_partitions(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
+
+
+@pytest.mark.parametrize("vacuumed", [False, True], ids=["", "vacuum before the look"])
+def test_a_hive_engine_takes_over_the_directory_of_replaced_files(
+    catalog: Catalog, server: LoggingMetastore, root: Path, *, vacuumed: bool
+) -> None:
+    """A relocating overwrite replaced them, and the partition was dropped; Hive's ADD PARTITION names them again."""
+    insert(catalog, "ds=a", kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    catalog.partition_commands.drop("s.t", [Comparison(Operator.EQ, "ds", "a")])
+    catalog.deliver()
+    catalog.follower.look()
+    add(server, root, "a")
+    if vacuumed:
+        report = catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+        assert [entry.path for entry in report.failed] == [f"file://{root}/ds=a"]
+    assert counts(followed(catalog)) == (1, 0, 0)
+    catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+    assert indexed(catalog) == {"ds=a": {"one": 1}}
+    assert (root / "ds=a" / "one").exists()
 
 
 @pytest.mark.slow

@@ -139,13 +139,30 @@ def test_ended_files_are_those_that_writes_replaced(index: Index, table: Table) 
 
 def test_a_file_that_is_there_again_is_not_ended(index: Index, table: Table) -> None:
     index.commit(table.table_id, [AddPartition("k=1", data_files(2))], operation="repair", deliver=False)
-    write(index, table, plan(table, WriteKind.OVERWRITE))
+    write(index, table, plan(table, WriteKind.OVERWRITE, relocate=True))
     again = AddPartition("k=1", data_files(1))
     index.commit(table.table_id, [again], operation="repair", deliver=False)
     assert ended(index, table, 3) == {"k=1/part-00001.parquet"}
     elsewhere = AddPartition("k=7", data_files(2), location=f"{table.definition.location}/k=1")
     index.commit(table.table_id, [elsewhere], operation="repair", deliver=False)
     assert ended(index, table, 4) == set()
+
+
+def test_the_last_fact_about_a_path_decides_whether_it_is_ended(index: Index, table: Table) -> None:
+    """A repair names a replaced file again; the partition is dropped: the overwrite is not the last fact any more."""
+    index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+    write(index, table, plan(table, WriteKind.OVERWRITE, relocate=True))
+    assert ended(index, table, 2) == {"k=1/part-00000.parquet"}
+    index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+    index.commit(table.table_id, [DropPartition("k=1")], operation="repair", deliver=False)
+    assert ended(index, table, 2) == ended(index, table, 4) == set()
+
+
+def test_files_replaced_in_place_are_not_ended(index: Index, table: Table) -> None:
+    """The clean-up of the overwrite has deleted them: one that lies there was brought back."""
+    index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+    write(index, table, plan(table, WriteKind.OVERWRITE))
+    assert ended(index, table, 2) == set()
 
 
 def test_expired_versions_are_refused_and_their_rows_are_gone(

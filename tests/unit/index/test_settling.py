@@ -46,9 +46,10 @@ def filled(index: Index, count: int = 8, name: str = "t") -> Table:
     return index.load_table(table.identifier)
 
 
-def delete(index: Index, table: Table, *partitions: str) -> str:
+def delete(index: Index, table: Table, *partitions: str, relocate: bool = False) -> str:
     """Delete or overwrite everything, and settle nothing; return the transaction's id."""
-    made = begin(index, index.load_table(table.identifier), plan(table, WriteKind.OVERWRITE), *partitions)
+    asked = plan(table, WriteKind.OVERWRITE, relocate=relocate)
+    made = begin(index, index.load_table(table.identifier), asked, *partitions)
     finish(index, made, deliver=True)
     assert index.load_table(table.identifier).floor == table.version + 1
     return made.transaction_id
@@ -173,7 +174,7 @@ def ended(index: Index, table: Table) -> None:
 )
 def test_whoever_needs_to_know_settles_first(index: Index, act: Callable[[Index, Table], None]) -> None:
     table = filled(index)
-    delete(index, table)
+    delete(index, table, relocate=act is ended)
     assert unended(index, table) == (8, 16)
     act(index, table)
     assert index.load_table(table.identifier).floor == 0

@@ -72,8 +72,13 @@ def test_partitions_expire_by_their_values(catalog: Catalog, tmp_path: Path) -> 
     preview = call(catalog, "expire_partitions", table="s.t", retention="7d", dry_run=True)
     assert [row["partition"] for row in preview] == [f"r=x/ds={older}", f"r=x/ds={old}"]
     assert "longer ago than 7d" in preview[0]["reason"]
+    assert preview[0]["reason"].endswith(
+        "its files stay, and the next repair registers it again: the table has no partition.retention.period"
+    )
     assert len(names(catalog)) == 4
     catalog.alter_table_properties("s.t", {"partition.retention.period": "30d"})
+    preview = call(catalog, "expire_partitions", table="s.t", retention="7d", dry_run=True)
+    assert ["registers it again: the table has a longer" in row["reason"] for row in preview] == [False, True]
     assert len(call(catalog, "expire_partitions", table="s.t")) == 1
     assert names(catalog) == [f"r=x/ds={default}", f"r=x/ds={old}", f"r=x/ds={young}"]
     report = catalog.repair_partitions("s.t")

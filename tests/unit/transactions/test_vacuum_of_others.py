@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.schema import forgotten_transactions
 from catalog_ext.metastore.index.write.forgotten_transactions import FORGOTTEN_KEPT_MS
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.transactions import vacuum as vacuum_module
+from catalog_ext.metastore.transactions import strays
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from tests.index_cases import local_index
 from tests.write_cases import Stand, definition
@@ -184,7 +184,7 @@ def test_a_preview_and_a_failure_forget_nothing(stand: Stand, root: Path, monkey
     name = late(stand, root, begun)
     stand.engine.vacuum(stand.table(), 0, dry_run=True)
     with monkeypatch.context() as broken:
-        broken.setattr("catalog_ext.metastore.transactions.vacuum.list_tree", _denied)
+        broken.setattr("catalog_ext.metastore.transactions.strays.list_tree", _denied)
         assert stand.engine.vacuum(stand.table(), 0).failed
     assert deleted(vacuum(stand)) == [name]
 
@@ -247,7 +247,7 @@ def test_a_place_that_was_left_and_cannot_be_looked_at_stops_nothing(
 ) -> None:
     begun = left(stand, tmp_path / "away")
     stand.write({"k=1": "1\n"}, WriteKind.OVERWRITE_PARTITIONS)
-    whole = vacuum_module.list_tree
+    whole = strays.list_tree
 
     def denied(storage: object, root: Location, **more: object) -> object:
         if "away" in str(root):
@@ -255,7 +255,7 @@ def test_a_place_that_was_left_and_cannot_be_looked_at_stops_nothing(
         return whole(storage, root, **more)  # type: ignore[arg-type]
 
     with monkeypatch.context() as broken:
-        broken.setattr(vacuum_module, "list_tree", denied)
+        broken.setattr(strays, "list_tree", denied)
         assert VacuumAction.FORGET in {entry.action for entry in vacuum(stand).entries}
     assert begun.transaction_id in forgotten(stand), "what it has left may be found yet"
 

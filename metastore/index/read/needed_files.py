@@ -1,0 +1,108 @@
+"""Which living partitions, of any table of the index, have some files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.schema import ALIVE, files, namespaces, partitions, tables
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.model.batches import batched
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from catalog_ext.metastore.index.database.database import Database
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FileUser:
+    """A living partition that has a file.
+
+    Attributes:
+        table: ``namespace.name`` of its table.
+        partition: Its name; empty for an unpartitioned table.
+        version: The version of the table that gave it the file.
+    """
+
+    table: str
+    partition: str
+    version: int
+
+
+def file_users(database: Database, uris: Collection[str]) -> dict[str, FileUser]:
+    """Return those of the files that the current version of some table names, with a partition that has each.
+
+    A partition has the files of its directory: its own location, or the table's location and its name. All tables of
+    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder.
+    """
+    wanted = {uri.rpartition("/")[0] for uri in uris}
+    found: dict[str, FileUser] = {}
+    if not wanted:
+        return found
+    with database.reading() as connection:
+        named = {row.table_id: row for row in connection.execute(_TABLES)}
+        roots = {number: row.location for number, row in named.items()}
+        for some in batched(_partitions_at(connection, wanted, roots), _AT_ONCE):
+            for uri, number, partition, version in _files(connection, dict(some)):
+                if uri in uris and number in named:
+                    table = named[number]
+                    found[uri] = FileUser(f"{table.namespace}.{table.name}", partition, version)
+    return found
+
+
+_TABLES = sa.select(
+    tables.c.table_id, tables.c.name, tables.c.location, namespaces.c.name.label("namespace")
+).join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)  # fmt: skip
+
+
+def _partitions_at(
+    connection: sa.Connection, directories: Collection[str], roots: Mapping[int, str]
+) -> Iterator[tuple[int, str]]:
+    """Yield the living partitions that lie in the directories: their numbers and directories."""
+    p = partitions.c
+    of_root: dict[str, list[int]] = {}
+    for number, root in roots.items():
+        of_root.setdefault(root, []).append(number)
+    for some in batched(sorted(directories), _AT_ONCE):
+        own = sa.select(p.partition_id, p.location).where(
+            p.location.is_not(None), p.end_version == ALIVE, p.location.in_(some)
+        )
+        yield from ((row.partition_id, row.location) for row in connection.execute(own).all())
+    for number, names in _default_names(directories, of_root).items():
+        for chunk in batched(sorted(names), _AT_ONCE):
+            usual = sa.select(p.partition_id, p.name).where(
+                p.table_id == number, p.location.is_(None), p.end_version == ALIVE,
+                p.name_hash.in_([name_hash(name) for name in chunk]),
+            )  # fmt: skip
+            for row in connection.execute(usual).all():
+                if row.name in names:
+                    yield row.partition_id, names[row.name]
+
+
+def _default_names(directories: Collection[str], of_root: Mapping[str, Collection[int]]) -> dict[int, dict[str, str]]:
+    """Return the names that partitions at default places have in the directories, with these, by the table's number."""
+    names: dict[int, dict[str, str]] = {}
+    for directory in directories:
+        above = directory
+        while above:
+            for number in of_root.get(above, ()):
+                names.setdefault(number, {})[directory[len(above) + 1 :]] = directory
+            above = above.rpartition("/")[0]
+    return names
+
+
+def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterator[tuple[str, int, str, int]]:
+    """Yield the living files of partitions: URI, number of the table, name of the partition, and version."""
+    p, f = partitions.c, files.c
+    statement = (
+        sa.select(p.partition_id, p.table_id, p.name, f.path, f.begin_version)
+        .join(files, f.partition_id == p.partition_id)
+        .where(p.partition_id.in_(list(directories)), p.end_version == ALIVE, f.end_version == ALIVE)
+    )
+    for row in connection.execute(statement).all():
+        yield f"{directories[row.partition_id]}/{row.path}", row.table_id, row.name, row.begin_version

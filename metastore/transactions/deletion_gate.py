@@ -1,0 +1,134 @@
+"""The one question before a deletion: may this file be deleted, and if not, who needs it?
+
+``docs/design/15-file-lifetime.md`` says which states a file has, and which deletions ask here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.plan import AddPartitions, RelocatePartition
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+    StillNamed = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
+    """Takes names of partitions and directories; returns the directories that metastore partitions have."""
+
+_UNDER_WAY = (State.OPEN, State.RESERVED, State.COMMITTED)
+_COMMAND = "the {} {} of table {}, which is under way, names its directory"
+_LOADED = "the LOAD DATA {} into table {}, which is under way, moves it"
+_NAMED = (
+    "The metastore still has partitions of table {} at {}, where the index has none any more: Hive engines read the "
+    "files that are to be deleted. A change was skipped, or made without the metastore. Run catalog-ext publish {}, "
+    "then vacuum again. If a Hive engine added the partition on purpose, import the table or follow the metastore: "
+    "the files then belong to the partition."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Why a file stays.
+
+    Attributes:
+        reason: Who needs it, for people.
+        in_metastore: Whether only the metastore names it, so that index and metastore differ.
+    """
+
+    reason: str
+    in_metastore: bool = False
+
+
+class DeletionGate:
+    """Answers for files of one table; ask right before the deletion, since a statement may take a file back any time.
+
+    Args:
+        index: All its tables are asked: two may lie over one folder, or share a partition's directory.
+        table: The table whose files are to be deleted.
+        named: Asks the metastore; None where there is none.
+    """
+
+    def __init__(self, index: Index, table: Table, named: StillNamed | None = None) -> None:
+        self._index = index
+        self._table = table
+        self._named = named
+
+    def needs(self, uris: Collection[str]) -> dict[str, Need]:
+        """Return those of the files that a partition of the index has, or that a statement under way is to bring."""
+        # Statements first: one that ends in between has its files in the index by the second question.
+        needs = self._under_way(uris)
+        for uri, user in self._index.file_users(uris).items():
+            part = f" (partition {user.partition[:200]})" if user.partition else ""
+            needs[uri] = Need(f"needed by version {user.version} of table {user.table}{part}")
+        return needs
+
+    def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
+        """Return those of the files in whose directories the metastore has a partition that the index has elsewhere.
+
+        Args:
+            uris: Each file with the name of the partition that had it; None where it is not known.
+
+        Raises:
+            MetastoreError: The metastore cannot be asked.
+        """
+        if self._named is None or not uris:
+            return {}
+        directories = {uri.rpartition("/")[0] for uri in uris}
+        root = f"{self._table.definition.location}/"
+        inside = {place.removeprefix(root) for place in directories if place.startswith(root)}
+        names = sorted({*(name for name in uris.values() if name), *map(_partition_below, inside)} - {""})
+        living = self._index.partitions_of_values(self._table, names)
+        left = directories - {self._table.directory(partition.name, partition.location) for partition in living}
+        still = set(self._named(names, sorted(left))) if left else set()
+        shown = self._table.identifier
+        return {
+            uri: Need(_NAMED.format(shown, place, shown), in_metastore=True)
+            for uri in uris
+            if (place := uri.rpartition("/")[0]) in still
+        }
+
+    def _under_way(self, uris: Collection[str]) -> dict[str, Need]:
+        """Return the files that statements under way have listed, or may list, to register or to move them."""
+        directories: dict[str, Need] = {}
+        sources: dict[str, Need] = {}
+        for one in self._index.list_transactions(states=_UNDER_WAY):
+            if one.plan.takes:
+                reason = Need(_LOADED.format(one.transaction_id, one.table))
+                staged = self._index.staged_files(one.transaction_id)
+                sources.update((file.source, reason) for file in staged if file.source is not None)
+            reason = Need(_COMMAND.format(one.operation, one.transaction_id, one.table))
+            directories.update((place, reason) for place in _places(one))
+        found = {uri: need for uri in uris if (need := directories.get(uri.rpartition("/")[0])) is not None}
+        return found | {uri: sources[uri] for uri in uris if uri in sources}
+
+
+def _places(command: Transaction) -> Iterable[str]:
+    """Return the directories that a partition command names."""
+    plan = command.plan
+    match plan.asked:
+        case AddPartitions(partitions=partitions):
+            given = [partition.location or f"{plan.location}/{partition.name}" for partition in partitions]
+        case RelocatePartition(location=location):
+            given = [location]
+        case _:
+            given = []
+    return [str(Location.parse(place)) for place in given]
+
+
+def _partition_below(directory: str) -> str:
+    """Return the name of the partition that has a directory below the table's by default, or by a relocation."""
+    components = directory.split("/")
+    return "/".join(components[2:] if components[0] == DATA else components)
+
+
+def without_needed(index: Index, table: Table, uris: Collection[str]) -> set[str]:
+    """Return those of the files that nothing else needs; see ``DeletionGate.needs``."""
+    return set(uris) - DeletionGate(index, table).needs(uris).keys() if uris else set()

@@ -1,0 +1,260 @@
+"""What lies on the store without a version that names it: files and uploads that writes have left, relocated rows.
+
+Every file of a write carries the id of its transaction in its name, which is how its state is known: files of a
+transaction that can still commit stay, and so does whatever carries no id. Other indexes may have tables at the same
+location: what carries the id of a transaction that this index does not know stays, too. Files that LOAD DATA LOCAL has
+copied carry none: they lie in a directory of their own, and their age decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry
+from catalog_ext.metastore.transactions.staging_locations import DATA, copies_directory, transaction_id_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.read.ended_files import EndedFile
+    from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.listing import Listed
+    from catalog_ext.metastore.storage.store import Storage
+
+logger = logging.getLogger(__name__)
+
+Seen = TypeVar("Seen")
+
+_ABORTED = "left by write {}, which was aborted"
+_LEFT = "left by write {}, which has ended"
+_COPIED = "copied by a LOAD DATA LOCAL that did not end"
+_NOT_OURS = "left by write {}, which this index does not know"
+_UNKNOWN = (
+    "staged by write {}, which this index does not know: another index with a table here may have it under way. Where "
+    "none has, remove it by --unknown-writes on the command line, unknown_writes => true in CALL, unknown_writes=True "
+    "in Python"
+)
+_UNNAMED = "rows of write {}, which no version of the table names any more"
+_UNNAMED_STAYS = (
+    "rows of write {}, which no version of the table names: DROP PARTITION or SET LOCATION left them, or another index "
+    "wrote them. ADD PARTITION … LOCATION brings them back. Where no other index needs them, remove them by "
+    "--unknown-writes on the command line, unknown_writes => true in CALL, unknown_writes=True in Python"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something on the store that vacuum reports, and may remove.
+
+    Attributes:
+        entry: The report's line.
+        upload: The id of a pending upload.
+        replaced: The replaced file, as the index has it.
+        is_data: Whether relocating overwrites wrote it: the metastore may have a partition there.
+    """
+
+    entry: VacuumEntry
+    upload: str | None = None
+    replaced: EndedFile | None = None
+    is_data: bool = False
+
+
+class Strays:
+    """Finds what the writes to one table have left.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        table: The table.
+        before_ms: What is younger stays, in milliseconds since the epoch, UTC.
+        unknown_writes: Whether what this index does not know goes, too.
+
+    Attributes:
+        too_young: The transactions that have left something which stays.
+        unseen: Whether a place could not be looked at.
+    """
+
+    def __init__(self, index: Index, storage: Storage, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
+        self._index = index
+        self._storage = storage
+        self._table = table
+        self._root = Location.parse(table.definition.location)
+        self._before_ms = before_ms
+        self._unknown_writes = unknown_writes
+        self._copied: list[ListedFile] = []
+        self.too_young: set[str] = set()
+        self.unseen = False
+
+    def files(self, version: int, replaced: Collection[str]) -> Iterator[Found]:
+        """Yield files of writes that will not commit them, and relocated files that no version names.
+
+        Files of aborted writes are found anywhere, those of ended writes where they were staged.
+
+        Args:
+            version: The oldest version that is kept.
+            replaced: The directories of relocated files that an overwrite has replaced, which are known by that.
+        """
+        for root in self._places():
+            # Asked before the listing would be too early: a write may begin while it runs.
+            listed = self._seen(root, partial(self._files, root))
+            own = self._uncommitted()
+            ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
+            known = self._index.known_transactions(ids)
+            named = self._index.locations_ever(self._table, version).union(replaced)
+            for file in listed:
+                found = self._stray(root, file, own, known)
+                if found is None and root == self._root:
+                    found = self._unnamed(file, known, named)
+                if found is not None:
+                    yield found
+
+    def _unnamed(self, file: ListedFile, known: Mapping[str, KnownTransaction], named: Collection[str]) -> Found | None:
+        """Return a file that a relocating overwrite wrote and no kept version names; None for every other file."""
+        writer = _relocated_by(file)
+        if writer is None or f"{self._root}/{file.directory}" in named:
+            return None
+        # A repair then knows that this index wrote it.
+        self.too_young.add(writer)
+        is_open = writer in known and not known[writer].has_ended
+        if is_open or file.modified_ms > self._before_ms:
+            return None
+        action = VacuumAction.DELETE if self._unknown_writes else VacuumAction.SKIPPED
+        reason = (_UNNAMED if self._unknown_writes else _UNNAMED_STAYS).format(writer)
+        return Found(VacuumEntry(action, self._path(self._root, file), file.size, reason), is_data=True)
+
+    def copies(self) -> Iterator[Found]:
+        """Yield what LOAD DATA LOCAL has copied to be loaded and did not load: its driver died.
+
+        A directory goes as a whole, when its newest file is old enough: some drivers copy for a long time.
+        """
+        copies: dict[str, list[ListedFile]] = {}
+        for event in self._copied:
+            copies.setdefault(str(copies_directory(event.directory)), []).append(event)
+        old = [files for files in copies.values() if max(f.modified_ms for f in files) <= self._before_ms]
+        if not old or self._takes_files():
+            return
+        for file in (file for files in old for file in files):
+            yield Found(VacuumEntry(VacuumAction.DELETE, self._path(self._root, file), file.size, _COPIED))
+
+    def _takes_files(self) -> bool:
+        """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
+        states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+        return any(one.plan.takes for one in self._index.list_transactions(states=states))
+
+    def _files(self, root: Location) -> list[ListedFile]:
+        return [event for event in self._listed(root) if isinstance(event, ListedFile)]
+
+    def _listed(self, root: Location) -> Iterator[Listed]:
+        try:
+            for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
+                if isinstance(event, ListingFailure):
+                    raise event.error
+                if root == self._root and isinstance(event, ListedFile) and copies_directory(event.directory):
+                    self._copied.append(event)
+                elif not isinstance(event, ListedFile) or transaction_id_in(event.name) is not None:
+                    yield event
+        except LocationNotFoundError:
+            return
+
+    def _stray(
+        self, root: Location, file: ListedFile, own: dict[str, State], known: dict[str, KnownTransaction]
+    ) -> Found | None:
+        named, staged = transaction_id_in(file.name), _staged_by(file)
+        if file.modified_ms > self._before_ms:
+            self.too_young |= {staged} if staged else set()
+            return None
+        if named is not None and own.get(named) is State.ABORTED:
+            verdict: tuple[bool, str] | None = True, _ABORTED.format(named)
+        else:
+            verdict = self._verdict(staged, known) if staged else None
+        if verdict is None:
+            return None
+        goes, reason = verdict
+        action = VacuumAction.DELETE if goes else VacuumAction.SKIPPED
+        return Found(VacuumEntry(action, self._path(root, file), file.size, reason))
+
+    @staticmethod
+    def _path(root: Location, file: ListedFile) -> str:
+        return f"{root}/{file.directory}/{file.name}" if file.directory else f"{root}/{file.name}"
+
+    def uploads(self) -> Iterator[Found]:
+        """Yield pending uploads of writes that will not complete them."""
+        if self._root.scheme != "s3a":
+            return
+        for prefix in self._places():
+            uploads = self._seen(prefix, partial(self._storage.list_uploads, prefix))
+            found = ((upload, transaction_id_in(upload.location.name)) for upload in uploads)
+            pending = [(upload, named) for upload, named in found if named is not None]
+            known = self._index.known_transactions({named for _, named in pending})
+            for upload, named in pending:
+                if upload.initiated_ms > self._before_ms:
+                    self.too_young.add(named)
+                    continue
+                verdict = self._verdict(named, known)
+                if verdict is not None:
+                    action = VacuumAction.ABORT_UPLOAD if verdict[0] else VacuumAction.SKIPPED
+                    yield Found(VacuumEntry(action, str(upload.location), 0, verdict[1]), upload.upload_id)
+
+    def _verdict(self, transaction_id: str, known: dict[str, KnownTransaction]) -> tuple[bool, str] | None:
+        """Return whether what a write has staged goes, and why or why not; None while it can be committed."""
+        one = known.get(transaction_id)
+        if one is None:
+            reason = _NOT_OURS if self._unknown_writes else _UNKNOWN
+            return self._unknown_writes, reason.format(transaction_id)
+        if not one.has_ended:
+            return None
+        return True, (_ABORTED if one.state is State.ABORTED else _LEFT).format(transaction_id)
+
+    def _places(self) -> list[Location]:
+        """Return the table's location, and those outside of it that its partitions have, or had in a kept version."""
+        own = sorted({Location.parse(uri) for uri in self._index.locations_ever(self._table)})
+        return [self._root, *(place for place in own if not self._root.contains(place))]
+
+    def _seen(self, place: Location, look: Callable[[], Iterable[Seen]]) -> Sequence[Seen]:
+        """Return what lies at one of the places; nothing of one that partitions have left and that cannot be looked at.
+
+        Raises:
+            CatalogExtError: The table, or one of its partitions, lies there.
+        """
+        try:
+            return list(look())
+        except CatalogExtError as error:
+            living = {Location.parse(uri) for uri in self._index.located_partitions(self._table).values()}
+            if place in {self._root, *living}:
+                raise
+            self.unseen = True
+            logger.warning("What writes to table %s may have left at %s is not known: %s", self._table.identifier,
+                           place, error.message)  # fmt: skip
+            return ()
+
+    def _uncommitted(self) -> dict[str, State]:
+        """Return the table's transactions whose files its newest version does not show."""
+        version = self._index.load_table_by_id(self._table.table_id).version
+        return self._index.uncommitted_ids(self._table.table_id, version)
+
+
+def _staged_by(file: ListedFile) -> str | None:
+    """Return the transaction in whose staging directory the file lies, which its name says too; None elsewhere."""
+    transaction_id = transaction_id_in(file.name)
+    components = file.directory.split("/")
+    # What lies below a hidden folder and in relocated data belongs to another table, which lies there.
+    hidden = is_hidden(components[0]) and DATA not in components
+    return transaction_id if hidden and transaction_id in components else None
+
+
+def _relocated_by(file: ListedFile) -> str | None:
+    """Return the relocating overwrite that wrote the file into the table's own data directory; None elsewhere."""
+    components = file.directory.split("/")
+    if len(components) < 2 or components[0] != DATA or transaction_id_in(file.name) != components[1]:
+        return None
+    return components[1]
