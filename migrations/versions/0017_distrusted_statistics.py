@@ -84,7 +84,7 @@ def _correct_own(bind: sa.Connection) -> None:
             _correct(bind, row)
 
 
-def _correct(bind: sa.Connection, row: sa.Row[Any]) -> None:
+def _correct(bind: sa.Connection, row: Any) -> None:
     found = json.loads(row.statistics)
     kept = _believed(found, row.n_rows)
     mine = (_statistics.c.partition_id == row.partition_id, _statistics.c.file_id == row.file_id)
