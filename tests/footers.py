@@ -1,7 +1,7 @@
 """Changes the footers of Parquet and ORC files: what other writers and older releases of libraries have written.
 
-Both codecs are generic: a struct of Thrift is a map of field numbers to ``(type, value)``, a message of Protocol Buffers
-a list of ``(field, wire type, value)``.
+Both codecs are generic: a struct of Thrift is a map of field numbers to ``(type, value)``, a message of Protocol
+Buffers a list of ``(field, wire type, value)``.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tests.footers import Message, Struct
 
     Known = dict[str, tuple[str | None, str | None, int | None]]
+    Change = Callable[[int, str, Struct], Struct | None]
 
 SCHEMA = pa.schema({"x": pa.int32(), "y": pa.string(), "z": pa.int64(), "d": pa.decimal128(9, 2)})
 ROWS = pa.table(
@@ -42,7 +43,8 @@ NULLS = ROWS.set_column(0, "x", pa.nulls(10, pa.int32())).set_column(1, "y", pa.
 X, Y, Z, D = ("0", "9", 1), ("a0", "a9", 1), ("0", "90", 0), ("1.50", "10.50", 0)
 ALL: Known = {"x": X, "y": Y, "z": Z, "d": D}
 UNCOUNTED: Known = {name: (low, high, None) for name, (low, high, _) in ALL.items()}
-ARROW, OLD_ARROW, OLD_MR = "parquet-cpp-arrow version 20.0.0", "parquet-cpp-arrow version 4.0.1", "parquet-mr version 1.8.1"
+ARROW, OLD_ARROW = "parquet-cpp-arrow version 20.0.0", "parquet-cpp-arrow version 4.0.1"
+OLD_MR = "parquet-mr version 1.8.1"
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,10 @@ def _changed(changes: dict[str, dict[int, Any]]) -> Callable[[int, str, Struct],
 
 
 def _each(fields: dict[int, Any]) -> dict[str, dict[int, Any]]:
-    return {name: fields for name in SCHEMA.names}
+    return dict.fromkeys(SCHEMA.names, fields)
 
 
-def _in_second_group(change: Callable[[int, str, Struct], Struct | None]) -> Callable[[int, str, Struct], Struct | None]:
+def _in_second_group(change: Change) -> Change:
     return lambda group, name, found: change(group, name, found) if group else found
 
 
@@ -163,8 +165,8 @@ PARQUET = (
     # What cannot be true.
     Case("more nulls than rows", _parquet(_changed({"x": {NULL_COUNT: 11}})), {"y": Y, "z": Z, "d": D}),
     Case("nulls alone, and bounds", _parquet(_changed({"x": {NULL_COUNT: 10}})), {"y": Y, "z": Z, "d": D}),
-    Case("least above greatest", _parquet(_changed({"z": {MIN_VALUE: (99).to_bytes(8, "little"), MIN: None, MAX: None}})),
-         {"x": X, "y": Y, "d": D}),
+    Case("least above greatest", _parquet(
+        _changed({"z": {MIN_VALUE: (99).to_bytes(8, "little"), MIN: None, MAX: None}})), {"x": X, "y": Y, "d": D}),
 )  # fmt: skip
 RANDOM = tuple(Case(f"random {seed}", _randomly(seed), {}) for seed in range(8))
 

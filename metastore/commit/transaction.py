@@ -143,8 +143,8 @@ class WriteOutcome:
 
     Attributes:
         version: The table's version that shows it; of a duplicate, the version that the first one made.
-        rows: Rows of the files that it wrote, or an earlier epoch of the same stream, and that are visible with it. None
-            where they are unknown: LOAD DATA moves files without reading them.
+        rows: Rows of the files that it wrote, or an earlier epoch of the same stream, and that are visible with it.
+            None where they are unknown: LOAD DATA moves files without reading them.
         bytes: Their bytes.
         waiting: Partitions whose files are kept back until they are due (``sink.partition-commit.trigger``).
         pending_deliveries: Messages that the metastore has not taken yet.

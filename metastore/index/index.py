@@ -354,9 +354,7 @@ class Index:
             descriptor: The number of the descriptor that partitions are to have, 0 for their table's; None: any.
             unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
         """
-        plan = reader.plan_files(
-            self._database, table, predicate, ids, rows, bounds, descriptor, unmeasured=unmeasured
-        )
+        plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds, descriptor, unmeasured=unmeasured)
         return plan if rows is None else enough_files(plan, rows)
 
     def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:

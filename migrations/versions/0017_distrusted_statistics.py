@@ -1,7 +1,7 @@
 """Forget statistics of files that older releases may have recorded wrongly.
 
-Of files that other writers made, ANALYZE believed every footer. Of ORC files without column statistics, also of its own,
-it recorded that every value is NULL. Row counts are right and stay; ANALYZE measures the files again.
+ANALYZE believed every footer of other writers. Of ORC files without column statistics, also of this project's own, it
+recorded that every value is NULL. Row counts are right and stay; ANALYZE measures the files again.
 
 Revision ID: 0017
 Revises: 0016
@@ -32,7 +32,9 @@ _AT_ONCE = 1000
 _EXACT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 _DOCUMENT = _EXACT.with_variant(mysql.MEDIUMBLOB(), "mysql", "mariadb")
 _PATH = _EXACT.with_variant(mysql.VARBINARY(2048), "mysql", "mariadb")
-_files = sa.table("files", sa.column("partition_id"), sa.column("file_id"), sa.column("path", _PATH), sa.column("n_rows"))
+_files = sa.table(
+    "files", sa.column("partition_id"), sa.column("file_id"), sa.column("path", _PATH), sa.column("n_rows")
+)
 _statistics = sa.table(
     "file_statistics", sa.column("partition_id"), sa.column("file_id"), sa.column("statistics", _DOCUMENT)
 )
@@ -76,18 +78,19 @@ def _correct_own(bind: sa.Connection) -> None:
     after = (-1, -1)
     while True:
         later = sa.or_(s.partition_id > after[0], sa.and_(s.partition_id == after[0], s.file_id > after[1]))
-        rows = bind.execute(every.where(later)).all()
+        rows = bind.execute(every.where(later)).mappings().all()
         if not rows:
             return
-        after = (rows[-1].partition_id, rows[-1].file_id)
+        after = (rows[-1]["partition_id"], rows[-1]["file_id"])
         for row in rows:
             _correct(bind, row)
 
 
-def _correct(bind: sa.Connection, row: Any) -> None:
-    found = json.loads(row.statistics)
-    kept = _believed(found, row.n_rows)
-    mine = (_statistics.c.partition_id == row.partition_id, _statistics.c.file_id == row.file_id)
+def _correct(bind: sa.Connection, row: sa.RowMapping) -> None:
+    found = json.loads(row["statistics"])
+    kept = _believed(found, row["n_rows"])
+    s = _statistics.c
+    mine = (s.partition_id == row["partition_id"], s.file_id == row["file_id"])
     if not kept:
         bind.execute(sa.delete(_statistics).where(*mine))
     elif kept != found:
@@ -96,12 +99,12 @@ def _correct(bind: sa.Connection, row: Any) -> None:
 
 def _correct_payloads(bind: sa.Connection, table: sa.TableClause, query: sa.Select[Any], key: Sequence[str]) -> None:
     """Correct the files of writes that have not ended; they are few."""
-    for row in bind.execute(query).all():
-        files = json.loads(row.payload)
+    for row in bind.execute(query).mappings().all():
+        files = json.loads(row["payload"])
         for file in files:
             if file["name"].endswith(".orc"):
                 file["statistics"] = _believed(file["statistics"], file["rows"])
-        mine = [table.c[name] == row._mapping[name] for name in key]
+        mine = [table.c[name] == row[name] for name in key]
         bind.execute(sa.update(table).where(*mine).values(payload=_document(bind, files)))
 
 

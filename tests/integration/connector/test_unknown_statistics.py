@@ -90,7 +90,7 @@ def test_aggregates_are_those_of_the_rows(lake: Lake, kind: str) -> None:
 
 @pytest.mark.parametrize("setting", [("orc.create.index", "false"), ("orc.row.index.stride", "0")], ids=str)
 def test_orc_files_without_statistics_keep_their_rows(lake: Lake, setting: tuple[str, str]) -> None:
-    """Written by a table's option, a write's option and Hadoop's setting; then rewritten by queries of the table itself."""
+    """Written with a table's option, a write's option and Hadoop's setting."""
     name, value = setting
     t, other = (f"lake.w.{name.replace('.', '_')}{number}" for number in (1, 2))
     rows = "id, concat('a', id), id, 1 FROM range(0, 10, 1, 1)"
@@ -129,9 +129,7 @@ def both(lake: Lake, table: str) -> str:
     ],
     ids=["dynamic", "static", "replace-where"],
 )
-def test_a_table_rewritten_from_itself_keeps_all_rows(
-    lake: Lake, rewrite: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_table_rewritten_from_itself_keeps_all_rows(lake: Lake, rewrite: str, request: pytest.FixtureRequest) -> None:
     table = both(lake, f"own_{request.node.callspec.id.replace('-', '_')}")
     lake.sql(rewrite.format(t=table))
     assert lake.rows(f"SELECT count(*), count(DISTINCT x), min(x), max(x) FROM {table}") == [(20, 20, 0, 19)]
