@@ -168,7 +168,6 @@ PARQUET = (
     Case("least above greatest", _parquet(
         _changed({"z": {MIN_VALUE: (99).to_bytes(8, "little"), MIN: None, MAX: None}})), {"x": X, "y": Y, "d": D}),
 )  # fmt: skip
-RANDOM = tuple(Case(f"random {seed}", _randomly(seed), {}) for seed in range(8))
 
 
 def _orc(
@@ -233,5 +232,22 @@ ORC = (
     Case("HIVE-13083", _orc(**_java(3)), {"x": X, "y": Y, "z": Z}),
     Case("ORC-101", _orc(**_java(5)), ALL),
     Case("ORC-517", _orc(**_java(6)), {"x": X, "y": Y, "z": Z}),
-    Case("cudf", _orc(footer=lambda found: [*footers.without(found, 9, 12), (9, 0, 5)]), {}),
+    Case("cuDF", _orc(footer=lambda found: [*footers.without(found, 9, 12), (9, 0, 5)]), {}),
 )  # fmt: skip
+
+
+def _randomly_orc(seed: int) -> Callable[[Path], None]:
+    """Each column has lost some of its statistics."""
+    chance = random.Random(seed)
+
+    def change(number: int, found: Message) -> Message:
+        lost = [field for field in (VALUES, HAS_NULL, *range(INT_STATISTICS, HAS_NULL)) if chance.random() < 0.3]
+        return footers.without(found, *lost) if number else found
+
+    return lambda path: _orc(change, table=chance.choice([ROWS, NULLS]))(path)
+
+
+RANDOM = {
+    "parquet": tuple(Case(f"random {seed}", _randomly(seed), {}) for seed in range(8)),
+    "orc": tuple(Case(f"random {seed}", _randomly_orc(seed), {}) for seed in range(8)),
+}
