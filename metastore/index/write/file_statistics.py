@@ -5,7 +5,7 @@ They are written in place, under the lock of the table's row, so that partition 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -40,7 +40,8 @@ class KnownFile:
         partition: The partition's name.
         path: As in ``DataFile``; so are ``size`` (bytes) and ``modified_ms``.
         rows: The exact count.
-        statistics: Bounds and NULL counts by column; empty leaves what is known.
+        statistics: Bounds and NULL counts by column; empty leaves what is known. None where only the rows were
+            counted.
     """
 
     partition: str
@@ -48,7 +49,7 @@ class KnownFile:
     size: int
     modified_ms: int
     rows: int
-    statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    statistics: Mapping[str, ColumnStatistics] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,11 @@ class _Putting:
         """Return the rows of the files that are as they were when they were counted."""
         f = files.c
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
-        statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.end_version == ALIVE)
+        # Without the paths each request would read every file of its partitions, of which one may have 100,000.
+        paths = sorted({path for _, path in wanted})
+        statement = sa.select(files).where(
+            f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE
+        )
         found = self._connection.execute(statement).mappings()
         rows = ((dict(row), wanted.get((row["partition_id"], row["path"]))) for row in found)
         return [

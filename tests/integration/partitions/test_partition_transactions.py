@@ -106,6 +106,29 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     index.drop_table(table.identifier, deliver=False)
 
 
+def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_path: Path) -> None:
+    """Two files of one name in two partitions, a blank at the end of a third; what is null is no look at the columns."""
+    stand = Stand(index)
+    table = stand.create(definition(tmp_path / "t", {"k": "string"}))
+    names = ("a.csv", "a.csv ", "b.csv")
+    adds = [AddPartition(f"k={k}", tuple(DataFile(name, 5, 70) for name in names)) for k in "xy"]
+    index.commit(table.table_id, adds, operation="repair", deliver=False)
+    index.put_statistics(
+        stand.table(), [KnownFile("k=x", "a.csv", 5, 70, 1, {"x": ColumnStatistics("1")})], deliver=False
+    )
+    found = [
+        KnownFile("k=x", "a.csv", 5, 70, 2), KnownFile("k=x", "a.csv ", 5, 71, 2), KnownFile("k=x", "b.csv", 6, 70, 2),
+        KnownFile("k=y", "a.csv", 5, 70, 3), KnownFile("k=z", "a.csv", 5, 70, 3), KnownFile("k=y", "c.csv", 5, 70, 3),
+    ]  # fmt: skip
+    assert index.put_statistics(stand.table(), found, deliver=False).files == 2
+    rows = {(f["partition"], f["path"]): f["rows"] for f in index.plan_files(stand.table(), None).read_all().to_pylist()}
+    assert {file: rows[file] for file in rows if rows[file] is not None} == {("k=x", "a.csv"): 2, ("k=y", "a.csv"): 3}
+    assert stand.table().totals.rows is None
+    planned = index.plan_files(stand.table(), None, bounds=("x",)).read_all().to_pylist()
+    assert [f["partition"] for f in planned if f["bounds_0"] is not None] == ["k=x"]
+    index.drop_table(table.identifier, deliver=False)
+
+
 @pytest.mark.parametrize("name", [*MOVING, "drop", "add"])
 def test_commands_on_s3(s3_stand: tuple[Stand, str], name: str) -> None:
     stand, location = s3_stand
