@@ -16,7 +16,7 @@ private[catalogext] object AllFiles extends FileChoice {
 }
 
 /** The files whose rows the index does not know; `into` takes the rows of the others. */
-private[catalogext] class UncountedFiles(filter: PartitionFilter, values: PartitionValues, val into: AnswerRows)
+private[catalogext] class UncountedFiles[T <: GroupConsumer](filter: PartitionFilter, values: PartitionValues, val into: T)
   extends FileChoice {
 
   override def leaves(directory: DirectoryFiles): Boolean = {

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.catalogext.scan
 
-import org.apache.spark.sql.catalogext.catalog.{DriverMetric, FooterMetrics}
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalogext.catalog.{DriverMetric, FooterMetrics, PartitionValues}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
@@ -15,6 +17,8 @@ import org.apache.spark.sql.types.StructType
  * are read in tasks, and what they say goes into the index for the next query.
  *
  * @param learns whether the counts are recorded
+ * @param groups where the answer asks only whether there are rows: the places of keys of whose values one partition with
+ *               rows is enough. Nothing where it counts rows
  * @param into the rows of the answer, given the filters that they evaluate
  */
 class FooterAnswer(
@@ -23,6 +27,7 @@ class FooterAnswer(
     filters: Seq[Expression],
     override val readSchema: StructType,
     learns: Boolean,
+    groups: Seq[Seq[Int]],
     into: PartitionFilter => AnswerRows)
   extends Scan with Batch {
 
@@ -41,30 +46,41 @@ class FooterAnswer(
     index.cost.metrics :+ DriverMetric("numFiles", footers)
 
   private def counted(): Array[InternalRow] = {
-    val (rows, files) = index.uncounted(filters)(into)
-    footers = files.choice.files
+    val learned = Option.when(learns)(new LearnedCounts(index.client, index.catalogName, index.table))
+    try {
+      val (found, files) = index.uncounted(filters)(filter => new FoundGroups(index.keys, groups, into(filter)))
+      if (groups.isEmpty) read(files, found, learned)
+      else untilPresent(files, found, learned)
+      learned.foreach(_.finish())
+      found.rows.answered.get
+    } finally learned.foreach(_.close())
+  }
+
+  /** Reads partitions of each group until one has rows, in rounds that double: there may be many without. */
+  private def untilPresent(files: PackedFiles, found: FoundGroups, learned: Option[LearnedCounts]): Unit = {
+    var (first, next) = (0L, 1L)
+    var left = true
+    while (left) {
+      val round = new NextPartitions(index.values, found, first, next)
+      read(files.filtered(round), found, learned)
+      left = round.hasMore
+      first = next
+      next = next * 2 + 1
+    }
+  }
+
+  private def read(files: PackedFiles, found: FoundGroups, learned: Option[LearnedCounts]): Unit = {
     val values = index.values
-    read(files).foreach { part =>
+    footers += files.choice.files
+    index.footers.read(files)(part => learned.foreach(_.add(part))).foreach { part =>
       val input = new FileInput(part.files.packed)
       part.rows.foreach { count =>
         input.next()
         val partition = input.name.toString
-        rows.take(PartitionGroup(0, partition, values.parse(partition), 1, 1, input.size, Some(count)))
+        found.take(PartitionGroup(0, partition, values.parse(partition), 1, 1, input.size, Some(count)))
       }
     }
-    rows.answered.get
   }
-
-  private def read(files: PackedFiles): Seq[CountedPart] =
-    if (!learns) index.footers.read(files)(_ => ())
-    else {
-      val learned = new LearnedCounts(index.client, index.catalogName, index.table)
-      try {
-        val found = index.footers.read(files)(learned.add)
-        learned.finish()
-        found
-      } finally learned.close()
-    }
 
   private def packed(rows: Array[InternalRow]): Array[InputPartition] = {
     val projection = UnsafeProjection.create(readSchema)
@@ -76,6 +92,40 @@ class FooterAnswer(
 
 private object FooterAnswer {
   val RowsOfTask = 10000
+}
+
+/** Gives partitions and files to the rows of an answer, and notes which groups of key values have rows. */
+private[scan] class FoundGroups(keys: StructType, groups: Seq[Seq[Int]], val rows: AnswerRows) extends GroupConsumer {
+  private val present = groups.map(_ => mutable.HashSet.empty[Seq[Any]])
+
+  override def take(group: PartitionGroup): Boolean = {
+    if (group.rows.exists(_ > 0)) of(group.values).zip(present).foreach { case (values, known) => known += values }
+    rows.take(group)
+  }
+
+  /** The groups that a partition with these values is in and of which none is known to have rows. */
+  def missing(values: InternalRow): Seq[(Int, Seq[Any])] = of(values).zip(present).zipWithIndex.collect {
+    case ((value, known), group) if !known(value) => (group, value)
+  }
+
+  private def of(values: InternalRow): Seq[Seq[Any]] = groups.map(_.map(at => values.get(at, keys(at).dataType)))
+}
+
+/** The partitions number `first` until `next` of each group that is not known to have rows. */
+private class NextPartitions(values: PartitionValues, found: FoundGroups, first: Long, next: Long) extends FileChoice {
+  private val seen = mutable.HashMap.empty[(Int, Seq[Any]), Long]
+  /** Whether a group has partitions after these. */
+  var hasMore = false
+
+  override def leaves(directory: DirectoryFiles): Boolean = {
+    val numbers = found.missing(values.parse(directory.name.toString)).map { group =>
+      val number = seen.getOrElse(group, 0L)
+      seen(group) = number + 1
+      number
+    }
+    hasMore ||= numbers.exists(_ >= next)
+    numbers.exists(number => number >= first && number < next)
+  }
 }
 
 /** Rows that the driver has found. */

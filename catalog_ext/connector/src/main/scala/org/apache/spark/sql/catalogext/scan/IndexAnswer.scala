@@ -44,8 +44,15 @@ class IndexAnswers(
       StructField(s"answer_$i", f.dataType)
     })
     scan <- found.answered.map(new IndexAnswer(name, schema, _)).orElse(Option.when(found.isUncounted)(
-      new FooterAnswer(name, index, filters, schema, learns, new AnswerRows(keys, _, grouping, functions))))
+      new FooterAnswer(name, index, filters, schema, learns, ofPresence(grouping, functions),
+        new AnswerRows(keys, _, grouping, functions))))
   } yield scan
+
+  /** The keys of whose values one partition with rows is enough for the answer; nothing where it counts rows. */
+  private def ofPresence(grouping: Seq[Int], functions: Seq[KeyFunction]): Seq[Seq[Int]] =
+    if (functions.exists(_.countsRows)) Nil
+    else if (functions.isEmpty) Seq(grouping)
+    else functions.flatMap(_.key).distinct.map(grouping :+ _)
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
 
