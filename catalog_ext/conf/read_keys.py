@@ -87,7 +87,7 @@ INDEX_ANSWERS: Setting[bool] = Setting(
 LEARN_STATISTICS: Setting[bool] = Setting(
     "statistics.learn",
     "true",
-    "Whether row counts that a query has read out of the footers of Parquet and ORC files are recorded in the index, so "
+    "Whether row counts that a query has read out of footers of Parquet and ORC files are recorded in the index, so "
     "that the next query finds them there.",
     "`true` or `false`",
     boolean,

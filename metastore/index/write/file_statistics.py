@@ -158,9 +158,7 @@ class _Putting:
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
         # Without the paths each request would read every file of its partitions, of which one may have 100,000.
         paths = sorted({path for _, path in wanted})
-        statement = sa.select(files).where(
-            f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE
-        )
+        statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE)
         found = self._connection.execute(statement).mappings()
         rows = ((dict(row), wanted.get((row["partition_id"], row["path"]))) for row in found)
         return [

@@ -421,7 +421,7 @@ def test_of_few_files_that_nobody_counted_the_footers_are_read_and_no_others(
     assert gathered(spark.sql(f"SELECT count(*) FROM {table}")) == ["(136,)"], "the index has what was counted once"
 
 
-def test_footers_of_many_files_and_of_broken_ones_are_read_when_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_footers_of_many_and_of_broken_files_are_read_when_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "k=1").mkdir()
     for number in range(101):
         pq.write_table(pa.table({"id": [number]}), tmp_path / "k=1" / f"{number}.parquet")

@@ -1,9 +1,10 @@
-"""Row counts that a query reads of footers: what it answers, what the index keeps of it, and what the next query asks."""
+"""Row counts that a query reads of footers: its answer, what the index keeps, and what the next query asks."""
 
 from __future__ import annotations
 
 import os
 import time
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -143,6 +144,31 @@ def test_each_question_is_answered_by_footers_first(
     assert service.requests["tables/plan"] == 0
 
 
+def test_of_values_of_keys_one_partition_with_rows_is_read(
+    spark: SparkSession, service: RecordedService, tmp_path: Path
+) -> None:
+    """Of the second day four of five partitions are without rows: it takes three rounds, of one, two and two."""
+    for day, region in product((1, 2, 3), range(5)):
+        put(tmp_path / "d" / f"ds={day}" / f"r={region}" / "a.parquet", 0 if day == 2 and region < 4 else 1)
+    put(tmp_path / "d" / "ds=4" / "r=0" / "a.parquet", 0)
+    service.add_table("d", tmp_path / "d", {"id": "bigint"}, {"ds": "int", "r": "int"})
+    first = spark.sql("SELECT max(ds), min(ds) FROM lake.sales.d")
+    assert (gathered(first), files_read(first)) == (["(3, 1)"], 1 + 5 + 1 + 1)
+    service.reset()
+    for question, expected in {
+        "SELECT max(ds) FROM lake.sales.d": ["(3,)"],
+        "SELECT min(ds), max(ds) FROM lake.sales.d WHERE ds > 1": ["(2, 3)"],
+        "SELECT count(DISTINCT ds) FROM lake.sales.d": ["(3,)"],
+        "SELECT DISTINCT ds FROM lake.sales.d WHERE abs(r) < 9": ["(1,)", "(2,)", "(3,)"],
+        "SELECT max(ds) FROM lake.sales.d WHERE concat(ds, r) <> '9'": ["(3,)"],
+    }.items():
+        frame = spark.sql(question)
+        assert (answered(frame), gathered(frame)) == (True, expected), question
+    assert service.requests["tables/plan"] == 0
+    assert gathered(spark.sql("SELECT max(r) FROM lake.sales.d WHERE ds = 1")) == ["(4,)"]
+    assert gathered(spark.sql("SELECT count(*) FROM lake.sales.d")) == ["(11,)"]
+
+
 @pytest.mark.parametrize("size", ["same", "other"])
 def test_a_file_that_changed_since_the_repair_stays_unknown(
     spark: SparkSession, service: RecordedService, tmp_path: Path, size: str
@@ -261,4 +287,3 @@ def test_a_held_answer_is_read_once(spark: SparkSession, service: RecordedServic
     assert service.requests["tables/plan"] == 1
     spark.sql("SELECT sum(n) FROM (SELECT k, count(*) AS n FROM lake.sales.c GROUP BY k)").collect()
     assert service.requests[LEARNED] == 1
-

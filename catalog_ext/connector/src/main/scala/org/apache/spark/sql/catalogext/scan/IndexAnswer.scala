@@ -44,15 +44,8 @@ class IndexAnswers(
       StructField(s"answer_$i", f.dataType)
     })
     scan <- found.answered.map(new IndexAnswer(name, schema, _)).orElse(Option.when(found.isUncounted)(
-      new FooterAnswer(name, index, filters, schema, learns, ofPresence(grouping, functions),
-        new AnswerRows(keys, _, grouping, functions))))
+      new FooterAnswer(name, index, filters, schema, learns, found.size, new AnswerRows(keys, _, grouping, functions))))
   } yield scan
-
-  /** The keys of whose values one partition with rows is enough for the answer; nothing where it counts rows. */
-  private def ofPresence(grouping: Seq[Int], functions: Seq[KeyFunction]): Seq[Seq[Int]] =
-    if (functions.exists(_.countsRows)) Nil
-    else if (functions.isEmpty) Seq(grouping)
-    else functions.flatMap(_.key).distinct.map(grouping :+ _)
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
 
@@ -156,6 +149,11 @@ private[scan] class AnswerRows(
   // Never again once it is not: whoever gives the groups stops then, and the others never come.
   private var isKnown = true
   private var uncounted = false
+  /** Which of the values have rows, where the answer asks for that alone. */
+  val presence = new KeyPresence(keys,
+    if (functions.exists(_.countsRows)) Nil
+    else if (functions.isEmpty) Seq(grouping)
+    else functions.flatMap(_.key).distinct.map(grouping :+ _))
   if (grouping.isEmpty) of(Nil)
 
   private def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
@@ -166,13 +164,16 @@ private[scan] class AnswerRows(
   }
 
   /** Whether nothing but unknown row counts keeps the answer from being known. */
-  def isUncounted: Boolean = isKnown && uncounted
+  def isUncounted: Boolean = isKnown && uncounted && !presence.isKnown
 
   private def add(group: PartitionGroup): Unit = group.rows match {
     case Some(0) =>
-    case Some(_) if functions.forall(_.knows(group)) => count(group)
+    case Some(_) if functions.forall(_.knows(group)) =>
+      if (group.partitions > 0) presence.add(group.values)
+      count(group)
     case None if mayCount =>
       uncounted = true
+      presence.addUnknown(group.values)
       count(group.copy(rows = Some(1)))
     case _ => isKnown = false
   }
@@ -182,8 +183,11 @@ private[scan] class AnswerRows(
     isKnown = most.forall(found.size + values <= _)
   }
 
+  /** How many rows the answer has so far, with those that unknown counts may add. */
+  def size: Long = found.size
+
   /** None where the rows of a group are not known, or where there are too many. */
-  def answered: Option[Array[InternalRow]] = Option.when(isKnown && !uncounted) {
+  def answered: Option[Array[InternalRow]] = Option.when(isKnown && (!uncounted || presence.isKnown)) {
     found.iterator.map { case (values, results) =>
       new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
     }.toArray

@@ -246,7 +246,7 @@ class PlannedFileIndex(
    * The rows of the files whose counts are known, and the other files. `into` is given no filters: both are of the
    * partitions that `filters` leave.
    */
-  def uncounted[T <: GroupConsumer](filters: Seq[Expression])(into: PartitionFilter => T): (T, PackedFiles) = synchronized {
+  def uncounted(filters: Seq[Expression])(into: PartitionFilter => AnswerRows): (AnswerRows, PackedFiles) = synchronized {
     val (choice, files) = measured(PlannedFiles.fetchUncounted(client, table, translator.translate(filters), staleness)(
       new UncountedFiles(new PartitionFilter(keys, filters), values, into(new PartitionFilter(keys, Nil)))))
     (choice.into, files)

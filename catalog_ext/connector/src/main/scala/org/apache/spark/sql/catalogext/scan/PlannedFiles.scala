@@ -106,11 +106,11 @@ object PlannedFiles {
    * The files of the partitions that `predicate` leaves whose rows the index does not know. `choice` takes the counts of the
    * others; it is made anew where the request is repeated, so that none counts twice.
    */
-  def fetchUncounted[T <: GroupConsumer](
+  def fetchUncounted(
       client: ServiceClient,
       table: TableMetadata,
       predicate: Option[JsonNode],
-      staleness: JsonNode)(choice: => UncountedFiles[T]): (UncountedFiles[T], PackedFiles) = ServiceException.translating {
+      staleness: JsonNode)(choice: => UncountedFiles): (UncountedFiles, PackedFiles) = ServiceException.translating {
     client.stream("tables/plan", request(table, predicate, staleness = staleness)) { input =>
       val choose = choice
       val builder = new PackedFilesBuilder(choose)
