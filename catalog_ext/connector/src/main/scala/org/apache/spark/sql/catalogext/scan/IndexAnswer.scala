@@ -166,16 +166,17 @@ private[scan] class AnswerRows(
   /** Whether nothing but unknown row counts keeps the answer from being known. */
   def isUncounted: Boolean = isKnown && uncounted && !presence.isKnown
 
-  private def add(group: PartitionGroup): Unit = group.rows match {
-    case Some(0) =>
-    case Some(_) if functions.forall(_.knows(group)) =>
+  private def add(group: PartitionGroup): Unit =
+    if (group.rows.isEmpty) addUnknown(group)
+    else if (!group.rows.contains(0L)) {
       if (group.partitions > 0) presence.add(group.values)
-      count(group)
-    case None if mayCount =>
-      uncounted = true
-      presence.addUnknown(group.values)
-      count(group.copy(rows = Some(1)))
-    case _ => isKnown = false
+      if (functions.forall(_.knows(group))) count(group) else isKnown = false
+    }
+
+  private def addUnknown(group: PartitionGroup): Unit = {
+    uncounted = true
+    presence.addUnknown(group.values)
+    if (mayCount) count(group.copy(rows = Some(1))) else isKnown = false
   }
 
   private def count(group: PartitionGroup): Unit = {

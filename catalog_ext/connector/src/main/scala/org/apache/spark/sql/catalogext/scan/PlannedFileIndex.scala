@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.scan
 
 import scala.collection.immutable.{Map => ImmutableMap}
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -254,7 +255,9 @@ class PlannedFileIndex(
 
   /** Reads footers of files of the table's format. */
   def footers: FooterJob = {
-    val conf = new SerializableConfiguration(spark.sessionState.newHadoopConfWithOptions(table.options))
+    // As Spark's scan has it: credentials may be among the options of the read.
+    val conf = new SerializableConfiguration(
+      spark.sessionState.newHadoopConfWithOptions(options.asCaseSensitiveMap().asScala.toMap))
     new FooterJob(spark.sparkContext, new RegisteredFileReaderFactory(new FooterReaderFactory(table.format, conf),
       unpacker(StructType(Nil)), catalogName, table.qualifiedName, table.format, Some(table.version)))
   }
