@@ -21,16 +21,17 @@ import org.apache.spark.sql.types.StructType
  *
  * @param learns whether the counts are recorded
  * @param most how many rows the answer has at most
- * @param into the rows of the answer, given the filters that they evaluate
+ * @param grouping the places of the keys that the rows are grouped by
  */
-class FooterAnswer(
+private[scan] class FooterAnswer(
     name: String,
-    index: PlannedFileIndex,
+    private val index: PlannedFileIndex,
     filters: Seq[Expression],
     override val readSchema: StructType,
-    learns: Boolean,
+    private val learns: Boolean,
     most: Long,
-    into: PartitionFilter => AnswerRows)
+    private val grouping: Seq[Int],
+    private val functions: Seq[KeyFunction])
   extends Scan with Batch with SupportsReportStatistics {
 
   // A plan that runs again gives the same rows: it is of one version.
@@ -56,7 +57,7 @@ class FooterAnswer(
   private def counted(): Array[InternalRow] = {
     val learned = Option.when(learns)(new LearnedCounts(index.client, index.catalogName, index.table))
     try {
-      val (rows, files) = index.uncounted(filters)(into)
+      val (rows, files) = index.uncounted(filters)(new AnswerRows(index.keys, _, grouping, functions))
       if (rows.presence.isTracked) untilPresent(files, rows, learned) else read(files, rows, learned)
       learned.foreach(_.finish())
       rows.answered.get
@@ -88,6 +89,18 @@ class FooterAnswer(
       }
     }
   }
+
+  private val bound = filters.map(PartitionFilter.bound(index.keys, _).canonicalized).toSet
+
+  // Spark runs equal exchanges over equal scans once.
+  override def equals(other: Any): Boolean = other match {
+    case that: FooterAnswer =>
+      index == that.index && bound == that.bound && learns == that.learns && grouping == that.grouping &&
+        functions == that.functions
+    case _ => false
+  }
+
+  override def hashCode(): Int = (index, bound, grouping, functions).hashCode()
 
   private def packed(rows: Array[InternalRow]): Array[InputPartition] = {
     val projection = UnsafeProjection.create(readSchema)

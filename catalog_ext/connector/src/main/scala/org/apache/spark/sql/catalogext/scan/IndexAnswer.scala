@@ -44,7 +44,7 @@ class IndexAnswers(
       StructField(s"answer_$i", f.dataType)
     })
     scan <- found.answered.map(new IndexAnswer(name, schema, _)).orElse(Option.when(found.isUncounted)(
-      new FooterAnswer(name, index, filters, schema, learns, found.size, new AnswerRows(keys, _, grouping, functions))))
+      new FooterAnswer(name, index, filters, schema, learns, found.size, grouping, functions)))
   } yield scan
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
