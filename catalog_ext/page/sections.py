@@ -101,12 +101,12 @@ class Growth:
     """The pictures of how a table has grown, and of its commits; ``rows`` are what they show.
 
     Attributes:
-        sizes: Time, partitions, files, bytes and rows.
+        sizes: Time, partitions, files, bytes and rows (None: not all are counted).
         commits: Time and the counts of the kinds.
     """
 
     pictures: tuple[tuple[str, Markup], ...]
-    sizes: tuple[tuple[str, int, int, int, int], ...]
+    sizes: tuple[tuple[str, int, int, int, int | None], ...]
     timeline: Markup | None
     kinds: tuple[str, ...]
     commits: tuple[tuple[str, tuple[int, ...]], ...]

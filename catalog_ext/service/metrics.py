@@ -189,7 +189,7 @@ class ServiceMetrics:
     def _committed(self, event: Committed) -> None:
         self._commits.labels(event.kind, "committed").inc()
         self._commit_seconds.observe(event.seconds)
-        self._rows.inc(event.rows)
+        self._rows.inc(event.rows or 0)
         self._bytes.inc(event.bytes)
         self._files.labels("added").inc(event.files_added)
         self._files.labels("removed").inc(event.files_removed)

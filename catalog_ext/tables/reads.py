@@ -103,6 +103,8 @@ class TableReads:
         bounds: Sequence[str] = (),
         staleness: Staleness | None = None,
         descriptor: int | None = None,
+        *,
+        unmeasured: bool = False,
     ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
 
@@ -117,6 +119,7 @@ class TableReads:
             staleness: How fresh the partitions have to be; None where nobody asks. What lay on the store and was not in
                 the index is read with them.
             descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
+            unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
 
         Raises:
             TableNotFoundError: There is no table of that number.
@@ -130,13 +133,14 @@ class TableReads:
         index = self._context.index
         moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, among.ids, staleness)
         if not moved:
-            return index.plan_files(table, bound, among.ids, rows, bounds, descriptor)
+            return index.plan_files(table, bound, among.ids, rows, bounds, descriptor, unmeasured=unmeasured)
         self._require_known_descriptors(table, set(moved.values()))
 
         def read(at: Table, ids: Sequence[int] | None) -> pa.RecordBatchReader:
             if ids is not None and among.ids is not None:
                 ids = sorted(set(ids).intersection(among.ids))
-            return index.plan_files(at, bound, among.ids if ids is None else ids, None, bounds, descriptor)
+            within = among.ids if ids is None else ids
+            return index.plan_files(at, bound, within, None, bounds, descriptor, unmeasured=unmeasured)
 
         return read_moved(index, table, moved, read)
 

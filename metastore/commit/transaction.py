@@ -144,6 +144,7 @@ class WriteOutcome:
     Attributes:
         version: The table's version that shows it; of a duplicate, the version that the first one made.
         rows: Rows of the files that it wrote, or an earlier epoch of the same stream, and that are visible with it.
+            None where they are unknown: LOAD DATA moves files without reading them.
         bytes: Their bytes.
         waiting: Partitions whose files are kept back until they are due (``sink.partition-commit.trigger``).
         pending_deliveries: Messages that the metastore has not taken yet.
@@ -160,7 +161,7 @@ class WriteOutcome:
     partitions_changed: int = 0
     files_added: int = 0
     files_removed: int = 0
-    rows: int = 0
+    rows: int | None = 0
     bytes: int = 0
     waiting: int = 0
     duplicate: bool = False

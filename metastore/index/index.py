@@ -340,6 +340,8 @@ class Index:
         rows: int | None = None,
         bounds: Sequence[str] = (),
         descriptor: int | None = None,
+        *,
+        unmeasured: bool = False,
     ) -> pa.RecordBatchReader:
         """Return the files that a bound predicate leaves at the table's version (``reader.with_bounds``): one query.
 
@@ -350,8 +352,9 @@ class Index:
             rows: How many rows are enough; None for all.
             bounds: Data columns of which to say what is known in each file.
             descriptor: The number of the descriptor that partitions are to have, 0 for their table's; None: any.
+            unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
         """
-        plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds, descriptor)
+        plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds, descriptor, unmeasured=unmeasured)
         return plan if rows is None else enough_files(plan, rows)
 
     def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:

@@ -181,7 +181,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs.
+    """The statistics of one column in one file: bounds as canonical text, and the count of NULLs.
+
+    None is unknown, for each of them: it leaves no file out and answers no query. Where every value is NULL there are
+    no bounds either.
 
     Attributes:
         after: ``Column.statistics_after`` of the column, as the writer of the file knew it.
@@ -191,6 +194,18 @@ class ColumnStatistics:
     maximum: str | None = None
     nulls: int | None = None
     after: int | None = None
+
+    def contradicts(self, rows: int | None) -> bool:
+        """Return whether the statistics cannot be true of a file of so many rows; None: of no file."""
+        if self.nulls is None or rows is None:
+            return False
+        has_bounds = self.minimum is not None or self.maximum is not None
+        return not 0 <= self.nulls <= rows or (self.nulls == rows and has_bounds)
+
+
+def consistent(statistics: Mapping[str, ColumnStatistics], rows: int | None) -> dict[str, ColumnStatistics]:
+    """Return the statistics of the columns that can be true of a file of so many rows; the others are unknown."""
+    return {name: column for name, column in statistics.items() if not column.contradicts(rows)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,10 +61,13 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A write or a partition command is visible; ``kind`` is a ``WriteKind``, ``seconds`` without the metastore."""
+    """A write or a partition command is visible; ``kind`` is a ``WriteKind``, ``seconds`` without the metastore.
+
+    ``rows`` are None where they are unknown.
+    """
 
     kind: str
-    rows: int
+    rows: int | None
     bytes: int
     files_added: int
     files_removed: int

@@ -594,9 +594,10 @@ def _tell(outcome: WriteOutcome, kind: str) -> None:
         "user": current_user(),
     }  # fmt: skip
     logger.info(
-        "%s to %s: version %d, partitions +%d -%d ~%d, files +%d -%d, %d rows, %d bytes, %d ms, %d pending for the "
+        "%s to %s: version %d, partitions +%d -%d ~%d, files +%d -%d, %s rows, %d bytes, %d ms, %d pending for the "
         "metastore (transaction %s)",
         outcome.operation, outcome.table, outcome.version, outcome.partitions_added, outcome.partitions_removed,
-        outcome.partitions_changed, outcome.files_added, outcome.files_removed, outcome.rows, outcome.bytes,
-        outcome.commit_ms, outcome.pending_deliveries, outcome.transaction_id, extra={FIELDS: fields},
+        outcome.partitions_changed, outcome.files_added, outcome.files_removed,
+        "some" if outcome.rows is None else outcome.rows, outcome.bytes, outcome.commit_ms, outcome.pending_deliveries,
+        outcome.transaction_id, extra={FIELDS: fields},
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,15 +31,16 @@ from catalog_ext.metastore.index.database.migration import (
     head_revision,
     known_revisions,
 )
-from catalog_ext.metastore.index.database.schema import metadata, outbox, partition_sums
+from catalog_ext.metastore.index.database.schema import metadata, outbox, partition_sums, transaction_files
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.messages import AlterTable, PublishedPartition, SyncPartitions
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
-from catalog_ext.metastore.model.tables import Column, DataFile
+from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile
 from tests.index_cases import create, data_files, listed_names, planned_names
 from tests.sums import check_sums
 from tests.transaction_cases import begin, finish, plan, write
@@ -209,6 +211,44 @@ def test_versions_with_partitions_not_read_as_their_table_do_not_outlive_a_downg
         assert [listed_names(index, replace(now, version=version)) for version in (3, 4)] == [["k=b"], ["k=b", "k=c"]]
         with pytest.raises(VersionExpiredError):
             listed_names(index, replace(now, version=2))
+
+
+def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: sa.Engine) -> None:
+    """Footers of other writers were believed, and ORC files without column statistics taken for all NULL."""
+    name = f"part-00000-{'0a' * 16}-a0-c000.snappy"
+    nulls, some = ColumnStatistics(nulls=3), ColumnStatistics("1", "2", 0)
+    recorded = {
+        f"{name}.orc": {"x": nulls, "y": some},
+        f"{name.replace('c000', 'c001')}.orc": {"x": nulls, "y": nulls},
+        f"{name}.parquet": {"x": nulls},
+        "part-00000-11111111-2222-3333-4444-555555555555-c000.snappy.parquet": {"y": some},
+        "a.orc": {"x": nulls},
+        "é.parquet": {"x": some},
+    }
+    with Index.connect(url) as index:
+        index.migrate()
+        table = create(index, keys={"k": "string"})
+        files = tuple(DataFile(path, 1, 1, 3, found) for path, found in recorded.items())
+        index.commit(table.table_id, [AddPartition("k=a", files)], operation="x", deliver=False)
+        staged = {"partition": "k=a", "name": f"{name}.orc", "rows": 3, "statistics": statistics_to_dict({"x": nulls})}
+        with engine.begin() as connection:
+            row = {"transaction_id": "0" * 32, "number": 0, "removal": 0, "n_files": 1, "payload": to_json([staged])}
+            connection.execute(sa.insert(transaction_files), row)
+        index.migrate("0016")
+        index.migrate()
+        now = index.load_table(table.identifier)
+        found = index.file_rows(now, None).read_all().to_pylist()
+        known = {file["path"].rpartition("/")[2]: json.loads(file["statistics"] or "{}") for file in found}
+        assert {path: columns for path, columns in known.items() if columns} == {
+            f"{name}.orc": statistics_to_dict({"y": some}),
+            f"{name}.parquet": statistics_to_dict({"x": nulls}),
+        }
+        assert [file["rows"] for file in found] == [3] * len(files)
+        unmeasured = index.plan_files(now, None, unmeasured=True).read_all().column("path").to_pylist()
+        assert sorted(unmeasured) == sorted(set(recorded) - {f"{name}.orc", f"{name}.parquet"})
+        with engine.connect() as connection:
+            payload = connection.execute(sa.select(transaction_files.c.payload)).scalar_one()
+        assert json.loads(payload) == [{**staged, "statistics": {}}]
 
 
 class Interrupted(Exception):

@@ -108,11 +108,13 @@ class TableOperations:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         clauses, among, rows = clauses_of(request, open_keys=True), among_of(request), request.optional_count("limit")
         bounds, staleness = request.texts("bounds"), staleness_of(request)
-        descriptor = request.optional_count("descriptor")
+        descriptor, unmeasured = request.optional_count("descriptor"), request.flag("unmeasured")
         request.finish()
         reads = self._catalog.reads
         return planned(
-            lambda: reads.plan_files(table_id, version, condition, clauses, among, rows, bounds, staleness, descriptor)
+            lambda: reads.plan_files(
+                table_id, version, condition, clauses, among, rows, bounds, staleness, descriptor, unmeasured=unmeasured
+            )
         )
 
     def _groups(self, request: Request) -> ArrowStream:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 IDLE_REPAIR = "repair that changed nothing"
 """What the counts of commits call repairs that have made none."""
 
-_SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows")
+_SUMS = ("n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Size:
 
     Attributes:
         at_ms: The interval's beginning, milliseconds since the epoch, UTC.
-        rows: Of the partitions whose rows are counted.
+        rows: None while the rows of one partition are unknown.
     """
 
     at_ms: int
     partitions: int
     files: int
     bytes: int
-    rows: int
+    rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,8 @@ def growth(database: Database, table: Table, step_ms: int) -> list[Size]:
     with database.reading() as connection:
         for row in connection.execute(statement):
             totals = [before + int(change) for before, change in zip(totals, row[1:], strict=True)]
-            sizes.append(Size(int(row.at) * step_ms, *totals))
+            n_partitions, n_files, n_bytes, n_rows, n_uncounted = totals
+            sizes.append(Size(int(row.at) * step_ms, n_partitions, n_files, n_bytes, None if n_uncounted else n_rows))
     return sizes
 
 

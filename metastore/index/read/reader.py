@@ -85,6 +85,8 @@ def plan_files(
     rows: int | None = None,
     bounds: Sequence[str] = (),
     descriptor: int | None = None,
+    *,
+    unmeasured: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
 
@@ -96,6 +98,7 @@ def plan_files(
         rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
         bounds: Data columns; what the index knows of each in each file follows the other columns (``with_bounds``).
         descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
+        unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -104,7 +107,9 @@ def plan_files(
     """
     d = partitions.c.descriptor_id
     only = None if descriptor is None else d == descriptor if descriptor else d.is_(None)
-    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids, bounds=bounds, only=only)
+    statement, exact = plan_statement(
+        database.dialect, table, predicate, ids=ids, bounds=bounds, only=only, unmeasured=unmeasured
+    )
     check = Check(table, None if exact else predicate)
 
     def enough(batch: pa.RecordBatch) -> bool:
@@ -140,6 +145,7 @@ def plan_statement(
     ids: Sequence[int] | None = None,
     only: sa.ColumnElement[bool] | None = None,
     bounds: Sequence[str] = (),
+    unmeasured: bool = False,
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of planning, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
@@ -149,7 +155,7 @@ def plan_statement(
     more: tuple[sa.ColumnElement[Any], ...] = ()
     unmarked: dict[str, sa.ColumnElement[Any]] = {}
     s = file_statistics.c
-    if detailed or bounds:
+    if detailed or bounds or unmeasured:
         of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
         source = source.outerjoin(file_statistics, of_file)
     if detailed:
@@ -168,6 +174,7 @@ def plan_statement(
         .where(*chosen(partitions, table), condition.clause, *(() if ids is None else (_among(dialect, ids),)))
         .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
         .where(sa.true() if only is None else only)
+        .where(sa.or_(files.c.n_rows.is_(None), s.file_id.is_(None)) if unmeasured else sa.true())
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip

@@ -30,6 +30,7 @@ from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import partition_values
+from catalog_ext.metastore.model.tables import consistent
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
@@ -510,7 +511,7 @@ class Applier:
                 partition_id, number, begin, ALIVE, storable(file.path, "file"), file.size, file.modified_ms, file.rows
             ))  # fmt: skip
             if file.statistics:
-                statistics = to_json(statistics_to_dict(file.statistics))
+                statistics = to_json(statistics_to_dict(consistent(file.statistics, file.rows)))
                 self._statistics_rows.append((partition_id, number, statistics))
             number += 1
             n_bytes += file.size

@@ -19,6 +19,7 @@ from catalog_ext.metastore.index.write.partition_sums import add_in_place
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
+from catalog_ext.metastore.model.tables import consistent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,8 +41,8 @@ class KnownFile:
         partition: The partition's name.
         path: As in ``DataFile``; so are ``size`` (bytes) and ``modified_ms``.
         rows: The exact count.
-        statistics: Bounds and NULL counts by column; empty leaves what is known. None where only the rows were
-            counted.
+        statistics: Bounds and NULL counts by column, which replace those that are known. A column that is left out is
+            unknown; an empty map records that the file was measured. None: the columns were not measured.
     """
 
     partition: str
@@ -178,10 +179,10 @@ class _Putting:
             {
                 "partition_id": row["partition_id"],
                 "file_id": row["file_id"],
-                "statistics": to_json(statistics_to_dict(file.statistics)),
+                "statistics": to_json(statistics_to_dict(consistent(file.statistics, file.rows))),
             }
             for row, file in known
-            if file.statistics
+            if file.statistics is not None
         ]
         if bounds:
             gone = sa.delete(file_statistics).where(s.partition_id == sa.bindparam("p"), s.file_id == sa.bindparam("f"))

@@ -52,10 +52,10 @@ _AT_ONCE = 5000
 class Written:
     """Rows and bytes of the written files that become visible, and the number of partitions whose files are kept back.
 
-    Of an epoch they are also those that earlier ones have left waiting.
+    Of an epoch they are also those that earlier ones have left waiting. The rows are None where one file's are unknown.
     """
 
-    rows: int = 0
+    rows: int | None = 0
     bytes: int = 0
     waiting: int = 0
 
@@ -162,7 +162,9 @@ class RowWrite:
             for base_version, value in self._take_waiting(name):
                 added.setdefault(name, []).append(self._data_file(value, base_version))
         visible = [file for files_added in added.values() for file in files_added]
-        self._written = Written(sum(f.rows or 0 for f in visible), sum(f.size for f in visible), len(kept_back))
+        counts = [f.rows for f in visible if f.rows is not None]
+        rows = sum(counts) if len(counts) == len(visible) else None
+        self._written = Written(rows, sum(f.size for f in visible), len(kept_back))
         return added
 
     def _as_data_file(self, file: StagedFile) -> DataFile:

@@ -201,7 +201,8 @@ def test_a_table_grows_with_its_versions(filled: tuple[Index, list[Table]]) -> N
     for table in versions:
         (*_, last) = index.overviews.growth(table, 1)
         totals = table.totals
-        assert (last.partitions, last.files, last.bytes) == (totals.partitions, totals.files, totals.bytes)
+        expected = (totals.partitions, totals.files, totals.bytes, totals.rows)
+        assert (last.partitions, last.files, last.bytes, last.rows) == expected
     table, history = versions[-1], index.history(versions[-1].identifier)
     events, _ = index.overviews.recent_events(table, before=None, limit=100)
     assert len(events) >= len(history)

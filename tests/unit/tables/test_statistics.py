@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import schema
 from catalog_ext.metastore.index.write import file_statistics
+from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.service.server import Service
 from tests.repair_cases import local_catalog, register, write
 from tests.service_client import Client
@@ -137,6 +138,44 @@ def test_statistics_of_columns_are_properties_of_one_version(catalog: Catalog, c
         "statistics.totalSize": "4", "catalog-ext.statistics.version": "2", "statistics.colStats.y.nullCount": "1",
         "statistics.colStats.a.b.min": "c",
     }  # fmt: skip
+
+
+CONTRADICTORY: dict[str, dict[str, Any]] = {
+    "more nulls than rows": {"min": None, "max": None, "nulls": 4},
+    "nulls alone and a bound": {"min": "1", "max": None, "nulls": 3},
+}
+
+
+def test_statistics_that_cannot_be_true_are_unknown(catalog: Catalog, client: Client) -> None:
+    possible = {
+        "all null": {"min": None, "max": None, "nulls": 3},
+        "no null count": {"min": "1", "max": "2", "nulls": None},
+        "some nulls": {"min": "1", "max": "2", "nulls": 2},
+    }
+    (file, *_) = counted(catalog)
+    put(client, [{**file, "statistics": {**CONTRADICTORY, **possible}}])
+    (known, *_) = catalog.index.file_rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    assert json.loads(known) == possible
+    assert not ColumnStatistics(nulls=4).contradicts(None), "how many rows there are is unknown"
+
+
+def test_a_file_is_measured_once(catalog: Catalog, client: Client) -> None:
+    """ANALYZE looks again at files whose rows alone are known, but not at those whose footer says nothing."""
+
+    def unmeasured() -> list[str]:
+        table = client.load()
+        plan = {"table_id": table["table_id"], "version": table["version"], "predicate": None, "unmeasured": True}
+        return sorted(row["path"] for row in client.call("tables/plan", **plan).rows)
+
+    files = {file["path"]: file for file in counted(catalog)}
+    assert unmeasured() == sorted(files)
+    put(client, [{**file, "statistics": None} for file in files.values()])
+    assert unmeasured() == sorted(files), "their rows are known, their columns were not measured"
+    put(client, [files["a.csv"], {**files["b.csv"], "statistics": {"x": {"min": "1", "max": "1", "nulls": 0}}}])
+    assert unmeasured() == ["c.csv"]
+    put(client, [files["b.csv"]])
+    known = catalog.index.file_rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    assert sorted(map(str, known)) == ["None", "{}", "{}"], "what was known before is unknown now"
 
 
 @pytest.mark.parametrize("columns", [{"x": "5"}, {"x": {"min": 5}}, ["x"]])

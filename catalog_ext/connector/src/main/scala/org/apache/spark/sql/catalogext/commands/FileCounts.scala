@@ -30,20 +30,26 @@ case class UncountedFile(partition: String, path: String, uri: String, size: Lon
 object FileCounts extends Logging {
   private val FilesOfTask = 32
 
-  /** Those of the partitions that the clauses name; of all partitions where there is no clause. */
+  /**
+   * The files that ANALYZE has to look at, in the partitions that the clauses name; in all partitions where there is no
+   * clause. Footers hold statistics of columns besides the count, so that a file of which only the rows are known (the
+   * index distrusts statistics of older releases) is measured again.
+   */
   def uncounted(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]]): Seq[UncountedFile] = {
     val metadata = table.metadata
+    val measures = hasFooters(metadata) && measuredColumns(table).nonEmpty
     val request = obj(Seq(
       "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> Null) ++
       // Files of another format have other footers: their rows stay uncounted.
       Option.when(metadata.descriptors.nonEmpty)("descriptor" -> long(0)) ++
+      Option.when(measures)("unmeasured" -> bool(true)) ++
       PartitionClauses.fields(clauses): _*)
     ServiceException.translating(table.client.stream("tables/plan", request) { input =>
       val found = ArrayBuffer.empty[UncountedFile]
       ArrowRows.foreachBatch(input) { batch =>
         val rows = new PlannedRows(batch)
         val file = new DirectoryFiles
-        for (i <- 0 until batch.getRowCount if rows.rowCount(i) < 0) {
+        for (i <- 0 until batch.getRowCount if measures || rows.rowCount(i) < 0) {
           rows.only(i, file)
           val uri = file.status(0, file.directory(metadata.location)).getPath.toString
           found += UncountedFile(file.name.toString, file.path(0), uri, file.size(0), file.modifiedMs(0))
@@ -56,18 +62,23 @@ object FileCounts extends Logging {
   /** The contract's entries of these files. Raises a runtime error that names a file which is not there. */
   def count(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] =
     if (files.isEmpty) Nil
-    else table.metadata.format match {
-      case "parquet" | "orc" => ofFooters(session, table, files)
-      case _ => byReading(session, table, files)
-    }
+    else if (hasFooters(table.metadata)) ofFooters(session, table, files)
+    else byReading(session, table, files)
+
+  private def hasFooters(table: TableMetadata): Boolean = table.format == "parquet" || table.format == "orc"
+
+  /** The columns whose statistics are kept: the first ones, as many as `write.statistics-columns` says. */
+  private def measuredColumns(of: CatalogExtTable): StructType = {
+    val settings = ResolvedSettings.of("write", of.client, of.catalogName, of.metadata, CaseInsensitiveStringMap.empty(),
+      SparkSession.active.sessionState.conf)
+    val columns = of.metadata.columns.take(settings.long("write.statistics-columns").fold(Int.MaxValue)(_.toInt))
+    PartitionColumns.plainSchema(StructType(columns))
+  }
 
   private def ofFooters(session: SparkSession, of: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] = {
     val table = of.metadata
     val conf = new SerializableConfiguration(session.sessionState.newHadoopConfWithOptions(table.options))
-    val settings = ResolvedSettings.of(
-      "write", of.client, of.catalogName, table, CaseInsensitiveStringMap.empty(), session.sessionState.conf)
-    val columns = table.columns.take(settings.long("write.statistics-columns").fold(Int.MaxValue)(_.toInt))
-    val (format, schema) = (table.format, PartitionColumns.plainSchema(StructType(columns)))
+    val (format, schema) = (table.format, measuredColumns(of))
     val tasks = math.min(math.max(files.length / FilesOfTask, 1), session.sparkContext.defaultParallelism * 4)
     val found = session.sparkContext.parallelize(files, tasks).map(footer(format, _, conf.value, schema)).collect()
     val changed = found.count(_.exists(_.isEmpty))
@@ -105,7 +116,7 @@ object FileCounts extends Logging {
     val counts = Dataset.ofRows(session, paths).groupBy("path").agg(functions.count(functions.lit(1))).collect()
       .map(row => row.getString(0) -> row.getLong(1)).toMap
     // A file without rows is in no group.
-    files.map(file => entry(file, counts.getOrElse(new Path(file.uri).toUri.toString, 0L), obj()))
+    files.map(file => entry(file, counts.getOrElse(new Path(file.uri).toUri.toString, 0L), Null))
   }
 
   private def entry(file: UncountedFile, rows: Long, statistics: JsonNode): JsonNode =

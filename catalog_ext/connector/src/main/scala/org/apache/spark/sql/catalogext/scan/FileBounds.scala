@@ -31,7 +31,9 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
   def maximum(column: Int): Any = greatest(column)
   /** How many NULLs; negative where nobody knows. */
   def nulls(column: Int): Long = nullCounts(column)
-  def isAllNull(column: Int): Boolean = rows >= 0 && nullCounts(column) == rows
+  /** Bounds are of values that are no NULLs: with one of them the count is wrong. */
+  def isAllNull(column: Int): Boolean =
+    rows >= 0 && nullCounts(column) == rows && least(column) == null && greatest(column) == null
 
   /** What follows are files of this batch. */
   def of(batch: VectorSchemaRoot): Unit =
@@ -47,7 +49,9 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
       }
       least(column) = widened(bound(known.path("min"), column), math.min)
       greatest(column) = widened(bound(known.path("max"), column), math.max)
-      nullCounts(column) = known.path("nulls").asLong(-1)
+      val nulls = known.path("nulls").asLong(-1)
+      // More NULLs than rows are none that are counted.
+      nullCounts(column) = if (rows >= 0 && nulls > rows) -1 else nulls
       column += 1
     }
   }

@@ -1,0 +1,129 @@
+package org.apache.spark.sql.catalogext.write
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.orc.{BooleanColumnStatistics, ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics,
+  DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, OrcProto, Reader, StringColumnStatistics, TypeDescription}
+import org.apache.orc.OrcFile.{WriterImplementation, WriterVersion}
+import org.apache.orc.TypeDescription.Category
+
+import org.apache.spark.sql.catalogext.release.Types
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Reads the statistics in an ORC file's footer. ORC's library gives 0, or the largest number, for what a footer does not
+ * have; so that the footer itself is asked first which statistics it has.
+ */
+private[write] object OrcFooter {
+  /** The rows of a file, and the columns of `schema` that it has on its top level. */
+  def measured(path: Path, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
+    val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
+    try {
+      // Readers go by the stripes, whatever the footer sums them up to.
+      val rows = reader.getStripes.asScala.map(_.getNumberOfRows).sum
+      (rows, if (isTrusted(reader, rows)) columns(reader, rows, schema) else Map.empty)
+    } finally reader.close()
+  }
+
+  /**
+   * Whether the file's writer counted the rows of every column. With `orc.create.index=false` it counts nothing, and says
+   * 0 of each column; stripes of such files that were merged with others are missing in the root's count.
+   */
+  private def isTrusted(reader: Reader, rows: Long): Boolean = {
+    val footer = reader.getFileTail.getFooter
+    val root = reader.getSchema
+    val isCounted = footer.getStatisticsCount == root.getMaximumId + 1 && footer.getNumberOfRows == rows &&
+      footer.getStatistics(0).hasNumberOfValues && footer.getStatistics(0).getNumberOfValues == rows
+    // Of encrypted columns the statistics here are of the masked values.
+    isCounted && !footer.hasEncryption && !isByPosition(root) && !isFaulty(reader.getWriterVersion)
+  }
+
+  /** Readers take the columns of old Hive files (`_col0`) by their places, so that no name is that of the table's column. */
+  private def isByPosition(root: TypeDescription): Boolean = root.getFieldNames.asScala.forall(_.startsWith("_col"))
+
+  /** HIVE-8732: bounds are wrong. cuDF wrote wrong ones of booleans, and hasNull of every column (cudf#13817). */
+  private def isFaulty(version: WriterVersion): Boolean =
+    !version.includes(WriterVersion.HIVE_8732) || version.getWriterImplementation == WriterImplementation.CUDF
+
+  private def columns(reader: Reader, rows: Long, schema: StructType): Map[String, MeasuredColumn] = {
+    val (footer, statistics, root) = (reader.getFileTail.getFooter, reader.getStatistics, reader.getSchema)
+    val children = root.getFieldNames.asScala.toSeq.zip(root.getChildren.asScala)
+    (for {
+      field <- schema
+      child <- MeasuredColumn.find(field.name, children)
+      if isReadAs(child, field.dataType) && !isFaultyDecimal(child, reader.getWriterVersion)
+    } yield {
+      val written = footer.getStatistics(child.getId)
+      field.name -> column(written, statistics(child.getId), field.dataType, rows)
+    }).toMap
+  }
+
+  /** ORC-517: bounds of short decimals are wrong. HIVE-13083: NULLs among decimals are lost. */
+  private def isFaultyDecimal(in: TypeDescription, version: WriterVersion): Boolean =
+    in.getCategory == Category.DECIMAL && (version == WriterVersion.ORC_135 || !version.includes(WriterVersion.HIVE_13083))
+
+  /** Whether readers give the values as they are: where they convert, what does not fit is NULL, and CHAR is unpadded. */
+  private def isReadAs(in: TypeDescription, dataType: DataType): Boolean = (in.getCategory, dataType) match {
+    case (Category.BOOLEAN, BooleanType) | (Category.DATE, DateType) | (Category.BINARY, BinaryType) => true
+    case (Category.BYTE, ByteType | ShortType | IntegerType | LongType) => true
+    case (Category.SHORT, ShortType | IntegerType | LongType) => true
+    case (Category.INT, IntegerType | LongType) | (Category.LONG, LongType) => true
+    case (Category.FLOAT, FloatType | DoubleType) | (Category.DOUBLE, DoubleType) => true
+    case (Category.DECIMAL, d: DecimalType) => in.getScale == d.scale && in.getPrecision <= d.precision
+    case (Category.STRING | Category.VARCHAR, _: StringType) => true
+    case (Category.TIMESTAMP | Category.TIMESTAMP_INSTANT, TimestampType | TimestampNTZType) => true
+    // What Spark writes as numbers: no bounds come of these, only how many are NULL.
+    case (Category.LONG, TimestampNTZType | _: DayTimeIntervalType) => true
+    case (Category.LONG, other) => Types.isTime(other)
+    case (Category.INT, _: YearMonthIntervalType) => true
+    case _ => false
+  }
+
+  private def column(
+      written: OrcProto.ColumnStatistics, statistics: ColumnStatistics, dataType: DataType, rows: Long): MeasuredColumn = {
+    val values = written.getNumberOfValues
+    val nulls = rows - values
+    // That all are NULL is believed only of a writer which says that there are NULLs.
+    val isDoubtful = !written.hasNumberOfValues || nulls < 0 || nulls > 0 && written.hasHasNull && !written.getHasNull ||
+      values == 0 && rows > 0 && !written.hasHasNull
+    if (isDoubtful) MeasuredColumn.Unknown
+    else {
+      val (minimum, maximum) = if (values == 0) (None, None) else bounds(written, statistics, dataType)
+      val known = Option.when(nulls > 0 || !written.hasHasNull || !written.getHasNull)(nulls)
+      MeasuredColumn.merged(Seq((MeasuredColumn(minimum, maximum, known), rows)), dataType)
+    }
+  }
+
+  private def bounds(
+      written: OrcProto.ColumnStatistics, statistics: ColumnStatistics, dataType: DataType): (Option[Any], Option[Any]) =
+    (dataType, statistics) match {
+      case (_: IntegralType, s: IntegerColumnStatistics) if has(written.getIntStatistics) =>
+        (MeasuredColumn.integer(s.getMinimum, dataType), MeasuredColumn.integer(s.getMaximum, dataType))
+      case (BooleanType, s: BooleanColumnStatistics) if s.getTrueCount >= 0 && s.getFalseCount >= 0 =>
+        (Some(s.getFalseCount == 0), Some(s.getTrueCount > 0))
+      case (DateType, s: DateColumnStatistics) if has(written.getDateStatistics) =>
+        (MeasuredColumn.day(s.getMinimumDayOfEpoch), MeasuredColumn.day(s.getMaximumDayOfEpoch))
+      case (DoubleType, s: DoubleColumnStatistics) if has(written.getDoubleStatistics) =>
+        (Some(s.getMinimum + 0.0), Some(s.getMaximum + 0.0))
+      case (FloatType, s: DoubleColumnStatistics) if has(written.getDoubleStatistics) =>
+        (Some((s.getMinimum + 0.0).toFloat), Some((s.getMaximum + 0.0).toFloat))
+      case (d: DecimalType, s: DecimalColumnStatistics) =>
+        (Option(s.getMinimum).flatMap(low => MeasuredColumn.decimal(low.bigDecimalValue, d)),
+          Option(s.getMaximum).flatMap(high => MeasuredColumn.decimal(high.bigDecimalValue, d)))
+      // A bound that was cut short is null here.
+      case (t: StringType, s: StringColumnStatistics) if t.isUTF8BinaryCollation =>
+        (Option(s.getMinimum).map(UTF8String.fromString), Option(s.getMaximum).map(UTF8String.fromString))
+      case _ => (None, None)
+    }
+
+  private def has(written: OrcProto.IntegerStatistics): Boolean = written.hasMinimum && written.hasMaximum
+
+  private def has(written: OrcProto.DateStatistics): Boolean = written.hasMinimum && written.hasMaximum
+
+  // A sum that is NaN shows that there is a NaN among the values, which the bounds do not show.
+  private def has(written: OrcProto.DoubleStatistics): Boolean =
+    written.hasMinimum && written.hasMaximum && written.hasSum && !written.getSum.isNaN
+}

@@ -1,0 +1,138 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.math.BigInteger
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.parquet.HadoopReadOptions
+import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnChunkMetaData}
+import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.parquet.io.api.Binary
+import org.apache.parquet.schema.{LogicalTypeAnnotation, PrimitiveType, Type}
+import org.apache.parquet.schema.LogicalTypeAnnotation.{DateLogicalTypeAnnotation, DecimalLogicalTypeAnnotation,
+  IntLogicalTypeAnnotation, TimeUnit, TimestampLogicalTypeAnnotation}
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
+
+import org.apache.spark.sql.catalogext.release.Types
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Reads the statistics of Parquet's row groups. Parquet's own library takes away bounds whose order is not the type's,
+ * and those of PARQUET-251; [[ParquetWriter]] takes away NULL counts of writers that count wrongly.
+ */
+private[write] object ParquetFooter {
+  private val TruncateLength = "parquet.statistics.truncate.length"
+
+  /** The rows of a file, and the columns of `schema` that it has on its top level. */
+  def measured(path: Path, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
+    // Whether old bounds of strings are right, which were ordered by signed bytes, a setting only guesses.
+    val options = HadoopReadOptions.builder(conf, path).useSignedStringMinMax(false).build()
+    val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
+    try {
+      val (groups, metadata) = (reader.getRowGroups.asScala.toSeq, reader.getFileMetaData)
+      val writer = new ParquetWriter(metadata.getCreatedBy)
+      val fields = metadata.getSchema.getFields.asScala.toSeq.map(field => field.getName -> field)
+      val cut = conf.getInt(TruncateLength, Int.MaxValue) != Int.MaxValue
+      val columns = for {
+        field <- schema
+        in <- MeasuredColumn.find(field.name, fields)
+        if in.isPrimitive && !in.isRepetition(Type.Repetition.REPEATED) && isReadAs(in.asPrimitiveType, field.dataType)
+        parts <- chunks(in.getName, groups)
+      } yield field.name -> MeasuredColumn.merged(parts.map { chunk =>
+        (column(chunk, field.dataType, writer, cut), chunk.getValueCount)
+      }, field.dataType)
+      (groups.map(_.getRowCount).sum, columns.toMap)
+    } finally reader.close()
+  }
+
+  /** The column's chunk in each row group; None unless each has one, with a value or a NULL for each row. */
+  private def chunks(name: String, groups: Seq[BlockMetaData]): Option[Seq[ColumnChunkMetaData]] = {
+    val found = groups.map(group => group -> group.getColumns.asScala.filter { chunk =>
+      chunk.getPath.size == 1 && chunk.getPath.toArray.head == name
+    })
+    Option.when(groups.nonEmpty && found.forall { case (group, chunks) =>
+      chunks.length == 1 && chunks.head.getValueCount == group.getRowCount
+    })(found.map(_._2.head))
+  }
+
+  private def column(
+      chunk: ColumnChunkMetaData, dataType: DataType, writer: ParquetWriter, cut: Boolean): MeasuredColumn = {
+    val statistics = chunk.getStatistics
+    if (statistics == null) MeasuredColumn.Unknown
+    else {
+      val hasBounds = statistics.hasNonNullValue
+      def bound(raw: => Any) =
+        if (!hasBounds || cut && statistics.genericGetMin.isInstanceOf[Binary]) None
+        else value(raw, chunk.getPrimitiveType, dataType)
+      val nulls = Option.when(statistics.isNumNullsSet)(statistics.getNumNulls)
+        .filter(writer.countsRightly(_, chunk.getValueCount, chunk.getPrimitiveType.getPrimitiveTypeName == BINARY, hasBounds))
+      // The bounds themselves, also those that are left out, are evidence of values that are no NULLs.
+      if (hasBounds && nulls.contains(chunk.getValueCount)) MeasuredColumn.Unknown
+      else MeasuredColumn(bound(statistics.genericGetMin), bound(statistics.genericGetMax), nulls)
+    }
+  }
+
+  /**
+   * Whether readers give a value for each that the file has: where they convert to a type that is narrower, some readers
+   * make NULL of what does not fit, which the footer does not count.
+   */
+  private def isReadAs(in: PrimitiveType, dataType: DataType): Boolean = {
+    val annotation = Option(in.getLogicalTypeAnnotation)
+    (in.getPrimitiveTypeName, dataType) match {
+      case (BOOLEAN, BooleanType) => true
+      case (INT32, ByteType | ShortType | IntegerType | LongType | DoubleType) => isSigned(annotation)
+      case (INT32, DateType) => annotation.exists(_.isInstanceOf[DateLogicalTypeAnnotation])
+      case (INT64, LongType) => isSigned(annotation)
+      case (INT64 | INT96, TimestampType | TimestampNTZType) => true
+      case (FLOAT, FloatType | DoubleType) | (DOUBLE, DoubleType) => true
+      case (INT32 | INT64 | BINARY | FIXED_LEN_BYTE_ARRAY, d: DecimalType) => annotation.exists(fits(_, d))
+      case (BINARY, _: StringType | BinaryType) | (FIXED_LEN_BYTE_ARRAY, BinaryType) => true
+      case (INT32, _: YearMonthIntervalType) | (INT64, _: DayTimeIntervalType) => true
+      case (INT64, other) => Types.isTime(other)
+      case _ => false
+    }
+  }
+
+  /**
+   * Parquet's value as Spark's readers give it. None where they convert it otherwise than bounds are: the table has
+   * longer or shorter integers, or times of another unit than the file.
+   */
+  private def value(raw: Any, in: PrimitiveType, dataType: DataType): Option[Any] = (dataType, raw) match {
+    case (BooleanType, v: java.lang.Boolean) => Some(v.booleanValue)
+    case (_: IntegralType, v: Integer) if dataType != LongType => MeasuredColumn.integer(v.longValue, dataType)
+    case (LongType, v: java.lang.Long) => Some(v.longValue)
+    case (DateType, v: Integer) => MeasuredColumn.day(v.longValue)
+    case (TimestampNTZType, v: java.lang.Long) if isLocalMicros(in.getLogicalTypeAnnotation) => Some(v.longValue)
+    case (FloatType, v: java.lang.Float) if !v.isNaN => Some(v.floatValue + 0.0f)
+    case (DoubleType, v: java.lang.Double) if !v.isNaN => Some(v.doubleValue + 0.0)
+    case (d: DecimalType, v: Integer) => MeasuredColumn.decimal(unscaled(BigInteger.valueOf(v.longValue), d), d)
+    case (d: DecimalType, v: java.lang.Long) => MeasuredColumn.decimal(unscaled(BigInteger.valueOf(v.longValue), d), d)
+    // Of bytes of any length, parquet-rs cuts bounds short, and the rest is another number.
+    case (d: DecimalType, v: Binary) if in.getPrimitiveTypeName == FIXED_LEN_BYTE_ARRAY =>
+      MeasuredColumn.decimal(unscaled(new BigInteger(v.getBytes), d), d)
+    case (s: StringType, v: Binary) if s.isUTF8BinaryCollation => Some(UTF8String.fromBytes(v.getBytes))
+    case _ => None
+  }
+
+  private def unscaled(value: BigInteger, d: DecimalType) = new java.math.BigDecimal(value, d.scale)
+
+  // Short unsigned numbers are in integers that have room for them.
+  private def isSigned(in: Option[LogicalTypeAnnotation]): Boolean = in.forall {
+    case number: IntLogicalTypeAnnotation => number.isSigned || number.getBitWidth < Integer.SIZE
+    case _ => false
+  }
+
+  private def isLocalMicros(in: LogicalTypeAnnotation): Boolean = in match {
+    case time: TimestampLogicalTypeAnnotation => !time.isAdjustedToUTC && time.getUnit == TimeUnit.MICROS
+    case _ => false
+  }
+
+  private def fits(in: LogicalTypeAnnotation, d: DecimalType): Boolean = in match {
+    case decimal: DecimalLogicalTypeAnnotation => decimal.getScale == d.scale && decimal.getPrecision <= d.precision
+    case _ => false
+  }
+}
