@@ -84,6 +84,15 @@ INDEX_ANSWERS: Setting[bool] = Setting(
     boolean,
     (Scope.READ, Scope.SESSION, Scope.TABLE),
 )
+LEARN_STATISTICS: Setting[bool] = Setting(
+    "statistics.learn",
+    "true",
+    "Whether row counts that a query has read out of footers of Parquet and ORC files are recorded in the index, so "
+    "that the next query finds them there.",
+    "`true` or `false`",
+    boolean,
+    (Scope.READ, Scope.SESSION, Scope.TABLE),
+)
 FILE_SKIPPING: Setting[bool] = Setting(
     "file-skipping",
     "true",
@@ -120,6 +129,7 @@ READ_SETTINGS: tuple[Setting[Any], ...] = (
     MAX_BYTES_PER_TRIGGER,
     SKIP_CHANGE_COMMITS,
     INDEX_ANSWERS,
+    LEARN_STATISTICS,
     FILE_SKIPPING,
     DATA_GROUPING,
     MAX_STALENESS,

@@ -51,6 +51,7 @@ _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
     Use.READ: (
         keys.MISSING_FILES,
         read_keys.INDEX_ANSWERS,
+        read_keys.LEARN_STATISTICS,
         read_keys.FILE_SKIPPING,
         read_keys.DATA_GROUPING,
         read_keys.MAX_STALENESS,

@@ -52,6 +52,8 @@ class ColumnStatistics:
         columns: Mapping[str, Mapping[str, str]] | None,
         predicate: Predicate | None = None,
         clauses: PartitionClauses = NO_CLAUSES,
+        *,
+        publish: bool = True,
     ) -> WriteOutcome:
         """Record what was found; with neither files nor columns, publish what is known already.
 
@@ -61,6 +63,8 @@ class ColumnStatistics:
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
             predicate: Limits the partitions that are published; unbound, None for all.
             clauses: PARTITION clauses, which limit them further.
+            publish: Whether the metastore gets the statistics. A query that has counted rows changes only the index:
+                it must not alter 100,000 partitions in the metastore.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -69,7 +73,7 @@ class ColumnStatistics:
             PartitionNotFoundError: A clause that has a value names no partition.
         """
         index = self._context.index
-        deliver = self._context.metastore.accepts(table.definition)
+        deliver = publish and self._context.metastore.accepts(table.definition)
         bound = clauses.bound(table, predicate)
         require_matches(index, table, clauses)
         messages = rows = changed = 0

@@ -26,11 +26,12 @@ class StatisticsOperations:
         table_id, version = request.integer("table_id"), request.integer("version")
         files, predicate = known_files_of(request), request.predicate("predicate")
         columns, clauses = request.any("columns"), clauses_of(request, open_keys=True)
+        publish = request.flag("publish", default=True)
         request.finish()
         if columns is not None and not _is_text_by_column(columns):
             raise InvalidInputError("The field 'columns' of the request must be an object of objects of strings.")
         table = self._catalog.writes.table_at(table_id, version)
-        outcome = self._catalog.statistics.put(table, files, columns, predicate, clauses)  # type: ignore[arg-type]
+        outcome = self._catalog.statistics.put(table, files, columns, predicate, clauses, publish=publish)  # type: ignore[arg-type]
         return {**outcome_json(outcome), "transaction": None}
 
 

@@ -90,6 +90,11 @@ class Request:
         """Return an object of anything, empty when left out."""
         return dict(self._get(name, Mapping, "an object", required=False) or {})
 
+    def optional_mapping(self, name: str) -> dict[str, Any] | None:
+        """Return an object of anything, None when left out or null."""
+        value = self._get(name, Mapping, "an object or null", required=False)
+        return None if value is None else dict(value)
+
     def optional_object(self, name: str) -> Request | None:
         """Return an object whose fields are read as those of a request, or None; whoever reads it finishes it."""
         value = self._get(name, Mapping, "an object or null", required=False)

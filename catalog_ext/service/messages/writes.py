@@ -84,8 +84,8 @@ def known_files_of(request: Request) -> tuple[KnownFile, ...]:
 
 
 def _known_file(file: Request) -> KnownFile:
-    measured = {column: _statistics(item) for column, item in file.mapping("statistics").items()}
-    statistics = None if file.any("statistics") is None else measured
+    given = file.optional_mapping("statistics")
+    statistics = None if given is None else {column: _statistics(item) for column, item in given.items()}
     known = KnownFile(
         _partition(file.text("partition")), storable(file.text("path"), "file"), file.count("size"),
         file.integer("modified_ms"), file.count("rows"), statistics,

@@ -184,7 +184,13 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
     p, column, rows = partitions.c, _column(partitions, key), _rows_of(partitions)
     found = (
         sa.select(
-            p.partition_id, raw(p.name), sa.literal(1).label("partitions"), p.n_files, p.n_bytes, rows.label("rows")
+            p.partition_id,
+            raw(p.name),
+            sa.literal(1).label("partitions"),
+            p.n_files,
+            p.n_bytes,
+            rows.label("rows"),
+            column.label("value"),
         )
         .select_from(source_of(condition))
         .where(*at_version(partitions, table), condition.clause, column > "")
@@ -193,7 +199,20 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
         .limit(1)
         .subquery()
     )
-    return sa.select(*found.c)
+    # Another partition with the value may be known to have rows, and one is enough.
+    filled = (
+        sa.select(sa.literal(1))
+        .select_from(source_of(condition))
+        .where(*at_version(partitions, table), condition.clause, column == found.c.value, rows > 0)
+        .limit(1)
+        .correlate(found)
+        .scalar_subquery()
+    )
+    f = found.c
+    return sa.select(
+        f.partition_id, f.name, f.partitions, f.n_files, f.n_bytes,
+        sa.case((f.rows.is_(None), filled), else_=f.rows),
+    )  # fmt: skip
 
 
 def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
@@ -211,14 +230,14 @@ def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
     presence: _Column = sa.null()
     if wanted is Wanted.PRESENCE:
         rows = _rows_of(filled)
-        found = (
-            sa.select(sa.func.coalesce(rows, _UNKNOWN))
-            .where(_column(filled, key) == values.c.value, *at_version(filled, table))
-            .where(sa.or_(rows.is_(None), rows > 0))
-            .limit(1)
-            .scalar_subquery()
-        )
-        presence = sa.func.nullif(sa.func.coalesce(found, 0), _UNKNOWN)
+
+        def found(state: _Column, answer: int) -> _Column:
+            of_value = (_column(filled, key) == values.c.value, *at_version(filled, table))
+            return sa.select(sa.literal(answer)).where(*of_value, state).limit(1).scalar_subquery()
+
+        # One partition with rows is enough, whatever nobody knows of the others.
+        known, unknown = found(rows > 0, 1), found(rows.is_(None), _UNKNOWN)
+        presence = sa.func.nullif(sa.func.coalesce(known, unknown, 0), _UNKNOWN)
     name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())
     return sa.select(_zero(), name, sa.literal(1), _zero(), _zero(), presence).where(values.c.value.is_not(None))
 

@@ -157,7 +157,9 @@ class _Putting:
         """Return the rows of the files that are as they were when they were counted."""
         f = files.c
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
-        statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.end_version == ALIVE)
+        # Without the paths each request would read every file of its partitions, of which one may have 100,000.
+        paths = sorted({path for _, path in wanted})
+        statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE)
         found = self._connection.execute(statement).mappings()
         rows = ((dict(row), wanted.get((row["partition_id"], row["path"]))) for row in found)
         return [

@@ -68,9 +68,13 @@ def trips(tmp_path_factory: pytest.TempPathFactory, spark_with_connector: SparkS
 
 @pytest.fixture(scope="module")
 def tables(trips: Path, recorded_service: RecordedService) -> None:
-    recorded_service.add_table("trips", trips, TRIPS, KEYS)
+    # One test's counts would spare another one's requests.
+    unlearned = {"statistics.learn": "false"}
+    recorded_service.add_table("trips", trips, TRIPS, KEYS, properties=unlearned)
     shutil.copytree(trips, trips.with_name("declared"))
-    recorded_service.add_table("declared", trips.with_name("declared"), TRIPS, KEYS, mode="declared")
+    recorded_service.add_table(
+        "declared", trips.with_name("declared"), TRIPS, KEYS, mode="declared", properties=unlearned
+    )
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import SparkRuntimeException
 
@@ -38,6 +40,14 @@ def test_executors_in_other_processes_read(driver: Driver, recorded_service: Rec
             spark.sql("SELECT sum(id) FROM lake.sales.spread").collect()
         assert caught.value.getCondition() == "CATALOG_EXT_FILE_MISSING"
         assert recorded_service.requests["tables/plan"] == 2
+        # More files than the driver reads the footers of.
+        for number in range(110):
+            (tmp_path / "many" / f"k={number % 3}").mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table({"id": [number]}), tmp_path / "many" / f"k={number % 3}" / f"{number}.parquet")
+        recorded_service.add_table("many", tmp_path / "many", {"id": "bigint"}, {"k": "int"})
+        count = "SELECT k, count(*) FROM lake.sales.many GROUP BY k ORDER BY k"
+        assert [tuple(row) for row in spark.sql(count).collect()] == [(0, 37), (1, 37), (2, 36)]
+        assert recorded_service.table("many").totals.rows == 110
 
 
 @contextlib.contextmanager

@@ -370,7 +370,7 @@ def test_files_that_nobody_counted_are_read(spark: SparkSession, tmp_path: Path)
         spark.sql(f"CALL lake.system.repair_partitions(table => 'typed.raw_{kind}')")
         questions = [f"SELECT {what} FROM lake.typed.raw_{kind}" for what in ("count(*)", "max(k)", "DISTINCT k")]
         expected = [["(3,)"], ["(2,)"], ["(1,)", "(2,)"]]
-        assert [answered(spark.sql(q)) for q in questions] == [kind == "parquet"] * 3, "by a few footers"
+        assert [answered(spark.sql(q)) for q in questions] == [False] * 3, "EXPLAIN reads no footer"
         assert [gathered(spark.sql(q)) for q in questions] == expected
         spark.sql(f"ANALYZE TABLE lake.typed.raw_{kind} COMPUTE STATISTICS")
         assert [answered(spark.sql(q)) for q in questions] == [kind == "parquet"] * 3
@@ -410,18 +410,18 @@ def test_of_few_files_that_nobody_counted_the_footers_are_read_and_no_others(
         "SELECT max(k) FROM {t}": ["(4,)"],
         "SELECT DISTINCT k FROM {t} WHERE k <> 1": ["(2,)", "(3,)", "(4,)"],
     }
-    for query, rows in expected.items():
+    for number, (query, rows) in enumerate(expected.items()):
         frame = spark.sql(query.format(t=table))
-        assert (answered(frame), gathered(frame)) == (True, rows), query
+        assert (answered(frame), gathered(frame)) == (number > 0, rows), query
     put(5, 100)
     spark.sql(f"MSCK REPAIR TABLE {table}")
     assert gathered(spark.sql(f"SELECT count(*) FROM {table}")) == ["(136,)"]
     for file in files():
         file.unlink()
-    assert gathered(spark.sql(f"SELECT count(*) FROM {table}")) == ["(136,)"], "what was counted once is remembered"
+    assert gathered(spark.sql(f"SELECT count(*) FROM {table}")) == ["(136,)"], "the index has what was counted once"
 
 
-def test_footers_of_many_files_and_of_broken_ones_are_left_to_a_scan(spark: SparkSession, tmp_path: Path) -> None:
+def test_footers_of_many_and_of_broken_files_are_read_when_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "k=1").mkdir()
     for number in range(101):
         pq.write_table(pa.table({"id": [number]}), tmp_path / "k=1" / f"{number}.parquet")
@@ -434,8 +434,8 @@ def test_footers_of_many_files_and_of_broken_ones_are_left_to_a_scan(spark: Spar
     )
     spark.sql("MSCK REPAIR TABLE lake.typed.many")
     counts = {k: spark.sql(f"SELECT count(*) FROM lake.typed.many WHERE k = {k}") for k in (1, 2, 3)}
-    assert {k: answered(count) for k, count in counts.items()} == {1: False, 2: True, 3: False}
-    assert gathered(counts[1]) == ["(101,)"]
+    assert not any(answered(count) for count in counts.values())
+    assert [gathered(counts[k]) for k in (1, 2)] == [["(101,)"], ["(1,)"]]
     with pytest.raises(Exception, match=r"part-0\.parquet"):
         counts[3].collect()
 

@@ -337,11 +337,11 @@ def test_an_answer_that_is_not_known_stays_so(spark: SparkSession) -> None:
     nothing = jvm.scala.Option.empty()
     keys = jvm.org.apache.spark.sql.types.StructType()
     none = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
-    rows = scan.AnswerRows(keys, scan.PartitionFilter(keys, none), none, none)
+    rows = scan.AnswerRows(keys, scan.PartitionFilter(keys, none), none, none, nothing, False)
     row = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
 
     def take(count: Any) -> bool:
-        return bool(rows.take(scan.PartitionGroup(0, "", row, 1, 1, 10, count, nothing, nothing)))
+        return bool(rows.take(scan.PartitionGroup(0, "", row, 1, 1, 10, count, nothing)))
 
     assert take(jvm.scala.Option.apply(1))
     assert not take(nothing)

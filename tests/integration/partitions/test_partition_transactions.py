@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index import Index, Wanted
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -103,6 +103,37 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     assert partitions == ["k=9", "k=10"]
     with pytest.raises(VersionExpiredError):
         index.plan_files(old, None).read_all()
+    index.drop_table(table.identifier, deliver=False)
+
+
+def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_path: Path) -> None:
+    """Files of one name in two partitions, and a blank at a name's end; what is null is no look at the columns."""
+    stand = Stand(index)
+    table = stand.create(definition(tmp_path / "t", {"k": "string", "r": "string"}))
+    names = ("a.csv", "a.csv ", "b.csv")
+    adds = [AddPartition(f"k=1/r={r}", tuple(DataFile(name, 5, 70) for name in names)) for r in "xy"]
+    adds += [AddPartition("k=1/r=z", (DataFile("a.csv", 5, 70),)), AddPartition("k=2/r=z", (DataFile("a.csv", 5, 70),))]
+    index.commit(table.table_id, adds, operation="repair", deliver=False)
+    measured = KnownFile("k=1/r=x", "a.csv", 5, 70, 1, {"x": ColumnStatistics("1")})
+    index.put_statistics(stand.table(), [measured], deliver=False)
+    found = [
+        KnownFile("k=1/r=x", "a.csv", 5, 70, 2), KnownFile("k=1/r=x", "a.csv ", 5, 71, 2),
+        KnownFile("k=1/r=x", "b.csv", 6, 70, 2), KnownFile("k=1/r=y", "a.csv", 5, 70, 3),
+        KnownFile("k=1/r=y", "c.csv", 5, 70, 3), KnownFile("k=1/r=z", "a.csv", 5, 70, 4),
+        KnownFile("k=3/r=z", "a.csv", 5, 70, 3),
+    ]  # fmt: skip
+    assert index.put_statistics(stand.table(), found, deliver=False).files == 3
+    planned = index.plan_files(stand.table(), None, bounds=("x",)).read_all().to_pylist()
+    assert {(f["partition"], f["path"]): f["rows"] for f in planned if f["rows"] is not None} == {
+        ("k=1/r=x", "a.csv"): 2, ("k=1/r=y", "a.csv"): 3, ("k=1/r=z", "a.csv"): 4,
+    }  # fmt: skip
+    assert [f["partition"] for f in planned if f["bounds_0"] is not None] == ["k=1/r=x"]
+    assert stand.table().totals.rows is None
+    first = stand.table().definition.keys[:1]
+    for wanted, known in ((Wanted.LEAST, [True]), (Wanted.GREATEST, [False]), (Wanted.PRESENCE, [True, False])):
+        groups = index.partition_groups(stand.table(), None, first, wanted).read_all().to_pylist()
+        rows = [g["rows"] for g in sorted(groups, key=lambda g: g["partition"]) if g["partitions"]]
+        assert [n is not None and n > 0 for n in rows] == known, wanted
     index.drop_table(table.identifier, deliver=False)
 
 

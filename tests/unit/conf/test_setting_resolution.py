@@ -26,6 +26,7 @@ def test_what_nobody_gave() -> None:
     assert resolve(Use.READ, given()) == {
         MISSING: None,
         "index-answers": True,
+        "statistics.learn": True,
         "file-skipping": True,
         "preserve-data-grouping": False,
         "max-staleness": None,

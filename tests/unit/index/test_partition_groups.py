@@ -157,6 +157,27 @@ def test_the_least_and_the_greatest_are_of_partitions_with_rows(
             assert list(found) == ([some[at]] if some else [])
 
 
+@pytest.mark.parametrize("known", [0, 1])
+def test_one_partition_with_rows_is_enough_for_a_value(tmp_path: Path, known: int) -> None:
+    """Whichever of the partitions of the value the database meets first."""
+    with local_index(tmp_path) as index:
+        table = create(index, keys={"ds": "date", "region": "string"})
+        adds = [
+            AddPartition(f"ds=2025-01-01/region={region}", (DataFile("f", 1, 1, 3 if number == known else None),))
+            for number, region in enumerate("ab")
+        ]
+        index.commit(table.table_id, adds, operation="test", deliver=False)
+        table = index.load_table(table.identifier)
+        of_day = table.definition.keys[:1]
+        for predicate in (None, Comparison(Operator.GE, "ds", date(2025, 1, 1)), In("region", ("a", "b"))):
+            for wanted in (Wanted.LEAST, Wanted.GREATEST, Wanted.PRESENCE):
+                found = index.partition_groups(table, predicate, of_day, wanted).read_all().to_pylist()
+                assert next(row["rows"] for row in found if row["partitions"]) > 0, (predicate, wanted)
+        other = In("region", ("ba"[known],))
+        (row,) = index.partition_groups(table, other, of_day, Wanted.GREATEST).read_all().to_pylist()
+        assert row["rows"] is None, "the one that is known does not satisfy the filter"
+
+
 def test_without_keys_there_is_one_group_even_of_nothing(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
     ((none,),) = read(index, table, Comparison(Operator.EQ, "n", 1000), (), Wanted.ROWS).values()

@@ -6,7 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database import schema
 from catalog_ext.metastore.index.write import file_statistics
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.service.server import Service
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from tests.fakes_metastore import FakeMetastore
 
 EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 
@@ -78,6 +81,36 @@ def test_files_that_changed_meanwhile_stay_unknown(catalog: Catalog, client: Cli
     assert rows == {"a.csv": None, "b.csv": 3, "c.csv": 3}
     assert catalog.partitions("s.t").column("rows").to_pylist() == [None, 3]
     assert catalog.load_table("s.t").totals.rows is None
+
+
+def test_counts_alone_leave_the_bounds_of_a_file(catalog: Catalog, client: Client) -> None:
+    files = counted(catalog)
+    put(client, [{**files[0], "statistics": {"x": {"min": "1", "max": "9", "nulls": 0}}}])
+    put(client, [{**file, "rows": 4, "statistics": None} for file in files])
+    assert catalog.files("s.t").column("rows").to_pylist() == [4, 4, 4]
+    with catalog.index._database.reading() as connection:
+        kept = connection.execute(sa.select(schema.file_statistics.c.statistics)).scalars().all()
+    assert [json.loads(text)["x"]["max"] for text in kept] == ["9"], "no row says that the others were looked at"
+
+
+@pytest.mark.parametrize(("publish", "published"), [(True, "4"), (False, None)])
+def test_counts_that_are_not_published_stay_in_the_index(
+    tmp_path: Path, metastore: FakeMetastore, publish: bool, published: str | None
+) -> None:
+    write(tmp_path / "t", f"{EU}/a.csv")
+    with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
+        register(catalog, tmp_path / "t")
+        catalog.repair_partitions("s.t")
+        with Service(catalog) as service:
+            client = Client(service)
+            table = client.load()
+            done = client.call(
+                "statistics/put", table_id=table["table_id"], version=table["version"], files=counted(catalog, 4),
+                columns=None, publish=publish,
+            )  # fmt: skip
+        assert (done.status, catalog.load_table("s.t").totals.rows) == (200, 4)
+        (there,) = metastore.partitions_by_names("s", "t", [EU])
+    assert there.parameters.get("numRows") == published
 
 
 def test_statistics_of_columns_are_properties_of_one_version(catalog: Catalog, client: Client, tmp_path: Path) -> None:

@@ -16,6 +16,11 @@ object ReadMetrics {
     DriverMetric("numPartitionsOfTable", totals.partitions), DriverMetric("numFilesOfTable", totals.files))
 }
 
+/** The metrics of an aggregation that is answered by footers. */
+object FooterMetrics {
+  val supported: Array[CustomMetric] = Array(new FilesReadMetric, new IndexRequestsMetric, new IndexTimeMetric)
+}
+
 /** The metrics of a write. */
 object WriteMetrics {
   val supported: Array[CustomMetric] = Array(

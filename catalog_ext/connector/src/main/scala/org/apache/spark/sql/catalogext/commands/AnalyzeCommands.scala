@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalogext.service.ServiceException
+import org.apache.spark.sql.catalogext.service.{ServiceException, StatisticsRequests}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.classic.SparkSession
@@ -70,15 +70,12 @@ case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, co
 
 /** What ANALYZE finds, for the index. */
 private object TableAnalysis {
-  // The contract's limit of one request.
-  private val FilesAtOnce = 1000
-
   def analyze(
       session: SparkSession, table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean): Unit = {
     val clauses = if (spec.isEmpty) Nil else Seq(PartitionClauses.some(spec))
     if (!noScan) {
       val counted = FileCounts.count(session, table, FileCounts.uncounted(table, clauses))
-      counted.grouped(FilesAtOnce).foreach(put(table, _))
+      counted.grouped(StatisticsRequests.FilesAtOnce).foreach(put(table, _))
     }
     put(table, Nil, clauses = clauses)
   }
@@ -88,9 +85,8 @@ private object TableAnalysis {
       files: Seq[JsonNode],
       columns: JsonNode = Null,
       clauses: Seq[Seq[KeyComparison]] = Nil): Unit = {
-    val request = Seq(
-      "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version), "files" -> arr(files),
-      "columns" -> columns) ++ PartitionClauses.fields(clauses)
-    ServiceException.translating(table.client.call("statistics/put", obj(request: _*), limited = false))
+    val request = StatisticsRequests.of(
+      table.metadata, files, Seq("columns" -> columns) ++ PartitionClauses.fields(clauses): _*)
+    ServiceException.translating(table.client.call("statistics/put", request, limited = false))
   }
 }

@@ -9,11 +9,11 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, PlannedRows}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, Footer, PlannedRows}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException, StatisticsRequests}
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalogext.write.FileStatistics
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions.Alias
 import org.apache.spark.sql.catalyst.plans.logical.Project
@@ -27,7 +27,7 @@ import org.apache.spark.util.SerializableConfiguration
 case class UncountedFile(partition: String, path: String, uri: String, size: Long, modifiedMillis: Long)
 
 /** Counts the rows of files: out of footers where the format has them, otherwise by reading. */
-object FileCounts {
+object FileCounts extends Logging {
   private val FilesOfTask = 32
 
   /**
@@ -83,20 +83,29 @@ object FileCounts {
     val conf = new SerializableConfiguration(session.sessionState.newHadoopConfWithOptions(table.options))
     val (format, schema) = (table.format, measuredColumns(of))
     val tasks = math.min(math.max(files.length / FilesOfTask, 1), session.sparkContext.defaultParallelism * 4)
-    val found = session.sparkContext.parallelize(files.map(_.uri), tasks).map(footer(format, _, conf.value, schema))
-      .collect()
-    files.zip(found).map {
-      case (file, Right((rows, statistics))) => entry(file, rows, mapper.readTree(statistics))
+    val found = session.sparkContext.parallelize(files, tasks).map(footer(format, _, conf.value, schema)).collect()
+    val changed = found.count(_.exists(_.isEmpty))
+    if (changed > 0) logWarning(s"$changed files of ${table.qualifiedName} have changed since the index last compared them " +
+      s"with the store; ANALYZE leaves their rows unknown. Repair the table: MSCK REPAIR TABLE ${table.qualifiedName} SYNC " +
+      "PARTITIONS")
+    files.zip(found).flatMap {
+      case (file, Right(counted)) => counted.map { case (rows, statistics) => entry(file, rows, mapper.readTree(statistics)) }
       case (file, Left(None)) => throw missing(table, file)
       case (file, Left(Some(why))) => throw unreadable(table, file, why)
     }
   }
 
-  /** Rows and statistics (JSON text) of a file; else why it cannot be read, None where it is not there. */
+  /**
+   * Rows and statistics (JSON text) of a file, None where the store has another file in its place; else why it cannot be
+   * read, None where it is not there.
+   */
   private def footer(
-      format: String, uri: String, conf: Configuration, schema: StructType): Either[Option[String], (Long, String)] = try {
-    val (rows, statistics) = FileStatistics.counted(format, new Path(uri), conf, schema).get
-    Right((rows, statistics.toString))
+      format: String,
+      file: UncountedFile,
+      conf: Configuration,
+      schema: StructType): Either[Option[String], Option[(Long, String)]] = try {
+    val found = Footer.read(format, new Path(file.uri), file.size, file.modifiedMillis, conf, schema)
+    Right(Option.when(found.isIndexed)((found.rows, found.statistics.toString)))
   } catch {
     case _: FileNotFoundException => Left(None)
     case NonFatal(e) => Left(Some(Option(e.getMessage).getOrElse(e.getClass.getName)))
@@ -113,9 +122,8 @@ object FileCounts {
     files.map(file => entry(file, counts.getOrElse(new Path(file.uri).toUri.toString, 0L), Null))
   }
 
-  private def entry(file: UncountedFile, rows: Long, statistics: JsonNode): JsonNode = obj(
-    "partition" -> text(file.partition), "path" -> text(file.path), "size" -> long(file.size),
-    "modified_ms" -> long(file.modifiedMillis), "rows" -> long(rows), "statistics" -> statistics)
+  private def entry(file: UncountedFile, rows: Long, statistics: JsonNode): JsonNode =
+    StatisticsRequests.file(file.partition, file.path, file.size, file.modifiedMillis, rows, statistics)
 
   private def missing(table: TableMetadata, file: UncountedFile): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,

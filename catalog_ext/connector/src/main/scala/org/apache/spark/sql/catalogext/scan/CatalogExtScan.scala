@@ -85,18 +85,19 @@ class CatalogExtScanBuilder(
 
   private val answersByIndex = index.isRegistered && settings.flag(IndexAnswers.Setting) && !index.choosesFiles &&
     IndexAnswers.Formats(table.format) && !IndexAnswers.skipsFiles(options)
-  private var asked: Option[(Aggregation, Option[IndexAnswer])] = None
-  private var answer: Option[IndexAnswer] = None
+  private var asked: Option[(Aggregation, Option[Scan])] = None
+  private var answer: Option[Scan] = None
   private var limit: Option[Int] = None
 
   private def filtersOfKeys: Seq[Expression] = inner.build().asInstanceOf[FileScan].partitionFilters
 
-  private def answered(aggregation: Aggregation): Option[IndexAnswer] = {
+  private def answered(aggregation: Aggregation): Option[Scan] = {
     if (!asked.exists(_._1 eq aggregation)) {
       val filters = filtersOfKeys
       val may = answersByIndex && index.areOfKeys(filters) && strict.forall(_ => index.isLimited(filters))
       asked = Some(aggregation -> (
-        if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, known, filters).answer(aggregation)
+        if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, known, filters,
+          settings.flag(LearnedCounts.Setting)).answer(aggregation)
         else None))
     }
     asked.get._2

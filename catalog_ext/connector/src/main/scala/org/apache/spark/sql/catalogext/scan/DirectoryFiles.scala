@@ -59,6 +59,7 @@ private[catalogext] class DirectoryFiles {
   private var ends = new Array[Int](8)
   private var sizes = new Array[Long](8)
   private var times = new Array[Long](8)
+  private var counts = new Array[Long](8)
   private var files = 0
   private var counted = 0L
 
@@ -75,6 +76,7 @@ private[catalogext] class DirectoryFiles {
     ends(files) = pathStart(files) + path.length
     sizes(files) = size
     times(files) = modifiedMs
+    counts(files) = rows
     files += 1
     counted = if (counted < 0 || rows < 0) -1 else counted + rows
   }
@@ -84,6 +86,7 @@ private[catalogext] class DirectoryFiles {
       ends = Arrays.copyOf(ends, files * 2)
       sizes = Arrays.copyOf(sizes, files * 2)
       times = Arrays.copyOf(times, files * 2)
+      counts = Arrays.copyOf(counts, files * 2)
     }
     val needed = pathStart(files) + length
     if (needed > paths.length) paths = Arrays.copyOf(paths, math.max(needed, paths.length * 2))
@@ -94,6 +97,8 @@ private[catalogext] class DirectoryFiles {
   def rows: Option[Long] = Option.when(counted >= 0)(counted)
   def size(file: Int): Long = sizes(file)
   def modifiedMs(file: Int): Long = times(file)
+  /** Negative where nobody knows. */
+  def rowCount(file: Int): Long = counts(file)
   def path(file: Int): String = new String(paths, pathStart(file), pathLength(file), UTF_8)
   private[scan] def pathStart(file: Int): Int = if (file == 0) 0 else ends(file - 1)
   private[scan] def pathLength(file: Int): Int = ends(file) - pathStart(file)
@@ -120,6 +125,7 @@ private[catalogext] class DirectoryFiles {
         ends(files) = pathStart(files) + end - start
         sizes(files) = sizes(file)
         times(files) = times(file)
+        counts(files) = counts(file)
         files += 1
       }
       start = end

@@ -15,6 +15,25 @@ private[catalogext] object AllFiles extends FileChoice {
   override def leaves(directory: DirectoryFiles): Boolean = true
 }
 
+/** The files whose rows the index does not know; `into` takes the rows of the others. */
+private[catalogext] class UncountedFiles(filter: PartitionFilter, values: PartitionValues, val into: AnswerRows)
+  extends FileChoice {
+
+  override def leaves(directory: DirectoryFiles): Boolean = {
+    val name = directory.name.toString
+    val row = values.parse(name)
+    filter.matches(row) && {
+      // Of a partition with other files the index says nothing as long as these are not counted.
+      val whole = if (directory.rows.isDefined) 1 else 0
+      for (file <- 0 until directory.count if directory.rowCount(file) >= 0) {
+        into.take(PartitionGroup(0, name, row, whole, 1, directory.size(file), Some(directory.rowCount(file))))
+      }
+      directory.retain(directory.rowCount(_) < 0)
+      directory.count > 0
+    }
+  }
+}
+
 /**
  * By Spark's filters on partition columns and on the columns that say which file a row comes from, evaluated exactly, and by
  * options on files' names and times.

@@ -3,15 +3,13 @@ package org.apache.spark.sql.catalogext.scan
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import org.apache.hadoop.fs.FileStatus
-
 import org.apache.spark.sql.catalogext.catalog.KeyTypes
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, TypeUtils}
 import org.apache.spark.sql.connector.expressions.{Expression => V2Expression, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.{AggregateFunc, Aggregation, Count, CountStar, Max, Min}
-import org.apache.spark.sql.connector.read.LocalScan
+import org.apache.spark.sql.connector.read.{LocalScan, Scan}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -24,27 +22,30 @@ class IndexAnswer(name: String, override val readSchema: StructType, override va
 
 /**
  * Answers aggregations over partition columns by the index, and counts, least and greatest values of data columns of which
- * it knows them for each file: whole or not at all. What comes from files only is left to a scan.
+ * it knows them for each file: whole or not at all. Row counts that it does not know come from footers when the query
+ * runs; what else comes from files only is left to a scan.
  *
  * The service gives groups of partitions; Spark's own filters are evaluated on their values, and equal values counted
  * together, as Spark has them.
+ *
+ * @param learns whether what footers say is recorded
  */
-class IndexAnswers(name: String, index: PlannedFileIndex, columns: StructType, filters: Seq[Expression]) {
+class IndexAnswers(
+    name: String, index: PlannedFileIndex, columns: StructType, filters: Seq[Expression], learns: Boolean) {
   private val keys = index.keys
   // The data columns of which the answer needs to know something in each file.
   private val fields = mutable.ArrayBuffer.empty[StructField]
 
-  def answer(aggregation: Aggregation): Option[IndexAnswer] = for {
+  def answer(aggregation: Aggregation): Option[Scan] = for {
     grouping <- all(aggregation.groupByExpressions().toSeq.map(key))
     functions <- all(aggregation.aggregateExpressions().toSeq.map(function))
     found <- rowsFor(grouping, functions)
-    rows <- found.answered
-  } yield {
-    val fields = grouping.map(keys(_)) ++ functions.zipWithIndex.map { case (f, i) =>
+    schema = StructType(grouping.map(keys(_)) ++ functions.zipWithIndex.map { case (f, i) =>
       StructField(s"answer_$i", f.dataType)
-    }
-    new IndexAnswer(name, StructType(fields), rows)
-  }
+    })
+    scan <- found.answered.map(new IndexAnswer(name, schema, _)).orElse(Option.when(found.isUncounted)(
+      new FooterAnswer(name, index, filters, schema, learns, found.size, grouping, functions)))
+  } yield scan
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
 
@@ -84,33 +85,32 @@ class IndexAnswers(name: String, index: PlannedFileIndex, columns: StructType, f
 
   /** What is known of the groups; None where the index cannot know enough. */
   private def rowsFor(grouping: Seq[Int], functions: Seq[KeyFunction]): Option[AnswerRows] = {
-    def rows(filter: PartitionFilter) = new AnswerRows(keys, filter, grouping, functions)
+    val counted = functions.exists(_.countsRows)
+    val extremes = functions.collect { case extreme: Extreme => extreme }
+    val ofFiles = fields.nonEmpty
+    // Footers are read of the table's own format, and for row counts alone.
+    val mayCount = !ofFiles && index.table.descriptors.isEmpty
+    def rows(filter: PartitionFilter) =
+      new AnswerRows(keys, filter, grouping, functions, Some(IndexAnswers.MostValues), mayCount)
     def having(groups: Seq[PartitionGroup]) = {
       val known = rows(new PartitionFilter(keys, Nil))
       groups.forall(known.take)
       known
     }
-    val counted = functions.exists(_.countsRows)
-    val extremes = functions.collect { case extreme: Extreme => extreme }
-    val ofFiles = fields.nonEmpty
     val byEnds = !ofFiles && grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
       extremes.forall(_.isByIndex) && index.saysExactly(filters)
     val isWhole = grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)
     val isUncounted = (counted || ofFiles) && filters.isEmpty && index.table.totals.rows.isEmpty
-    def ofGroups =
-      if (isUncounted) None
-      else if (isWhole && !index.hasStalenessLimit) whole.map(group => having(Seq(group)))
-      else if (ofFiles) Some(index.eachFile(filters, fields.toSeq)(rows))
-      else if (byEnds) ends(extremes.distinct).map(having)
-      else {
-        val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
-        Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted)(rows))
-      }
-    val found = ofGroups
-    // Of several formats no footer is read: that of another one says nothing.
-    val isOneFormat = index.table.descriptors.isEmpty
-    if (ofFiles || !isOneFormat || !(isUncounted || found.exists(_.isUncounted))) found
-    else Some(index.eachFile(filters, Nil)(new CountedFiles(_, rows)).counted(index.footerRows))
+    val isOneRow = grouping.isEmpty && !functions.exists(_.isInstanceOf[CountValues])
+    if (isUncounted && !mayCount) None
+    else if (isUncounted && isOneRow) Some(AnswerRows.uncounted)
+    else if (isWhole && !index.hasStalenessLimit) whole.map(group => having(Seq(group)))
+    else if (ofFiles) Some(index.eachFile(filters, fields.toSeq)(rows))
+    else if (byEnds) ends(extremes.distinct).map(having)
+    else {
+      val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
+      Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted)(rows))
+    }
   }
 
   private def whole: Option[PartitionGroup] = {
@@ -132,14 +132,28 @@ class IndexAnswers(name: String, index: PlannedFileIndex, columns: StructType, f
 /**
  * The rows of an answer, as far as it has come: no more is held of the groups than these. The driver holds them, which
  * also EXPLAIN makes, so that there is none of very many.
+ *
+ * @param most how many rows, and values that are counted, there may be
+ * @param mayCount whether groups of unknown rows may be counted later: their values are counted towards `most` then
  */
-private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Seq[Int], functions: Seq[KeyFunction])
+private[scan] class AnswerRows(
+    keys: StructType,
+    filter: PartitionFilter,
+    grouping: Seq[Int],
+    functions: Seq[KeyFunction],
+    most: Option[Int] = None,
+    mayCount: Boolean = false)
   extends GroupConsumer {
   private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
   private var values = 0L
   // Never again once it is not: whoever gives the groups stops then, and the others never come.
   private var isKnown = true
   private var uncounted = false
+  /** Which of the values have rows, where the answer asks for that alone. */
+  val presence = new KeyPresence(keys,
+    if (functions.exists(_.countsRows)) Nil
+    else if (functions.isEmpty) Seq(grouping)
+    else functions.flatMap(_.key).distinct.map(grouping :+ _))
   if (grouping.isEmpty) of(Nil)
 
   private def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
@@ -149,44 +163,43 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
     isKnown
   }
 
-  /** Whether nobody has counted some of the rows, so that the answer is not known. */
-  def isUncounted: Boolean = uncounted
+  /** Whether nothing but unknown row counts keeps the answer from being known. */
+  def isUncounted: Boolean = isKnown && uncounted && !presence.isKnown
 
-  private def add(group: PartitionGroup): Unit = {
-    uncounted = group.rows.isEmpty
-    isKnown = !uncounted && (group.rows.contains(0L) || functions.forall(_.knows(group)))
-    if (isKnown && !group.rows.contains(0L)) {
-      values += of(grouping.map(at => group.values.get(at, keys(at).dataType))).count(_.add(group))
-      isKnown = found.size + values <= IndexAnswers.MostValues
+  private def add(group: PartitionGroup): Unit =
+    if (group.rows.isEmpty) addUnknown(group)
+    else if (!group.rows.contains(0L)) {
+      if (group.partitions > 0) presence.add(group.values)
+      if (functions.forall(_.knows(group))) count(group) else isKnown = false
     }
+
+  private def addUnknown(group: PartitionGroup): Unit = {
+    uncounted = true
+    presence.addUnknown(group.values)
+    if (mayCount) count(group.copy(rows = Some(1))) else isKnown = false
   }
 
+  private def count(group: PartitionGroup): Unit = {
+    values += of(grouping.map(at => group.values.get(at, keys(at).dataType))).count(_.add(group))
+    isKnown = most.forall(found.size + values <= _)
+  }
+
+  /** How many rows the answer has so far, with those that unknown counts may add. */
+  def size: Long = found.size
+
   /** None where the rows of a group are not known, or where there are too many. */
-  def answered: Option[Array[InternalRow]] = Option.when(isKnown) {
+  def answered: Option[Array[InternalRow]] = Option.when(isKnown && (!uncounted || presence.isKnown)) {
     found.iterator.map { case (values, results) =>
       new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
     }.toArray
   }
 }
 
-/** The rows of an answer file by file: those of a few files that nobody has counted are held, to be counted then. */
-private class CountedFiles(filter: PartitionFilter, into: PartitionFilter => AnswerRows) extends GroupConsumer {
-  private val rows = into(filter)
-  private val uncounted = mutable.ArrayBuffer.empty[PartitionGroup]
-
-  override def take(group: PartitionGroup): Boolean =
-    if (group.file.isEmpty) rows.take(group)
-    else {
-      if (filter.matches(group.values)) uncounted += group
-      // One more is not counted, and says that the answer is not known.
-      uncounted.length <= FooterRows.MostFiles
-    }
-
-  /** The answer, once `count` has counted the files. */
-  def counted(count: Seq[FileStatus] => Option[Seq[Long]]): AnswerRows = {
-    val files = uncounted.toSeq
-    val found = if (files.length > FooterRows.MostFiles) None else count(files.flatMap(_.file))
-    found.fold(files)(_.zip(files).map { case (n, group) => group.copy(rows = Some(n)) }).forall(rows.take)
+private object AnswerRows {
+  /** Those of an answer of one row, before any group is known. */
+  def uncounted: AnswerRows = {
+    val rows = new AnswerRows(new StructType, new PartitionFilter(new StructType, Nil), Nil, Nil, mayCount = true)
+    rows.take(PartitionGroup(0, "", InternalRow.empty, 0, 0, 0, None))
     rows
   }
 }

@@ -2,7 +2,6 @@ package org.apache.spark.sql.catalogext.scan
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
-import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
@@ -12,9 +11,9 @@ import org.apache.spark.sql.catalyst.InternalRow
 /**
  * Partitions with equal values of some keys, which `values` has; those of the other keys are of any one of them.
  *
+ * @param partitions whole ones; 0 for some files of one
  * @param rows none where nobody knows
  * @param bounds of the one file that this stands for, until the next one is read
- * @param file the one file that this stands for, where nobody has counted its rows
  */
 case class PartitionGroup(
     id: Long,
@@ -24,8 +23,7 @@ case class PartitionGroup(
     files: Long,
     bytes: Long,
     rows: Option[Long],
-    bounds: Option[FileBounds] = None,
-    file: Option[FileStatus] = None)
+    bounds: Option[FileBounds] = None)
 
 /** What takes groups of partitions as they come: there may be one for each partition, too many to be held. */
 trait GroupConsumer {

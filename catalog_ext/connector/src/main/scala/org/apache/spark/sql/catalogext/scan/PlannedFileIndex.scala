@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.scan
 
 import scala.collection.immutable.{Map => ImmutableMap}
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -19,6 +20,7 @@ import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.util.SerializableConfiguration
 
 /**
  * The files of one table at one version, asked of the service at most once for one scan.
@@ -118,7 +120,7 @@ class PlannedFileIndex(
 
   /** The files that the static filters leave, and `runtime`, those that a join found. */
   def files(runtime: Seq[Expression]): PackedFiles = synchronized {
-    if (runtime.isEmpty) static else listed.fold(measured(pushed ++ runtime))(_.filtered(choosing(runtime)))
+    if (runtime.isEmpty) static else listed.fold(measured(planned(pushed ++ runtime)))(_.filtered(choosing(runtime)))
   }
 
   /**
@@ -150,9 +152,9 @@ class PlannedFileIndex(
   /** What this index has spent so far. */
   private[catalogext] def cost: PlanningCost = synchronized(spent)
 
-  private def measured(filters: Seq[Expression]): PackedFiles = {
+  private def measured[T](ask: => T): T = {
     val (requests, began) = (client.requestsOfThread, System.nanoTime())
-    try planned(filters)
+    try ask
     finally spent += PlanningCost(client.requestsOfThread - requests, System.nanoTime() - began)
   }
 
@@ -163,7 +165,7 @@ class PlannedFileIndex(
       val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key),
         maxStaleness.map(_ -> statement), descriptor)
       held = Some(shared.of(way))
-      listed = held.map(_.files(measured(pushed)))
+      listed = held.map(_.files(measured(planned(pushed))))
     }
     listed.get
   }
@@ -241,9 +243,24 @@ class PlannedFileIndex(
     PlannedFiles.fetchEach(client, table, values, translator.translate(filters), fields, staleness)(into(filter))
   }
 
-  /** The rows of files of the table's format that nobody has counted; None where one cannot be read. */
-  def footerRows(files: Seq[FileStatus]): Option[Seq[Long]] =
-    FooterRows.of(table.format, spark.sessionState.newHadoopConfWithOptions(table.options), files)
+  /**
+   * The rows of the files whose counts are known, and the other files. `into` is given no filters: both are of the
+   * partitions that `filters` leave.
+   */
+  def uncounted(filters: Seq[Expression])(into: PartitionFilter => AnswerRows): (AnswerRows, PackedFiles) = synchronized {
+    val (choice, files) = measured(PlannedFiles.fetchUncounted(client, table, translator.translate(filters), staleness)(
+      new UncountedFiles(new PartitionFilter(keys, filters), values, into(new PartitionFilter(keys, Nil)))))
+    (choice.into, files)
+  }
+
+  /** Reads footers of files of the table's format. */
+  def footers: FooterJob = {
+    // As Spark's scan has it: credentials may be among the options of the read.
+    val conf = new SerializableConfiguration(
+      spark.sessionState.newHadoopConfWithOptions(options.asCaseSensitiveMap().asScala.toMap))
+    new FooterJob(spark.sparkContext, new RegisteredFileReaderFactory(new FooterReaderFactory(table.format, conf),
+      unpacker(StructType(Nil)), catalogName, table.qualifiedName, table.format, Some(table.version)))
+  }
 
   /** The filters, and what those on a partition's name say of its keys. */
   protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(typedKeys, zone, filters)

@@ -94,16 +94,31 @@ object PlannedFiles {
           rows.begin(row, directory)
           val (name, count) = (directory.name.toString, rows.rowCount(row))
           bounds.read(row, count)
-          val file = Option.when(count < 0) {
-            rows.add(row, directory)
-            directory.status(0, directory.directory(table.location))
-          }
           consumer.take(PartitionGroup(rows.partitionId(row), name, values.parse(name), 1, 1, rows.size(row),
-            Option.when(count >= 0)(count), Some(bounds), file))
+            Option.when(count >= 0)(count), Some(bounds)))
         }
       }
       consumer
     })
+  }
+
+  /**
+   * The files of the partitions that `predicate` leaves whose rows the index does not know. `choice` takes the counts of the
+   * others; it is made anew where the request is repeated, so that none counts twice.
+   */
+  def fetchUncounted(
+      client: ServiceClient,
+      table: TableMetadata,
+      predicate: Option[JsonNode],
+      staleness: JsonNode)(choice: => UncountedFiles): (UncountedFiles, PackedFiles) = ServiceException.translating {
+    client.stream("tables/plan", request(table, predicate, staleness = staleness)) { input =>
+      val choose = choice
+      val builder = new PackedFilesBuilder(choose)
+      val rows = new PlannedFileRows(builder.add)
+      ArrowRows.foreachBatch(input)(rows.add)
+      rows.finish()
+      (choose, builder.result())
+    }
   }
 
   private def request(

@@ -1,0 +1,149 @@
+package org.apache.spark.sql.catalogext.scan
+
+import java.util.OptionalLong
+
+import scala.collection.mutable
+
+import org.apache.spark.sql.catalogext.catalog.{DriverMetric, FooterMetrics, PartitionValues}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan,
+  Statistics, SupportsReportStatistics}
+import org.apache.spark.sql.connector.read.Scan.ColumnarSupportMode
+import org.apache.spark.sql.types.StructType
+
+/**
+ * An aggregation over partition columns and row counts that the index can answer but for files whose rows are not known.
+ *
+ * It is answered when the query runs, and not when it is planned: EXPLAIN opens no file. The footers of the uncounted files
+ * are read in tasks, and what they say goes into the index for the next query.
+ *
+ * @param learns whether the counts are recorded
+ * @param most how many rows the answer has at most
+ * @param grouping the places of the keys that the rows are grouped by
+ */
+private[scan] class FooterAnswer(
+    name: String,
+    private val index: PlannedFileIndex,
+    filters: Seq[Expression],
+    override val readSchema: StructType,
+    private val learns: Boolean,
+    most: Long,
+    private val grouping: Seq[Int],
+    private val functions: Seq[KeyFunction])
+  extends Scan with Batch with SupportsReportStatistics {
+
+  // A plan that runs again gives the same rows: it is of one version.
+  private lazy val answer: Array[InputPartition] = packed(counted())
+  @volatile private var footers = 0L
+
+  override def toBatch: Batch = this
+  override def planInputPartitions(): Array[InputPartition] = answer
+  override def createReaderFactory(): PartitionReaderFactory = AnswerReaderFactory
+  override def columnarSupportMode: ColumnarSupportMode = ColumnarSupportMode.UNSUPPORTED
+  override def description(): String = s"$name counted by footers where the index has no row counts, Version: ${index.table.version}"
+
+  // Without it Spark takes the answer for a large table, and joins with it by a shuffle.
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(most * readSchema.defaultSize)
+    override def numRows(): OptionalLong = OptionalLong.of(most)
+  }
+
+  override def supportedCustomMetrics(): Array[CustomMetric] = FooterMetrics.supported
+  override def reportDriverMetrics(): Array[CustomTaskMetric] =
+    index.cost.metrics :+ DriverMetric("numFiles", footers)
+
+  private def counted(): Array[InternalRow] = {
+    val learned = Option.when(learns)(new LearnedCounts(index.client, index.catalogName, index.table))
+    try {
+      val (rows, files) = index.uncounted(filters)(new AnswerRows(index.keys, _, grouping, functions))
+      if (rows.presence.isTracked) untilPresent(files, rows, learned) else read(files, rows, learned)
+      learned.foreach(_.finish())
+      rows.answered.get
+    } finally learned.foreach(_.close())
+  }
+
+  /** Reads partitions of each value until one has rows, in rounds that double: there may be many without. */
+  private def untilPresent(files: PackedFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
+    var (first, next) = (0L, 1L)
+    var left = true
+    while (left) {
+      val round = new NextPartitions(index.values, rows.presence, first, next)
+      read(files.filtered(round), rows, learned)
+      left = round.hasMore
+      first = next
+      next = next * 2 + 1
+    }
+  }
+
+  private def read(files: PackedFiles, rows: AnswerRows, learned: Option[LearnedCounts]): Unit = {
+    val values = index.values
+    footers += files.choice.files
+    index.footers.read(files)(part => learned.foreach(_.add(part))).foreach { part =>
+      val input = new FileInput(part.files.packed)
+      part.rows.foreach { count =>
+        input.next()
+        val partition = input.name.toString
+        rows.take(PartitionGroup(0, partition, values.parse(partition), 1, 1, input.size, Some(count)))
+      }
+    }
+  }
+
+  private val bound = filters.map(PartitionFilter.bound(index.keys, _).canonicalized).toSet
+
+  // Spark runs equal exchanges over equal scans once.
+  override def equals(other: Any): Boolean = other match {
+    case that: FooterAnswer =>
+      index == that.index && bound == that.bound && learns == that.learns && grouping == that.grouping &&
+        functions == that.functions
+    case _ => false
+  }
+
+  override def hashCode(): Int = (index, bound, grouping, functions).hashCode()
+
+  private def packed(rows: Array[InternalRow]): Array[InputPartition] = {
+    val projection = UnsafeProjection.create(readSchema)
+    rows.grouped(FooterAnswer.RowsOfTask).map { some =>
+      AnswerPartition(some.map(projection(_).copy())): InputPartition
+    }.toArray
+  }
+}
+
+private object FooterAnswer {
+  val RowsOfTask = 10000
+}
+
+/** The partitions number `first` until `next` of each value that is not known to have rows. */
+private class NextPartitions(values: PartitionValues, presence: KeyPresence, first: Long, next: Long) extends FileChoice {
+  private val seen = mutable.HashMap.empty[(Int, Seq[Any]), Long]
+  /** Whether a value has partitions after these. */
+  var hasMore = false
+
+  override def leaves(directory: DirectoryFiles): Boolean = {
+    val numbers = presence.missing(values.parse(directory.name.toString)).map { value =>
+      val number = seen.getOrElse(value, 0L)
+      seen(value) = number + 1
+      number
+    }
+    hasMore ||= numbers.exists(_ >= next)
+    numbers.exists(number => number >= first && number < next)
+  }
+}
+
+/** Rows that the driver has found. */
+private case class AnswerPartition(rows: Array[UnsafeRow]) extends InputPartition
+
+private object AnswerReaderFactory extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = new PartitionReader[InternalRow] {
+    private val rows = partition.asInstanceOf[AnswerPartition].rows
+    private var at = -1
+
+    override def next(): Boolean = {
+      at += 1
+      at < rows.length
+    }
+    override def get(): InternalRow = rows(at)
+    override def close(): Unit = ()
+  }
+}

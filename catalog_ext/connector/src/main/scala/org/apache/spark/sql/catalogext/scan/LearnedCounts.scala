@@ -1,0 +1,77 @@
+package org.apache.spark.sql.catalogext.scan
+
+import java.util.ArrayList
+import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.{ServiceClient, StatisticsRequests}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.util.ThreadUtils
+
+/**
+ * Records row counts in the index while the query that finds them runs.
+ *
+ * A thread of its own sends them: a service that is slow, busy or away neither fails nor delays the query. The first
+ * request that fails is the last one; the log says so, and the next query reads the footers again.
+ */
+private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, table: TableMetadata) extends Logging {
+  import LearnedCounts._
+
+  private val waiting = new LinkedBlockingQueue[CountedPart]
+  private val thread = ThreadUtils.newDaemonSingleThreadExecutor(s"catalog-ext-learned-${table.tableId}")
+  @volatile private var hasFailed = false
+
+  /** Never waits: Spark's scheduler calls it. */
+  def add(part: CountedPart): Unit = if (!hasFailed) {
+    waiting.add(part)
+    thread.execute(() => recordSome())
+  }
+
+  /** Waits a little for what is still to be recorded; the rest is recorded after the query has its answer. */
+  def finish(): Unit = {
+    thread.shutdown()
+    thread.awaitTermination(PatienceMillis, TimeUnit.MILLISECONDS)
+  }
+
+  /** Records what is known already, and does not wait: the query has failed. */
+  def close(): Unit = thread.shutdown()
+
+  private def recordSome(): Unit = if (!hasFailed) {
+    // What small tasks have found in the meantime goes with one request.
+    val parts = new ArrayList[CountedPart]
+    waiting.drainTo(parts, PartsAtOnce)
+    try parts.asScala.iterator.flatMap(entries).grouped(StatisticsRequests.FilesAtOnce).foreach(put) catch {
+      case NonFatal(e) =>
+        hasFailed = true
+        waiting.clear()
+        logWarning(s"The row counts that a query has read of files of $catalogName.${table.qualifiedName} could not be " +
+          "recorded in the index; the next query reads these footers again", e)
+    }
+  }
+
+  private def put(files: Seq[JsonNode]): Unit =
+    client.call("statistics/put", StatisticsRequests.of(table, files, "columns" -> Null, "publish" -> bool(false)),
+      patient = false)
+
+  private def entries(part: CountedPart): Iterator[JsonNode] = {
+    val input = new FileInput(part.files.packed)
+    part.rows.indices.iterator.flatMap { file =>
+      input.next()
+      Option.when(part.areIndexed(file))(StatisticsRequests.file(
+        input.name.toString, input.path.toString, input.size, input.modifiedMs, part.rows(file), Null))
+    }
+  }
+}
+
+object LearnedCounts {
+  val Setting = "statistics.learn"
+
+  private val PatienceMillis = 2000L
+  private val PartsAtOnce = 100
+}
