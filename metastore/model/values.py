@@ -63,7 +63,8 @@ def cast_text(text: str, data_type: DataType) -> Value:
         return _cast_string(text, data_type)
     if text == "":
         return None
-    value = _CASTS[data_type.name](text.strip(_TRIMMED), data_type)
+    # The bytes of a BINARY key are the UTF-8 form of the directory's text, of which Spark trims nothing.
+    value = _cast_binary(text) if data_type.name == "binary" else _CASTS[data_type.name](text.strip(_TRIMMED), data_type)
     if value is None:
         shown = text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
         raise InvalidValueError(
@@ -83,6 +84,11 @@ def _cast_string(text: str, data_type: DataType) -> str:
             {"value": text[:80], "type": str(data_type)},
         )
     return unpadded
+
+
+def _cast_binary(text: str) -> str | None:
+    # Spark puts the replacement character for bytes that are no text: which bytes they were is lost.
+    return None if "\ufffd" in text else text
 
 
 def _cast_integer(text: str, data_type: DataType) -> int | None:

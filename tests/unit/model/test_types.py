@@ -159,8 +159,14 @@ def test_key_types_are_types() -> None:
     ("text", "told"),
     [
         ("geometry(4326)", "unknown type at 'geometry'."),
-        ("struct<a:interval day to second>", "unknown type at 'interval'."),
-        ("string collate UTF8_LCASE", "unexpected text at 'collate'. Strings are compared by their bytes"),
+        ("interval", "expected more at the end"),
+        ("interval week", "expected YEAR, MONTH, DAY, HOUR, MINUTE or SECOND at 'week'"),
+        ("interval day to month", "expected hour or minute or second at 'month'"),
+        ("interval second to day", "at 'day'"),
+        ("string collate", "expected more at the end"),
+        ("string collate x", "expected a collation such as UTF8_BINARY, UTF8_LCASE or UNICODE_CI at 'x'"),
+        ("int collate UTF8_BINARY", "unexpected text at 'collate'"),
+        ("map<string collate UNICODE,int>", "a key of a MAP has no collation"),
     ],
 )
 def test_an_unknown_type_is_pointed_at(text: str, told: str) -> None:

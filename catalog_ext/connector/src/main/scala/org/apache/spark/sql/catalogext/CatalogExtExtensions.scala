@@ -6,10 +6,10 @@ import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, Partitio
 import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
 import org.apache.spark.sql.catalogext.release.Views
-import org.apache.spark.sql.catalogext.scan.DistinctLiterals
+import org.apache.spark.sql.catalogext.scan.{DistinctLiterals, ListedRelations}
 import org.apache.spark.sql.catalogext.session.{ConnectorJars, EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys,
   ListHiddenKeys, MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges,
-  ResolveGivenNames, ResolveQualifiedNames, SessionGuards, SessionListings, ShowJoinColumns}
+  ResolveGivenNames, ResolveQualifiedNames, ResolveRenamedColumns, SessionGuards, SessionListings, ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
@@ -44,8 +44,11 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(_ => MarkListedRelations)
     extensions.injectResolutionRule(_ => ListHiddenKeys)
     extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)
+    extensions.injectResolutionRule(_ => ResolveRenamedColumns)
     extensions.injectPostHocResolutionRule(_ => RefuseRowChanges)
     extensions.injectOptimizerRule(_ => DistinctLiterals)
+    // After the filters have been pushed into the scans.
+    extensions.injectPreCBORule(_ => ListedRelations)
     extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)

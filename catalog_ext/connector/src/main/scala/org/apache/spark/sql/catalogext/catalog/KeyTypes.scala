@@ -25,7 +25,6 @@ object KeyTypes {
   /** Whether the index compares values as Spark does. */
   def isCompared(dataType: DataType): Boolean = dataType match {
     case s: StringType => isBinary(s)
-    case BinaryType => false
     case _: AtomicType => true
     case _ => false
   }
