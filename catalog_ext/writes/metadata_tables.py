@@ -109,12 +109,11 @@ class MetadataTables:
         columns: Sequence[str] | None = None,
         numbers: Predicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Read a metadata table: ``partitions``, ``files``, ``history``, ``transactions``, ``repairs`` or
-            ``skipped``.
+        """Read a metadata table.
 
         Args:
             table_id: The table's number.
-            name: Which one.
+            name: One of ``NAMES``.
             condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
             columns: The names of the columns that are wanted of these two, None for all: without any the batches have
                 as many rows, and nothing else.

@@ -86,8 +86,8 @@ def check_column_storable(column: Column, file_format: str, table: str) -> None:
         others = "cannot be read with in Spark. Use parquet, csv or json, or name the collation in the query"
     if others is not None:
         raise UnsupportedFormatError(
-            f"The column {column.name!r} of table {table} is {column.type.upper()[:60]}, which the format {file_format} "
-            f"{others}.",
+            f"The column {column.name!r} of table {table} is {column.type.upper()[:60]}, which the format "
+            f"{file_format} {others}.",
             {"table": table, "format": file_format, "column": column.name},
         )
 

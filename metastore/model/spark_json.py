@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _COLLATIONS = "__COLLATIONS"
-"""A map from the path of a string within a field's type (``name``, ``name.element``, ``name.value``) to its collation."""
+"""Maps the path of a string within a field's type (``name``, ``name.element``, ``name.value``) to its collation."""
 _TO_JSON = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
 _FROM_JSON = {json_name: name for name, json_name in _TO_JSON.items()} | {"null": "void"}
 
 
 def field_to_json(field: Field) -> JsonObject:
     """Return the JSON object of a field; CHAR, VARCHAR and collations are kept in its metadata, as Spark does."""
-    metadata: JsonObject = {} if field.comment is None else {"comment": field.comment}
+    metadata: dict[str, object] = {} if field.comment is None else {"comment": field.comment}
     if field.type.some(lambda each: each.name in ("char", "varchar")):
         metadata[_CHAR_VARCHAR] = str(field.type)
     collations = dict(_collations(field.type, field.name))

@@ -31,7 +31,8 @@ KEY_TYPES = frozenset({
 
 _BINARY_COLLATION = "UTF8_BINARY"
 _COLLATION = re.compile(
-    r"(?:UTF8_BINARY|UTF8_LCASE|UNICODE|[a-z]{2,3}(?:_[a-z]{4})?(?:_[a-z]{3})?)(?:_(?:CI|CS|AI|AS|RTRIM))*", re.IGNORECASE
+    r"(?:UTF8_BINARY|UTF8_LCASE|UNICODE|[a-z]{2,3}(?:_[a-z]{4})?(?:_[a-z]{3})?)(?:_(?:CI|CS|AI|AS|RTRIM))*",
+    re.IGNORECASE,
 )
 """The names that Spark forms its collations from: a base, or a language, script and country, then modifiers."""
 
@@ -250,10 +251,10 @@ class _Parser:
         if units is None:
             self._next -= 1
             raise self._error("expected YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
-        if not self._accept("to"):
+        shorter = units[units.index(first) + 1 :]
+        if not shorter or not self._accept("to"):
             return DataType(f"interval {first}")
-        last = self._take(*units[units.index(first) + 1 :]).lower()
-        return DataType(f"interval {first} to {last}")
+        return DataType(f"interval {first} to {self._take(*shorter).lower()}")
 
     def _collation(self) -> str | None:
         """Return the collation that follows a string type; None where it is the binary one, or there is none."""

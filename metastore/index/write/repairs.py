@@ -126,9 +126,7 @@ def add_repair(database: Database, record: RepairRecord, skipped: Sequence[Skipp
     database.write(write)
 
 
-def _replace_skipped(
-    connection: sa.Connection, dialect: str, table_id: int, skipped: Sequence[SkippedPath]
-) -> None:
+def _replace_skipped(connection: sa.Connection, dialect: str, table_id: int, skipped: Sequence[SkippedPath]) -> None:
     connection.execute(sa.delete(skipped_paths).where(skipped_paths.c.table_id == table_id))
     if not skipped:
         return

@@ -9,12 +9,13 @@ import pytest
 
 from catalog_ext.metastore.model.spark_json import field_to_json
 from catalog_ext.metastore.model.types import Field, parse_type
-from catalog_ext.spark import session as sessions
-from tests.integration.lake import Lake
+from tests.integration.both_catalogs import PLACES, Place, both_catalogs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from tests.integration.lake import Lake
     from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
@@ -22,37 +23,24 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def both(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A session whose session catalog makes tables of the index, which the catalog ``lake`` has as well."""
-    folder = tmp_path_factory.mktemp("types")
-    with driver.catalog(
-        {"spark.sql.catalog.spark_catalog.create.formats": "*"},
-        catalog="spark_catalog",
-        warehouse=str(folder / "ours"),
-        index=str(folder / "index.db"),
-        metastore=None,
-    ) as spark:
-        prefix = "spark.sql.catalog."
-        spark.conf.set(f"{prefix}lake", sessions.CATALOG_CLASS)
-        for option in ("uri", "token-file"):
-            spark.conf.set(f"{prefix}lake.{option}", spark.conf.get(f"{prefix}spark_catalog.{option}"))
-        spark.sql("CREATE DATABASE w")
-        spark.sql("CREATE TABLE w.first (i INT) USING parquet")
-        yield Lake(spark, sessions.active_catalog("spark_catalog"), folder)
+    with both_catalogs(driver, tmp_path_factory.mktemp("both")) as lake:
+        yield lake
 
 
-@pytest.fixture(params=["lake.w", "w"])
-def place(request: pytest.FixtureRequest) -> str:
-    """A namespace, as statements write it: of ``lake``, or of the session catalog."""
-    return str(request.param)
+@pytest.fixture(params=PLACES, ids=str)
+def place(request: pytest.FixtureRequest) -> Place:
+    """Where a test makes its tables."""
+    found: Place = request.param
+    return found
 
 
-def name(place: str, table: str) -> str:
-    return f"{place}.{table}_{'l' if place == 'lake.w' else 's'}"
+def definition(both: Lake, table: str) -> TableDefinition:
+    return both.catalog.load_table(table.removeprefix("lake.")).definition
 
 
 class TestCollations:
-    def test_binary_collation_is_a_plain_string(self, both: Lake, place: str) -> None:
-        t = name(place, "binary_strings")
+    def test_binary_collation_is_a_plain_string(self, both: Lake, place: Place) -> None:
+        t = place.table("binary_strings")
         explicit = "STRING COLLATE UTF8_BINARY"
         both.sql(
             f"CREATE TABLE {t} (i INT, s {explicit}, c CHAR(3) COLLATE UTF8_BINARY, a ARRAY<{explicit}>, "
@@ -62,18 +50,18 @@ class TestCollations:
             f"ALTER TABLE {t} ADD COLUMNS (more {explicit})",
             f"CREATE TABLE {t}_as USING parquet AS SELECT s COLLATE UTF8_BINARY AS s FROM {t}",
         )
-        table = both.catalog.load_table(t.removeprefix("lake.")).definition
+        table = definition(both, t)
         assert [c.type for c in table.columns] == [
             "int", "string", "char(3)", "array<string>", "struct<f:string>", "map<string,string>", "string",
         ]  # fmt: skip
         assert both.rows(f"SELECT i, s, c, more, k FROM {t} WHERE s = 'x' AND k = 'p'") == [(1, "x", "y  ", None, "p")]
         ((statement,),) = both.rows(f"SHOW CREATE TABLE {t}")
         both.sql(f"DROP TABLE {t}", str(statement))
-        assert both.catalog.load_table(t.removeprefix("lake.")).definition.columns == table.columns
+        assert definition(both, t).columns == table.columns
 
     @pytest.mark.parametrize("fmt", ["parquet", "csv", "json"])
-    def test_collated_columns_answer_as_their_collation_says(self, both: Lake, place: str, fmt: str) -> None:
-        t = name(place, f"folded_{fmt}")
+    def test_collated_columns_answer_as_their_collation_says(self, both: Lake, place: Place, fmt: str) -> None:
+        t = place.table(f"folded_{fmt}")
         both.sql(
             f"CREATE TABLE {t} (s STRING COLLATE UTF8_LCASE, v VARCHAR(9) COLLATE UNICODE_CI, k INT) USING {fmt} "
             "PARTITIONED BY (k)",
@@ -91,34 +79,40 @@ class TestCollations:
         assert both.rows(f"SELECT DISTINCT v FROM {t} WHERE k = 2 AND v IN ('Y')") == [("y",)]
         assert ("s", "string collate UTF8_LCASE", None) in both.rows(f"DESCRIBE {t}")
 
-    def test_default_collation_holds_for_later_columns(self, both: Lake, place: str) -> None:
-        t = name(place, "defaulted")
+    def test_default_collation_holds_for_later_columns(self, both: Lake, place: Place) -> None:
+        t = place.table("defaulted")
         both.sql(
-            f"CREATE TABLE {t} (s STRING, b STRING COLLATE UTF8_BINARY, i INT) USING parquet DEFAULT COLLATION UTF8_LCASE",
+            f"CREATE TABLE {t} (s STRING, b STRING COLLATE UTF8_BINARY, i INT) USING parquet "
+            "DEFAULT COLLATION UTF8_LCASE",
             f"INSERT INTO {t} VALUES ('Abc', 'Abc', 1)",
         )
         assert both.rows(f"SELECT s = 'ABC', b = 'ABC' FROM {t}") == [(True, False)]
         ((statement,),) = both.rows(f"SHOW CREATE TABLE {t}")
         assert "DEFAULT COLLATION UTF8_LCASE" in str(statement)
-        before = both.catalog.load_table(t.removeprefix("lake.")).definition.columns
+        before = definition(both, t).columns
         both.sql(f"DROP TABLE {t}", str(statement))
-        assert both.catalog.load_table(t.removeprefix("lake.")).definition.columns == before
+        assert definition(both, t).columns == before
         both.sql(f"ALTER TABLE {t} ADD COLUMNS (more STRING)")
-        after = both.catalog.load_table(t.removeprefix("lake.")).definition.columns
+        after = definition(both, t).columns
         assert [c.type for c in after][-1] == "string collate UTF8_LCASE"
         both.sql(f"ALTER TABLE {t} DEFAULT COLLATION UTF8_BINARY", f"ALTER TABLE {t} ADD COLUMNS (plain STRING)")
-        assert both.catalog.load_table(t.removeprefix("lake.")).definition.columns[-1].type == "string"
+        assert definition(both, t).columns[-1].type == "string"
 
     @pytest.mark.parametrize(
         ("clauses", "reason"),
         [
-            ("(i INT, k STRING COLLATE UTF8_LCASE) USING parquet PARTITIONED BY (k)", "name the collation in the query"),
+            (
+                "(i INT, k STRING COLLATE UTF8_LCASE) USING parquet PARTITIONED BY (k)",
+                "name the collation in the query",
+            ),
             ("(s STRING COLLATE UTF8_LCASE) USING orc", "the format orc cannot be read with in Spark"),
             ("(s ARRAY<STRING COLLATE UNICODE>) USING orc", "the format orc cannot be read with in Spark"),
         ],
     )
-    def test_collated_keys_and_orc_columns_are_refused(self, both: Lake, place: str, clauses: str, reason: str) -> None:
-        assert reason in str(both.error(f"CREATE TABLE {place}.refused {clauses}"))
+    def test_collated_keys_and_orc_columns_are_refused(
+        self, both: Lake, place: Place, clauses: str, reason: str
+    ) -> None:
+        assert reason in str(both.error(f"CREATE TABLE {place.namespace}.refused {clauses}"))
 
     def test_metastore_schema_is_the_one_that_spark_writes(self, both: Lake) -> None:
         """Spark's own reader and writer of the JSON: what a Spark without us makes of a table in the metastore."""
@@ -141,14 +135,15 @@ class TestCollations:
 
 class TestIntervals:
     @pytest.mark.parametrize("fmt", ["parquet", "orc", "csv", "json"])
-    def test_intervals_are_read_as_they_were_written(self, both: Lake, place: str, fmt: str) -> None:
-        t = name(place, f"spans_{fmt}")
+    def test_intervals_are_read_as_they_were_written(self, both: Lake, place: Place, fmt: str) -> None:
+        t = place.table(f"spans_{fmt}")
         both.sql(
             f"CREATE TABLE {t} (i INT, ym INTERVAL YEAR TO MONTH, y INTERVAL YEAR, dt INTERVAL DAY TO SECOND, "
             f"d INTERVAL DAY, k INT) USING {fmt} PARTITIONED BY (k)",
             f"INSERT INTO {t} VALUES (1, INTERVAL '1-2' YEAR TO MONTH, INTERVAL '3' YEAR, "
             "INTERVAL '1 02:03:04.5' DAY TO SECOND, INTERVAL '-2' DAY, 1), (2, NULL, NULL, NULL, NULL, 1)",
-            f"INSERT INTO {t} VALUES (3, INTERVAL '9-2' YEAR TO MONTH, NULL, INTERVAL '5 00:00:00' DAY TO SECOND, INTERVAL '7' DAY, 2)",
+            f"INSERT INTO {t} VALUES (3, INTERVAL '9-2' YEAR TO MONTH, NULL, INTERVAL '5 00:00:00' DAY TO SECOND, "
+            "INTERVAL '7' DAY, 2)",
         )
         if fmt in ("parquet", "orc"):
             both.sql(f"ANALYZE TABLE {t} COMPUTE STATISTICS FOR ALL COLUMNS")
@@ -169,22 +164,22 @@ class TestIntervals:
         both.sql(f"DROP TABLE {t}", str(statement))
         assert ("dt", "interval day to second", None) in both.rows(f"DESCRIBE {t}")
 
-    def test_create_table_as_a_difference_of_dates(self, both: Lake, place: str) -> None:
-        t = name(place, "difference")
+    def test_create_table_as_a_difference_of_dates(self, both: Lake, place: Place) -> None:
+        t = place.table("difference")
         both.sql(f"CREATE TABLE {t} USING parquet AS SELECT date'2024-01-03' - date'2024-01-01' AS d")
         assert both.rows(f"SELECT CAST(d AS STRING) FROM {t}") == [("INTERVAL '2' DAY",)]
         both.sql(f"ALTER TABLE {t} ADD COLUMNS (a ARRAY<INTERVAL MONTH>)")
         assert both.rows(f"SELECT a FROM {t}") == [(None,)]
 
-    def test_interval_keys_are_refused(self, both: Lake, place: str) -> None:
-        error = both.error(f"CREATE TABLE {place}.k (i INT, d INTERVAL DAY) USING parquet PARTITIONED BY (d)")
+    def test_interval_keys_are_refused(self, both: Lake, place: Place) -> None:
+        error = both.error(f"CREATE TABLE {place.namespace}.k (i INT, d INTERVAL DAY) USING parquet PARTITIONED BY (d)")
         assert error.getCondition() == "CATALOG_EXT_INVALID_TYPE"
         assert "cannot be INTERVAL DAY" in str(error)
 
 
 class TestBinaryKeys:
-    def test_binary_keys_are_the_text_of_their_bytes(self, both: Lake, place: str) -> None:
-        t = name(place, "bytes")
+    def test_binary_keys_are_the_text_of_their_bytes(self, both: Lake, place: Place) -> None:
+        t = place.table("bytes")
         both.sql(
             f"CREATE TABLE {t} (i INT, b BINARY) USING parquet PARTITIONED BY (b)",
             f"INSERT INTO {t} VALUES (1, X'4142'), (2, CAST('ä b=%' AS BINARY)), (3, NULL), (4, X'')",
@@ -210,7 +205,9 @@ class TestBinaryKeys:
             query = f"SELECT i FROM {t} WHERE {condition}"
             assert [i for (i,) in both.rows(f"{query} ORDER BY i")] == found, condition
         assert "Files: 1 of 5, Partitions: 1 of 4" in str(both.rows(f"EXPLAIN SELECT i FROM {t} WHERE b = X'4142'"))
-        assert both.rows(f"SELECT hex(b), count(*) FROM {t} WHERE b > X'41' GROUP BY b ORDER BY b LIMIT 1") == [("4142", 1)]
+        assert both.rows(f"SELECT hex(b), count(*) FROM {t} WHERE b > X'41' GROUP BY b ORDER BY b LIMIT 1") == [
+            ("4142", 1)
+        ]
         assert both.rows(f"SELECT hex(values.b) FROM {t}.partitions WHERE b = X'4142'") == [("4142",)]
         both.sql(
             f"ALTER TABLE {t} DROP PARTITION (b = X'4344')",
@@ -227,8 +224,8 @@ class TestBinaryKeys:
         ["INSERT INTO {t} VALUES (1, X'FF00')", "INSERT INTO {t} PARTITION (b = X'FF') VALUES (1)",
          "ALTER TABLE {t} ADD PARTITION (b = X'FF')"],
     )  # fmt: skip
-    def test_bytes_that_are_no_text_are_refused(self, both: Lake, place: str, statement: str) -> None:
-        t = name(place, "no_text")
+    def test_bytes_that_are_no_text_are_refused(self, both: Lake, place: Place, statement: str) -> None:
+        t = place.table("no_text")
         both.sql(f"CREATE TABLE IF NOT EXISTS {t} (i INT, b BINARY) USING parquet PARTITIONED BY (b)")
         error = both.error(statement.format(t=t))
         assert error.getCondition() == "CATALOG_EXT_INVALID_VALUE", str(error)

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, Partitio
 import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
 import org.apache.spark.sql.catalogext.release.Views
-import org.apache.spark.sql.catalogext.scan.{DistinctLiterals, ListedRelations}
+import org.apache.spark.sql.catalogext.scan.DistinctLiterals
 import org.apache.spark.sql.catalogext.session.{ConnectorJars, EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys,
   ListHiddenKeys, MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges,
   ResolveGivenNames, ResolveQualifiedNames, ResolveRenamedColumns, SessionGuards, SessionListings, ShowJoinColumns}
@@ -47,8 +47,6 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => ResolveRenamedColumns)
     extensions.injectPostHocResolutionRule(_ => RefuseRowChanges)
     extensions.injectOptimizerRule(_ => DistinctLiterals)
-    // After the filters have been pushed into the scans.
-    extensions.injectPreCBORule(_ => ListedRelations)
     extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)

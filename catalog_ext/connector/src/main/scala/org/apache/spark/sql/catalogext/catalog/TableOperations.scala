@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.release.Views.Relation
+import org.apache.spark.sql.catalogext.scan.ListedRelations
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
@@ -64,6 +65,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def loadRelation(ident: Identifier): Relation = {
     val relation = found(ident)
     refuseSinglePass(s"$catalogName.$ident")
+    ListedRelations.addTo(classic.SparkSession.active)
     relation
   }
 

@@ -12,6 +12,8 @@ class ListedRelation(from: DataSourceV2ScanRelation, files: () => Array[String])
 
   override def inputFiles: Array[String] = files()
   override def nodeName: String = from.nodeName
+  // A rule's result that equals its input is dropped.
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[ListedRelation]
   // Spark would look for a constructor that takes the node's fields.
   override def clone(): LogicalPlan = from.clone()
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = from.makeCopy(arguments)
