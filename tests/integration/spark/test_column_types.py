@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+LAKE, SESSION = PLACES
+
+
 @pytest.fixture(scope="module")
 def both(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     with both_catalogs(driver, tmp_path_factory.mktemp("both")) as lake:
@@ -59,7 +62,9 @@ class TestCollations:
         both.sql(f"DROP TABLE {t}", str(statement))
         assert definition(both, t).columns == table.columns
 
-    @pytest.mark.parametrize("fmt", ["parquet", "csv", "json"])
+    @pytest.mark.parametrize(
+        ("place", "fmt"), [(LAKE, "parquet"), (SESSION, "csv"), (LAKE, "json")], indirect=["place"], ids=str
+    )
     def test_collated_columns_answer_as_their_collation_says(self, both: Lake, place: Place, fmt: str) -> None:
         t = place.table(f"folded_{fmt}")
         both.sql(
@@ -134,7 +139,12 @@ class TestCollations:
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("fmt", ["parquet", "orc", "csv", "json"])
+    @pytest.mark.parametrize(
+        ("place", "fmt"),
+        [(LAKE, "parquet"), (SESSION, "orc"), (LAKE, "csv"), (SESSION, "json")],
+        indirect=["place"],
+        ids=str,
+    )
     def test_intervals_are_read_as_they_were_written(self, both: Lake, place: Place, fmt: str) -> None:
         t = place.table(f"spans_{fmt}")
         both.sql(
