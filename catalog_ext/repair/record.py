@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.index.write.repairs import RepairRecord
+from catalog_ext.metastore.index.write.repairs import MOST_SKIPPED, RepairRecord, SkippedPath
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
 
@@ -40,7 +40,7 @@ class RepairRecorder:
         """
         looked = self._options.names is not None and not self._scratch.count("SELECT count(*) FROM entries")
         if not self._options.dry_run and not looked:
-            self._index.add_repair(self._record(version, None))
+            self._index.add_repair(self._record(version, None), self._skipped())
 
     def failed(self, version: int, error: BaseException) -> None:
         """Keep why the repair stopped, if the index can still be written: the error itself is the caller's to raise."""
@@ -48,11 +48,18 @@ class RepairRecorder:
             return
         message = error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
         try:
-            self._index.add_repair(self._record(version, message))
+            self._index.add_repair(self._record(version, message), self._skipped())
         except CatalogExtError as unkept:
             logger.warning(
                 "The failed repair of table %s is not among its repairs: %s", self._table.identifier, unkept.message
             )
+
+    def _skipped(self) -> list[SkippedPath] | None:
+        """Return the first paths that were skipped; None of a look at single partitions, which a query may begin."""
+        if self._options.names is not None:
+            return None
+        query = "SELECT path, partition, files, bytes, reason FROM entries WHERE action = 'skip' ORDER BY seq LIMIT ?"
+        return [SkippedPath(*row) for row in self._scratch.rows(query, (MOST_SKIPPED,))]
 
     def _record(self, version: int, error: str | None) -> RepairRecord:
         added, dropped, changed = (

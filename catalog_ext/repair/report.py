@@ -217,7 +217,8 @@ class RepairReport:
         return Counts(*next(self._scratch.rows(query, (action,))))
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        for entries in (self.refused, self.added, self.dropped, self.changed, self.skipped, self.warnings):
+        # Additions can be thousands, which would hide the few paths that need a person.
+        for entries in (self.refused, self.skipped, self.warnings, self.added, self.dropped, self.changed):
             yield from entries
 
     def __len__(self) -> int:

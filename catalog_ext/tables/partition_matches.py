@@ -35,15 +35,23 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
             raise not_found(table, in_words(predicate), droppable=droppable)
 
 
-def require_matches(index: Index, table: Table, clauses: PartitionClauses) -> None:
-    """Return if each clause that has a value names a partition; one without stands for whatever there is.
+def require_matches(index: Index, table: Table, clauses: PartitionClauses, *, full_only: bool = False) -> None:
+    """Return if each clause that has a value names a partition. A clause without a value stands for all partitions.
+
+    Args:
+        index: Has the table's partitions.
+        table: The table.
+        clauses: The PARTITION clauses of a statement.
+        full_only: Whether a clause that leaves out a partition column may name none, as in Spark's TRUNCATE.
 
     Raises:
         PartitionNotFoundError: One names none.
         InvalidPartitionSpecError, InvalidValueError: One does not fit the table's partition columns.
     """
     for clause, condition in zip(clauses.clauses, clauses.conditions(table), strict=True):
-        if any(comparison.operator != ANY_VALUE for comparison in clause):
+        given = [comparison for comparison in clause if comparison.operator != ANY_VALUE]
+        is_full = len(given) == len(table.definition.partition_columns)
+        if given and (is_full or not full_only):
             require_match(index, table, condition)
 
 

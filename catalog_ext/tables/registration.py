@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.format_options import check_format_options
 from catalog_ext.conf.properties import checked_map, checked_properties
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
-from catalog_ext.metastore.model.definition_checks import check_columns, check_format, partition_columns_of
+from catalog_ext.metastore.model.definition_checks import (
+    check_column_storable,
+    check_columns,
+    check_format,
+    partition_columns_of,
+)
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import Field, parse_fields
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -73,12 +78,15 @@ class Registration:
         file_format = check_format(self.format, str(self.identifier))
         options = checked_map(self.options, "options")
         check_format_options(options, file_format, str(self.identifier))
+        columns = check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else ()
+        for column in columns:
+            check_column_storable(column, file_format, options, str(self.identifier))
         return TableDefinition(
             self.identifier,
             TableType.EXTERNAL,
             file_format,
             location,
-            check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else (),
+            columns,
             partition_columns_of(self.partition_columns or {}, str(self.identifier)),
             options,
             properties,

@@ -13,7 +13,7 @@ from catalog_ext.metastore.index.read.file_rows import FILE_ROWS_SCHEMA
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
 from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_SCHEMA
-from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA
+from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA, SKIPPED_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.among import key_named
@@ -29,13 +29,18 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _BY_PARTITION = {"files": FILE_ROWS_SCHEMA, "partitions": PARTITION_STATES_SCHEMA}
-_WHOLE = {"history": HISTORY_SCHEMA, "repairs": REPAIRS_SCHEMA, "transactions": TRANSACTIONS_SCHEMA}
+_WHOLE = {
+    "history": HISTORY_SCHEMA,
+    "repairs": REPAIRS_SCHEMA,
+    "skipped": SKIPPED_SCHEMA,
+    "transactions": TRANSACTIONS_SCHEMA,
+}
 NAMES = tuple(sorted((*_BY_PARTITION, *_WHOLE)))
 """The metadata tables that every table has."""
 
 _VALUES = "values"
-_LOCATIONS = frozenset({"location"})
-_FILE_PATHS = frozenset({"path"})
+_LOCATIONS = frozenset({"location", "path"})
+_FILE_PATHS = frozenset({"file_path"})
 _TYPES = {
     pa.string(): "string",
     pa.int64(): "bigint",
@@ -55,7 +60,7 @@ class MetadataTable:
         values: The column with the typed values of the partition columns, of which the rows have the ``partition``;
             None where there is none.
         locations: The columns that hold locations of partitions.
-        file_paths: The columns that hold locations of files, which are joined with those that Spark gives rows.
+        file_paths: The columns that hold locations of files as Spark writes them in ``_metadata.file_path``.
         takes_condition: Whether its rows can be asked for by a condition over the partition columns.
         numbers: The columns that ``MetadataTables.groups`` aggregates.
     """
@@ -104,11 +109,11 @@ class MetadataTables:
         columns: Sequence[str] | None = None,
         numbers: Predicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Read a metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
+        """Read a metadata table.
 
         Args:
             table_id: The table's number.
-            name: Which one.
+            name: One of ``NAMES``.
             condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
             columns: The names of the columns that are wanted of these two, None for all: without any the batches have
                 as many rows, and nothing else.
@@ -120,7 +125,12 @@ class MetadataTables:
         """
         index = self._context.index
         by_partition = {"partitions": index.partition_rows, "files": index.file_rows}
-        whole = {"history": index.history_rows, "transactions": index.transaction_rows, "repairs": index.repair_rows}
+        whole = {
+            "history": index.history_rows,
+            "transactions": index.transaction_rows,
+            "repairs": index.repair_rows,
+            "skipped": index.skipped_rows,
+        }
         if name not in by_partition and name not in whole:
             known = ", ".join((*by_partition, *whole))
             raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")

@@ -239,7 +239,8 @@ class Writes:
             version: The version that the statement read.
             predicate: Unbound, None for all.
             truncate: Whether the partitions stay registered.
-            clauses: PARTITION clauses, one of which has to name the partition, and each of which has to name one.
+            clauses: PARTITION clauses, one of which has to name the partition, and each of which has to name one, but
+                for a clause of TRUNCATE that leaves out a partition column.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -253,7 +254,7 @@ class Writes:
         table = self.table_at(table_id, version)
         check_one_directory(table.definition, "TRUNCATE TABLE" if truncate else "DELETE FROM")
         chosen = clauses.narrow(table, predicate)
-        require_matches(self._context.index, table, clauses)
+        require_matches(self._context.index, table, clauses, full_only=truncate)
         bound = bound_to(table, chosen)
         if truncate:
             _check_owns_files(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")

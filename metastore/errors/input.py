@@ -56,7 +56,8 @@ class InvalidPredicateError(InvalidInputError):
 class InvalidTypeError(InvalidInputError):
     """A type is not known, or cannot be what it is asked to be.
 
-    Remedy: Write Spark's DDL name of a type; keys are of atomic types.
+    Remedy: Write Spark's DDL name of a type; partition columns are of atomic types, but not intervals and strings
+    with a collation.
     """
 
     code = "CATALOG_EXT_INVALID_TYPE"

@@ -430,9 +430,13 @@ class Index:
         """Return the metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""
         return repairs.repair_rows(self._database, table)
 
-    def add_repair(self, record: repairs.RepairRecord) -> None:
-        """Keep what one repair did."""
-        repairs.add_repair(self._database, record)
+    def skipped_rows(self, table: Table) -> pa.RecordBatchReader:
+        """Return the metadata table ``skipped`` (``repairs.SKIPPED_SCHEMA``)."""
+        return repairs.skipped_rows(self._database, table)
+
+    def add_repair(self, record: repairs.RepairRecord, skipped: Sequence[repairs.SkippedPath] | None = None) -> None:
+        """Keep what one repair did, and what it skipped; None leaves what the repair before skipped."""
+        repairs.add_repair(self._database, record, skipped)
 
     def expire_repairs(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
         """Forget the repairs that had ended by a time (milliseconds since the epoch, UTC); returns how many.

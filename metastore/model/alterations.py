@@ -16,6 +16,7 @@ from catalog_ext.metastore.errors import (
     UnsupportedTypeChangeError,
 )
 from catalog_ext.metastore.model.column_paths import Item, at_path, find, not_found
+from catalog_ext.metastore.model.definition_checks import check_column_storable
 from catalog_ext.metastore.model.identifiers import validate_column_name
 from catalog_ext.metastore.model.tables import Column, TableDefinition
 from catalog_ext.metastore.model.types import Field, parse_type
@@ -137,6 +138,7 @@ def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> Tab
         AlreadyExistsError: A new name is taken.
         PartitionColumnAlterationError: A change concerns a partition column.
         UnsupportedTypeChangeError: Files with the old type cannot be read as the new one.
+        UnsupportedFormatError: The table's format cannot hold a new type.
         InvalidAlterationError: The table's format does not allow the change, or no column is left.
     """
     result = definition
@@ -193,7 +195,11 @@ class _Alteration:
             return replace(self.definition, partition_columns=self._altered_keys())
         self._check_format()
         changed = at_path(columns, self.change.path, self._on_level, str(self.definition.identifier))
-        return replace(self.definition, columns=tuple(c for c in changed if isinstance(c, Column)))
+        result = tuple(c for c in changed if isinstance(c, Column))
+        for column in result:
+            if column not in columns:
+                check_column_storable(column, self.definition.format, self.definition.options, self._table)
+        return replace(self.definition, columns=result)
 
     def _altered_keys(self) -> tuple[Column, ...]:
         if not isinstance(self.change, _OF_KEYS):

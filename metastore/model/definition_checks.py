@@ -61,26 +61,41 @@ def check_storable(definition: TableDefinition) -> None:
             {"table": table},
         )
     of_text = [c.data_type.is_string for c in definition.columns]
-    nested = next((c for c in definition.columns if c.data_type.children or c.data_type.fields), None)
     if definition.format == "text" and of_text != [True]:
         raise UnsupportedFormatError(
             f"Table {table} of the format text has one column besides its keys, and it is a STRING. Use csv or json "
             "for others.",
             {"table": table, "format": definition.format},
         )
-    serde = definition.options.get("serde", "").rpartition(".")[2]
-    if serde == "OpenCSVSerde" and not all(of_text):
-        column = definition.columns[of_text.index(False)]
+    for column in definition.columns:
+        check_column_storable(column, definition.format, definition.options, table)
+
+
+def check_column_storable(column: Column, file_format: str, options: Mapping[str, str], table: str) -> None:
+    """Return if files of the format and its options can hold the column.
+
+    Raises:
+        UnsupportedFormatError: They cannot.
+    """
+    serde = options.get("serde", "").rpartition(".")[2]
+    data_type = column.data_type
+    if serde == "OpenCSVSerde" and not data_type.is_string:
         raise UnsupportedFormatError(
             f"The column {column.name!r} of table {table} is {column.type.upper()[:60]}, and Hive's OpenCSVSerde makes "
             "every column a STRING. Declare it as STRING and cast in a view, or use ROW FORMAT DELIMITED or PARQUET.",
-            {"table": table, "format": definition.format, "column": column.name},
+            {"table": table, "format": file_format, "column": column.name},
         )
-    if definition.format == "csv" and nested is not None and serde != "LazySimpleSerDe":
+    others = None
+    if file_format == "csv" and (data_type.children or data_type.fields) and serde != "LazySimpleSerDe":
+        others = "does not have. Use parquet, orc or json"
+    elif file_format == "orc" and data_type.some(lambda each: each.collation is not None):
+        # Spark hands the type to ORC's parser, collation included: it writes the files and fails to read them.
+        others = "cannot be read with in Spark. Use parquet, csv or json, or name the collation in the query"
+    if others is not None:
         raise UnsupportedFormatError(
-            f"The column {nested.name!r} of table {table} is {nested.type.upper()[:60]}, which the format csv does not "
-            "have. Use parquet, orc or json.",
-            {"table": table, "format": definition.format, "column": nested.name},
+            f"The column {column.name!r} of table {table} is {column.type.upper()[:60]}, which the format "
+            f"{file_format} {others}.",
+            {"table": table, "format": file_format, "column": column.name},
         )
 
 
@@ -116,6 +131,13 @@ def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
 
 def _key_type(name: str, text: str, table: str) -> object:
     data_type = parse_type(text)
+    if data_type.collation is not None:
+        raise InvalidTypeError(
+            f"The partition column {name!r} of table {table} cannot be {str(data_type).upper()}: the names of "
+            "directories differ by their bytes. Make it a STRING, and name the collation in the query: "
+            f"{name} COLLATE {data_type.collation}.",
+            {"table": table, "column": name, "type": str(data_type)},
+        )
     if data_type.name not in KEY_TYPES:
         raise InvalidTypeError(
             f"The partition column {name!r} of table {table} cannot be {str(data_type).upper()}. Use one of: "

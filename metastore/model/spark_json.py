@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidTypeError
 from catalog_ext.metastore.model.types import DataType, Field, parse_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from catalog_ext.metastore.model.json import JsonObject
 
 _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+_COLLATIONS = "__COLLATIONS"
+"""Maps the path of a string within a field's type (``name``, ``name.element``, ``name.value``) to its collation."""
 _TO_JSON = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
 _FROM_JSON = {json_name: name for name, json_name in _TO_JSON.items()} | {"null": "void"}
 
 
 def field_to_json(field: Field) -> JsonObject:
-    """Return the JSON object of a field; CHAR and VARCHAR are kept in its metadata, as Spark does."""
-    metadata = {} if field.comment is None else {"comment": field.comment}
-    if _has_char(field.type):
+    """Return the JSON object of a field; CHAR, VARCHAR and collations are kept in its metadata, as Spark does."""
+    metadata: dict[str, object] = {} if field.comment is None else {"comment": field.comment}
+    if field.type.some(lambda each: each.name in ("char", "varchar")):
         metadata[_CHAR_VARCHAR] = str(field.type)
+    collations = dict(_collations(field.type, field.name))
+    if collations:
+        metadata[_COLLATIONS] = collations
     return {"name": field.name, "type": _type_to_json(field.type), "nullable": field.nullable, "metadata": metadata}
 
 
@@ -33,17 +41,36 @@ def field_from_json(item: JsonObject) -> Field:
     metadata = item.get("metadata") or {}
     raw = metadata.get(_CHAR_VARCHAR)
     data_type = parse_type(raw) if raw else _type_from_json(item["type"])
+    if not raw and metadata.get(_COLLATIONS):
+        data_type = _collated(data_type, item["name"], metadata[_COLLATIONS])
     return Field(item["name"], data_type, bool(item["nullable"]), metadata.get("comment"))
 
 
-def _has_char(data_type: DataType) -> bool:
-    nested = (*data_type.children, *(f.type for f in data_type.fields))
-    return data_type.name in ("char", "varchar") or any(map(_has_char, nested))
+def _collations(data_type: DataType, path: str) -> Iterator[tuple[str, str]]:
+    """Return the collations of a field's type by path, without those of its structs, whose fields have their own."""
+    if data_type.collation is not None:
+        # The provider is ICU for all collations but those whose names begin with UTF8_.
+        provider = "spark" if data_type.collation.startswith("UTF8_") else "icu"
+        yield path, f"{provider}.{data_type.collation}"
+    for step, child in zip(_STEPS.get(data_type.name, ()), data_type.children, strict=False):
+        yield from _collations(child, f"{path}.{step}")
+
+
+def _collated(data_type: DataType, path: str, collations: Mapping[str, str]) -> DataType:
+    if path in collations and data_type.is_string:
+        # Parsed, so that a name is spelled as in a statement, and the binary collation is left out.
+        return parse_type(f"{data_type} collate {collations[path].rpartition('.')[2]}")
+    steps = _STEPS.get(data_type.name, ())
+    children = (_collated(c, f"{path}.{s}", collations) for s, c in zip(steps, data_type.children, strict=False))
+    return replace(data_type, children=tuple(children))
+
+
+_STEPS = {"array": ("element",), "map": ("key", "value")}
 
 
 def _type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 -- JSON
     match data_type.name:
-        case "char" | "varchar":
+        case "char" | "varchar" | "string":
             return "string"
         case "array":
             return {"type": "array", "elementType": _type_to_json(data_type.children[0]), "containsNull": True}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidTypeError
 from catalog_ext.metastore.runtime.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ALIASES = {
     "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "dec": "decimal", "numeric": "decimal",
@@ -17,11 +21,20 @@ _SIMPLE = frozenset({
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
     "timestamp_ntz", "variant", "void",
 })  # fmt: skip
+_INTERVAL_UNITS = (("year", "month"), ("day", "hour", "minute", "second"))
+"""The units of Spark's two interval types, from the longest to the shortest."""
 KEY_TYPES = frozenset({
-    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char", "varchar",
-    "date", "timestamp", "timestamp_ntz", "time",
+    "binary", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char",
+    "varchar", "date", "timestamp", "timestamp_ntz", "time",
 })  # fmt: skip
-"""Names of the types that a partition column may have."""
+"""Names of the types that a partition column may have, strings without a collation."""
+
+_BINARY_COLLATION = "UTF8_BINARY"
+_COLLATION = re.compile(
+    r"(?:UTF8_BINARY|UTF8_LCASE|UNICODE|[a-z]{2,3}(?:_[a-z]{4})?(?:_[a-z]{3})?)(?:_(?:CI|CS|AI|AS|RTRIM))*",
+    re.IGNORECASE,
+)
+"""The names that Spark forms its collations from: a base, or a language, script and country, then modifiers."""
 
 _MAX_DEPTH = 100
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.|'')*')|([\w$]+)|(.))", re.UNICODE | re.DOTALL)
@@ -44,14 +57,23 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A type; ``str()`` gives its canonical DDL text (lower case, no blanks but ``not null`` and ``comment``)."""
+    """A type; ``str()`` gives its canonical DDL text in lower case.
+
+    Attributes:
+        name: The name of the type. The name of an interval includes its units: ``interval day to second``.
+        collation: The collation of a string that is not compared by its bytes; None for UTF8_BINARY.
+    """
 
     name: str
     parameters: tuple[int, ...] = ()
     children: tuple[DataType, ...] = ()
     fields: tuple[Field, ...] = field(default=())
+    collation: str | None = None
 
     def __str__(self) -> str:
+        return self._plain_text() if self.collation is None else f"{self._plain_text()} collate {self.collation}"
+
+    def _plain_text(self) -> str:
         if self.name == "struct":
             return f"struct<{','.join(_field_text(f) for f in self.fields)}>"
         if self.children:
@@ -69,6 +91,16 @@ class DataType:
     def is_integer(self) -> bool:
         """Whether it is an integer type."""
         return self.name in ("tinyint", "smallint", "int", "bigint")
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is an ANSI interval."""
+        return self.name.startswith("interval ")
+
+    def some(self, condition: Callable[[DataType], bool]) -> bool:
+        """Return whether the condition holds for the type, or for a type nested in it."""
+        nested = (*self.children, *(f.type for f in self.fields))
+        return condition(self) or any(each.some(condition) for each in nested)
 
 
 STRING = DataType("string")
@@ -120,12 +152,6 @@ def parse_fields(text: str) -> tuple[Field, ...]:
     return fields
 
 
-_NO_COLLATIONS = (
-    "Strings are compared by their bytes, as in Hive: leave the collation out, and name it in the query: "
-    "name COLLATE UTF8_LCASE."
-)
-
-
 class _Parser:
     """Reads the grammar of type strings and column lists that Spark and Hive share, and refuses everything else.
 
@@ -168,7 +194,7 @@ class _Parser:
     def expect_end(self) -> None:
         token = self._peek()
         if token is not None:
-            raise self._error("unexpected text", _NO_COLLATIONS if token.lower() == "collate" else "")
+            raise self._error("unexpected text")
 
     def _integers(self) -> tuple[int, ...]:
         if not self._accept("("):
@@ -201,7 +227,9 @@ class _Parser:
         if name == "array":
             return DataType(name, children=self._type_arguments(1))
         if name == "map":
-            return DataType(name, children=self._type_arguments(2))
+            return self._map()
+        if name == "interval":
+            return self._interval()
         if name == "struct":
             if self._accept("<"):
                 fields = self.field_list((">",))
@@ -211,6 +239,35 @@ class _Parser:
         parameters = self._integers()
         return self._scalar(name, parameters, start)
 
+    def _map(self) -> DataType:
+        key, value = self._type_arguments(2)
+        if key.some(lambda each: each.collation is not None):
+            raise self._error(f"a key of a MAP has no collation in Spark, and this is {str(key).upper()},")
+        return DataType("map", children=(key, value))
+
+    def _interval(self) -> DataType:
+        first = self._take().lower()
+        units = next((each for each in _INTERVAL_UNITS if first in each), None)
+        if units is None:
+            self._next -= 1
+            raise self._error("expected YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")
+        shorter = units[units.index(first) + 1 :]
+        if not shorter or not self._accept("to"):
+            return DataType(f"interval {first}")
+        return DataType(f"interval {first} to {self._take(*shorter).lower()}")
+
+    def _collation(self) -> str | None:
+        """Return the collation that follows a string type; None where it is the binary one, or there is none."""
+        if not self._accept("collate"):
+            return None
+        name = self._take().strip("`")
+        if not _COLLATION.fullmatch(name):
+            self._next -= 1
+            raise self._error("expected a collation such as UTF8_BINARY, UTF8_LCASE or UNICODE_CI")
+        if name.upper().startswith(("UTF8_", "UNICODE")):
+            name = name.upper()
+        return None if name == _BINARY_COLLATION else name
+
     def _scalar(self, name: str, parameters: tuple[int, ...], start: int) -> DataType:
         if name == "decimal":
             precision, scale = (*parameters, *(10, 0)[len(parameters) :])[:2]
@@ -219,12 +276,12 @@ class _Parser:
             raise self._error("DECIMAL takes a precision of 1 to 38 and a scale not above it,")
         if name in ("char", "varchar"):
             if len(parameters) == 1 and 1 <= parameters[0] <= 65535:
-                return DataType(name, parameters)
+                return DataType(name, parameters, collation=self._collation())
             raise self._error(f"{name.upper()} takes one length of 1 to 65535,")
         if name == "time" and len(parameters) <= 1 and all(p <= 6 for p in parameters):
             return DataType(name, parameters or (6,))
         if name in _SIMPLE and not parameters:
-            return DataType(name)
+            return DataType(name, collation=self._collation() if name == "string" else None)
         self._next = start
         raise self._error("unknown type", did_you_mean(name, _SIMPLE | KEY_TYPES | {"array", "map", "struct"}))
 

@@ -63,7 +63,9 @@ def cast_text(text: str, data_type: DataType) -> Value:
         return _cast_string(text, data_type)
     if text == "":
         return None
-    value = _CASTS[data_type.name](text.strip(_TRIMMED), data_type)
+    # The bytes of a BINARY key are the UTF-8 form of the directory's text, of which Spark trims nothing.
+    trimmed = text if data_type.name == "binary" else text.strip(_TRIMMED)
+    value = _CASTS[data_type.name](trimmed, data_type)
     if value is None:
         shown = text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
         raise InvalidValueError(
@@ -83,6 +85,11 @@ def _cast_string(text: str, data_type: DataType) -> str:
             {"value": text[:80], "type": str(data_type)},
         )
     return unpadded
+
+
+def _cast_binary(text: str, _: DataType) -> str | None:
+    # Spark puts the replacement character for bytes that are no text: which bytes they were is lost.
+    return None if "\ufffd" in text else text
 
 
 def _cast_integer(text: str, data_type: DataType) -> int | None:
@@ -188,6 +195,7 @@ _CASTS: dict[str, Callable[[str, DataType], Value]] = {
     "timestamp": _cast_timestamp,
     "timestamp_ntz": _cast_timestamp,
     "time": _cast_time,
+    "binary": _cast_binary,
 }
 
 

@@ -827,7 +827,7 @@ def test_a_table_is_registered_repaired_and_unregistered_by_calls(client: Client
     assert preview.table.schema == REPAIR_SCHEMA
     done = call(client, "REPAIR_PARTITIONS", table="`s`.`called`", where=None)
     assert done.rows == preview.rows
-    assert [(r["action"], r["path"]) for r in done.rows] == [("add", "ds=2025-01-01"), ("skip", "stray.csv")]
+    assert [(r["action"], r["path"]) for r in done.rows] == [("skip", "stray.csv"), ("add", "ds=2025-01-01")]
     assert (
         call(client, "repair_partitions", table="s.called", strict=True).error["code"] == "CATALOG_EXT_REPAIR_REFUSED"
     )
@@ -960,7 +960,7 @@ def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Cl
     described = loaded["metadata"]
     assert loaded == {
         **table, "metadata": described,
-        "metadata_tables": ["files", "history", "partitions", "repairs", "transactions"],
+        "metadata_tables": ["files", "history", "partitions", "repairs", "skipped", "transactions"],
     }  # fmt: skip
     rows = client.call("tables/metadata", table_id=table["table_id"], name=name).table
     types = {"int64": "bigint", "string": "string", "timestamp[ms, tz=UTC]": "timestamp", "bool": "boolean"}
@@ -973,7 +973,7 @@ def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Cl
     ]
     assert all(column["nullable"] and column["comment"] is None for column in described["columns"])
     assert (described["values"], described["locations"], described["file_paths"], described["predicate"]) == {
-        "files": ("values", [], ["path"], True), "partitions": ("values", ["location"], [], True),
+        "files": ("values", ["path"], ["file_path"], True), "partitions": ("values", ["location"], [], True),
     }.get(name, (None, [], [], False))  # fmt: skip
     assert described["numbers"] == {
         "files": ["rows", "size", "version"], "partitions": ["bytes", "files", "rows"],

@@ -110,7 +110,7 @@ def test_a_clause_chooses_by_value_and_so_does_a_spec(client: Client) -> None:
     ("operation", "fields"),
     [
         ("partitions/list", {"spec": {"k": "7", "r": "x"}}),
-        ("writes/delete", {"operation": "truncate", "clauses": [clause({"r": "x"}), clause({"k": "7"})]}),
+        ("writes/delete", {"operation": "truncate", "clauses": [clause({"r": "x"}), clause({"k": "7", "r": "x"})]}),
         ("statistics/put", {"files": [], "columns": None, "clauses": [clause({"k": "7"}, "r")]}),
     ],
 )
@@ -143,6 +143,10 @@ def test_truncate_empties_what_its_clauses_name(catalog: Catalog, client: Client
     catalog.repair_partitions("s.t")
     emptied = ask(client, "writes/delete", operation="truncate", predicate=None, clauses=[clause({"k": "03"})])
     assert (emptied.json["files_removed"], emptied.json["partitions_removed"]) == (1, 0)
+    assert len(ask(client, "tables/plan").rows) == 4
+    # As in Spark, only a clause that names one partition has to name one that is there.
+    nothing = ask(client, "writes/delete", operation="truncate", predicate=None, clauses=[clause({"k": "77"})])
+    assert (nothing.status, nothing.json["files_removed"]) == (200, 0)
     assert len(ask(client, "tables/plan").rows) == 4
     ask(client, "partitions/drop", clauses=[clause({"r": "z"})], **OPERATIONS["partitions/drop"])
     assert listed(client, clauses=[clause({"r": "z"})]) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -113,8 +114,8 @@ def _nullable(f: Field) -> Field:
 
 
 def _loose(data_type: DataType) -> DataType:
-    if data_type.name in ("char", "varchar"):
-        return STRING
+    if data_type.is_string:
+        return replace(STRING, collation=data_type.collation)
     return DataType(
         data_type.name,
         data_type.parameters,

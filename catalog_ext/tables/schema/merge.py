@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.types import STRING, DataType, Field
@@ -41,7 +42,7 @@ def widen(left: DataType, right: DataType, path: str = "") -> DataType:
     if left.name == "void":
         return right
     if left.is_string and right.is_string:
-        return STRING
+        return replace(STRING, collation=left.collation if left.collation == right.collation else None)
     if (nested := _nested(left, right, path, widen)) is not None:
         return nested
     widened = _widen_numbers(left, right)

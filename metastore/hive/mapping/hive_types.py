@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from catalog_ext.metastore.errors import InvalidTypeError, UnsupportedFormatError
 from catalog_ext.metastore.model.types import DataType, parse_type
@@ -22,11 +23,13 @@ def hive_type(data_type: DataType) -> str | None:
 
     None when Hive has no such type.
 
-    TIMESTAMP_NTZ is Hive's own TIMESTAMP, which has no zone. TIME, VARIANT and VOID do not exist there.
+    TIMESTAMP_NTZ is Hive's own TIMESTAMP, which has no zone. TIME, VARIANT, VOID and the intervals of Spark's files do
+    not exist there. Hive compares strings by their bytes: the collation stays in Spark's schema.
     """
     name = data_type.name
     if name in _SAME or name in ("decimal", "char", "varchar"):
-        return None if name == "char" and data_type.parameters[0] > _MAX_CHAR else str(data_type)
+        too_long = name == "char" and data_type.parameters[0] > _MAX_CHAR
+        return None if too_long else str(replace(data_type, collation=None))
     if name == "timestamp_ntz":
         return "timestamp"
     if name in ("array", "map"):

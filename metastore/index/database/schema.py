@@ -344,6 +344,19 @@ repairs = sa.Table(
 )  # fmt: skip
 """Every repair that ran, also those that found nothing to change."""
 
+skipped_paths = sa.Table(
+    "skipped_paths", metadata,
+    _key("table_id"),
+    _key("position"),
+    _text("path"),
+    _text("partition_name"),
+    _big("files"),
+    _big("bytes"),
+    _text("reason"),
+    _big("skipped_at_ms"),
+)  # fmt: skip
+"""The first paths that the last repair of each table skipped, with the reasons."""
+
 verifications = sa.Table(
     "verifications", metadata,
     _key("table_id"),

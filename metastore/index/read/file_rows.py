@@ -26,11 +26,15 @@ FILE_ROWS_SCHEMA = pa.schema([
     pa.field("rows", pa.int64()),
     pa.field("version", pa.int64(), nullable=False),
     pa.field("statistics", pa.string()),
+    pa.field("file_path", pa.string(), nullable=False),
 ])  # fmt: skip
-"""One row a file; ``path`` is absolute, ``version`` added it, ``statistics`` are JSON by column (min, max, nulls)."""
+"""One row a file; ``path`` is absolute, ``version`` added it, ``statistics`` are JSON by column (min, max, nulls).
+
+``file_path`` is the same text here: the connector writes it as Spark writes ``_metadata.file_path``, percent-encoded.
+"""
 
 _DETAILS = frozenset({"version", "statistics"})
-_LONG = frozenset({"path", "statistics"})
+_LONG = frozenset({"path", "file_path", "statistics"})
 _ROWS = 4096
 """Of one batch with these: statistics of wide tables are large, and a batch becomes a task of the reader."""
 
@@ -76,7 +80,7 @@ def file_rows(
 def _rows(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch:
     def column(field: pa.Field) -> pa.Array:
         match field.name:
-            case "path":
+            case "path" | "file_path":
                 return pc.binary_join_element_wise(directories(batch, root), batch.column("path"), "/")
             case "modified_at":
                 return batch.column("modified_ms").cast(field.type)

@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
     partitions,
     repairs,
     settlements,
+    skipped_paths,
     table_versions,
     tables,
     transaction_claims,
@@ -369,7 +370,7 @@ _REMOVE_BY_PARTITION = tuple(
 _REMOVE_BY_TABLE = (
     *(_by_table(rows) for rows in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
-        repairs, verifications, views, view_sources, settlements, followed_tables, partition_descriptors,
+        repairs, skipped_paths, verifications, views, view_sources, settlements, followed_tables, partition_descriptors,
     )),
     _by_table(dropped_tables, dropped_tables.c.location.is_(None)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The repairs that ran: the rows of the metadata table ``repairs``."""
+"""The repairs that ran, and the paths that the last one skipped: the metadata tables ``repairs`` and ``skipped``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
-from catalog_ext.metastore.index.database.schema import repairs
+from catalog_ext.metastore.index.database.schema import repairs, skipped_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
@@ -38,6 +38,38 @@ REPAIRS_SCHEMA = pa.schema([
     pa.field("error", pa.string()),
 ])  # fmt: skip
 """One row a repair: the metadata table ``repairs``."""
+
+SKIPPED_SCHEMA = pa.schema([
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("files", _COUNT, nullable=False),
+    pa.field("bytes", _COUNT, nullable=False),
+    pa.field("reason", pa.string(), nullable=False),
+    pa.field("skipped_at", _TIME, nullable=False),
+])  # fmt: skip
+"""One row a path that the last repair skipped: the metadata table ``skipped``."""
+
+MOST_SKIPPED = 1000
+"""Rows of ``skipped`` that are kept of a table; ``repairs`` has the whole count."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedPath:
+    """A path that a repair skipped.
+
+    Attributes:
+        path: Relative to the table's location.
+        partition_name: The partition that it belongs to; ``''`` where it belongs to none.
+        files: How many files it stands for.
+        bytes: Their size.
+        reason: Why the repair skipped it, in words.
+    """
+
+    path: str
+    partition_name: str
+    files: int
+    bytes: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +104,50 @@ class RepairRecord:
     error: str | None = None
 
 
-def add_repair(database: Database, record: RepairRecord) -> None:
+def add_repair(database: Database, record: RepairRecord, skipped: Sequence[SkippedPath] | None = None) -> None:
     """Keep the record of a repair that has just ended; when that was, the database says.
+
+    Args:
+        database: The index.
+        record: Of the repair.
+        skipped: The paths that it skipped, of which the first ``MOST_SKIPPED`` replace those of the repair before;
+            None leaves those.
 
     Raises:
         IndexUnavailableError: The database is gone or locked.
     """
     statement = _add_statement(database.dialect)
-    database.write(lambda connection: connection.execute(statement, asdict(record)))
+
+    def write(connection: sa.Connection) -> None:
+        connection.execute(statement, asdict(record))
+        if skipped is not None:
+            _replace_skipped(connection, database.dialect, record.table_id, skipped[:MOST_SKIPPED])
+
+    database.write(write)
+
+
+def _replace_skipped(connection: sa.Connection, dialect: str, table_id: int, skipped: Sequence[SkippedPath]) -> None:
+    connection.execute(sa.delete(skipped_paths).where(skipped_paths.c.table_id == table_id))
+    if not skipped:
+        return
+    now = connection.execute(database_now_ms(dialect)).scalar()
+    rows = [
+        {"table_id": table_id, "position": position, "skipped_at_ms": now, **asdict(path)}
+        for position, path in enumerate(skipped)
+    ]
+    connection.execute(sa.insert(skipped_paths), rows)
+
+
+def skipped_rows(database: Database, table: Table) -> pa.RecordBatchReader:
+    """Return the paths that the last repair of a table skipped, in the order of its report (``SKIPPED_SCHEMA``)."""
+    s = skipped_paths.c
+    select = sa.select(
+        s.path, s.partition_name.label("partition"), s.files, s.bytes, s.reason, s.skipped_at_ms.label("skipped_at")
+    ).where(s.table_id == table.table_id)
+    with database.reading() as connection:
+        found = connection.execute(select.order_by(s.position)).mappings().all()
+    batch = pa.RecordBatch.from_pylist([dict(row) for row in found], schema=SKIPPED_SCHEMA)
+    return pa.RecordBatchReader.from_batches(SKIPPED_SCHEMA, [batch])
 
 
 @cache

@@ -94,7 +94,7 @@ def test_files(lake: Lake) -> None:
         f"SELECT max(statistics['id'].max), count(values.region) FROM {T}.files WHERE ds < '2025-01-02'"
     ) == [("9", 1)]
     # The same path as Spark's own column has.
-    joined = f"SELECT count(*) FROM {T} t JOIN {T}.files f ON t._metadata.file_path = f.path"
+    joined = f"SELECT count(*) FROM {T} t JOIN {T}.files f ON t._metadata.file_path = f.file_path"
     assert lake.rows(joined) == [(12,)]
     assert lake.rows(f"SELECT count(*) FROM {T}.files") == [(6,)]
 
@@ -123,8 +123,12 @@ def test_paths_of_files_join_with_those_of_rows_whatever_the_values(lake: Lake) 
         "INSERT INTO lake.w.odd SELECT pos, col, timestamp'2025-01-01 10:00:00.5' "
         f"FROM (SELECT posexplode(array({literals})))"
     )
-    joined = "SELECT t.id FROM lake.w.odd t JOIN lake.w.odd.files f ON t._metadata.file_path = f.path ORDER BY id"
-    assert lake.rows(joined) == [(number,) for number in range(len(values))]
+    for own, files in (("`$path`", "path"), ("_metadata.file_path", "file_path")):
+        joined = f"SELECT t.id FROM lake.w.odd t JOIN lake.w.odd.files f ON t.{own} = f.{files} ORDER BY id"
+        assert lake.rows(joined) == [(number,) for number in range(len(values))]
+    listed = lake.spark.table("lake.w.odd").inputFiles()
+    assert sorted(listed) == sorted(str(p) for (p,) in lake.rows("SELECT DISTINCT input_file_name() FROM lake.w.odd"))
+    assert len(listed) == len(values)
     # As on the store, for who reads there by other means; Trino has it so.
     (path,) = lake.rows("SELECT `$path` FROM lake.w.odd WHERE k = 'a b'")[0]
     assert "/k=a b/at=2025-01-01 10%3A00%3A00.5/" in str(path)

@@ -281,7 +281,7 @@ def test_the_first_columns_have_statistics_and_no_more(lake: Lake, fmt: str) -> 
     written_here = next(path for path in lake.on_disk(table) if "part-" in path)
     (lake.location(table) / f"new.{fmt}").write_bytes((lake.location(table) / written_here).read_bytes())
     (lake.location(table) / f".new.{fmt}.crc").unlink(missing_ok=True)
-    lake.sql(f"MSCK REPAIR TABLE lake.w.{table} SYNC PARTITIONS", f"ANALYZE TABLE lake.w.{table} COMPUTE STATISTICS")
+    lake.sql(f"CALL lake.system.repair_partitions('w.{table}')", f"ANALYZE TABLE lake.w.{table} COMPUTE STATISTICS")
     assert sorted(lake.statistics(table)[-1]) == names[:3]
     wrong = lake.error(f"ALTER TABLE lake.w.{table} SET TBLPROPERTIES ('write.statistics-columns' = 'x')")
     assert "a whole number from 0 to 1000000, or 'all'" in str(wrong)

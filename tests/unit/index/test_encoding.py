@@ -39,6 +39,7 @@ _PAIRS: dict[str, st.SearchStrategy[Scalar]] = {
     "timestamp": st.datetimes(),
     "timestamp_ntz": st.datetimes(),
     "time": st.times(),
+    "binary": st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffd"), min_size=1),
     "string": st.one_of(_text, st.text(st.sampled_from("\x00\x01\x02ab\ud7ff\ue000\uffff\U00010000"))),
 }
 

@@ -256,7 +256,9 @@ def test_an_unknown_format(catalog: Catalog, root: Path, name: str) -> None:
     [
         ({"partition_columns": {"ds": "nosuch"}}, InvalidTypeError),
         ({"partition_columns": {"ds": "ARRAY<INT>"}}, InvalidTypeError),
-        ({"partition_columns": {"ds": "BINARY"}}, InvalidTypeError),
+        ({"partition_columns": {"ds": "VARIANT"}}, InvalidTypeError),
+        ({"partition_columns": {"ds": "INTERVAL DAY"}}, InvalidTypeError),
+        ({"partition_columns": {"ds": "STRING COLLATE UTF8_LCASE"}}, InvalidTypeError),
         ({"partition_columns": {"ds": "DATE", "DS": "DATE"}}, InvalidInputError),
         ({"partition_columns": {"": "DATE"}}, InvalidIdentifierError),
         ({"partition_columns": {f"k{i}": "INT" for i in range(65)}}, InvalidInputError),

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalogext.release.Views
 import org.apache.spark.sql.catalogext.scan.DistinctLiterals
 import org.apache.spark.sql.catalogext.session.{ConnectorJars, EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys,
   ListHiddenKeys, MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges,
-  ResolveGivenNames, ResolveQualifiedNames, SessionGuards, SessionListings, ShowJoinColumns}
+  ResolveGivenNames, ResolveQualifiedNames, ResolveRenamedColumns, SessionGuards, SessionListings, ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
@@ -44,6 +44,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(_ => MarkListedRelations)
     extensions.injectResolutionRule(_ => ListHiddenKeys)
     extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)
+    extensions.injectResolutionRule(_ => ResolveRenamedColumns)
     extensions.injectPostHocResolutionRule(_ => RefuseRowChanges)
     extensions.injectOptimizerRule(_ => DistinctLiterals)
     extensions.injectPlannerStrategy(_ => BaseVersions)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.catalogext
 
 import java.util
+import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
@@ -62,7 +63,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
     val listed = indexedIn(namespace)
     val others =
       if (listed.isEmpty || own.namespaceExists(namespace)) own.listTables(namespace) else Array.empty[Identifier]
-    val (persistent, temporary) = others.partition(_.namespace().sameElements(namespace))
+    // Spark's catalog gives the names of databases in lower case, whatever the statement does.
+    val (persistent, temporary) =
+      others.partition(_.namespace().map(_.toLowerCase(Locale.ROOT)).sameElements(namespace.map(_.toLowerCase(Locale.ROOT))))
     val missing = listed.filterNot(table => persistent.exists(_.name().equalsIgnoreCase(table.name())))
     (persistent ++ missing).sortBy(_.name()) ++ temporary
   }

@@ -18,14 +18,14 @@ object KeyTypes {
 
   /** Whether aggregates of the values can be made of what the index says of each group. */
   def isAnswered(dataType: DataType): Boolean = dataType match {
-    case FloatType | DoubleType => false
+    // Arrays of bytes are equal to themselves only, which groups are told apart by.
+    case FloatType | DoubleType | BinaryType => false
     case other => isCompared(other)
   }
 
   /** Whether the index compares values as Spark does. */
   def isCompared(dataType: DataType): Boolean = dataType match {
     case s: StringType => isBinary(s)
-    case BinaryType => false
     case _: AtomicType => true
     case _ => false
   }

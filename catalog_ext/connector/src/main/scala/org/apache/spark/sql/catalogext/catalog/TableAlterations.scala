@@ -15,11 +15,9 @@ object TableAlterations {
   /** Adds the fields to a request; `table` is asked for the table only where its columns are replaced. */
   def addTo(request: ObjectNode, changes: Seq[TableChange], table: () => TableMetadata): ObjectNode = {
     changes.foreach {
-      case change: TableChange.SetProperty if change.property() == TableCatalog.PROP_COLLATION =>
-        throw ConnectorErrors.notSupported(
-          "catalog-ext has no ALTER TABLE ... DEFAULT COLLATION: strings are compared by their bytes, as in Hive. Name a " +
-            "collation in the query: name COLLATE UTF8_LCASE.")
       case _: TableChange.SetProperty | _: TableChange.RemoveProperty | _: TableChange.ColumnChange =>
+      // Passed over, as in CREATE TABLE.
+      case _: TableChange.ClusterBy =>
       case other => throw unknown(other)
     }
     val set = changes.collect { case change: TableChange.SetProperty => change.property() -> change.value() }

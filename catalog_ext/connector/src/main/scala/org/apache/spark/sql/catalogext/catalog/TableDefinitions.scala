@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Identifier, Table, TableCatalog}
-import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
+import org.apache.spark.sql.connector.expressions.{ClusterByTransform, IdentityTransform, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
@@ -88,7 +88,8 @@ class TableDefinitions(catalogName: String) {
 
   /** The data columns and the partition columns, in the order of PARTITIONED BY. */
   def split(ident: Identifier, schema: StructType, transforms: Seq[Transform]): (StructType, StructType) = {
-    val keys = transforms.map {
+    // CLUSTER BY arranges the rows of Spark's own files: Spark's file sources take the clause, and write as without it.
+    val keys = transforms.filterNot(_.isInstanceOf[ClusterByTransform]).map {
       case IdentityTransform(reference) if reference.fieldNames().length == 1 => reference.fieldNames().head
       case other => throw ConnectorErrors.notSupported(
         s"PARTITIONED BY (${other.describe()}) of table $ident: a partition column is a column, never an expression " +

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.catalog
 
+import java.util.Locale
+
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -8,6 +10,7 @@ import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
 import org.apache.spark.sql.catalogext.release.Definitions.TableInfo
 import org.apache.spark.sql.catalogext.release.Views.Relation
+import org.apache.spark.sql.catalogext.scan.ListedRelations
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
@@ -33,10 +36,12 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       s"Tables lie in namespaces: name one, as in SHOW TABLES IN $catalogName.sales; SHOW NAMESPACES IN $catalogName " +
         "lists them.")
     val name = namespaces.single(namespace)
+    // Listings print the namespace of these identifiers, and names of the index are in lower case.
+    val kept = Array(name.toLowerCase(Locale.ROOT))
     ServiceException.translatingTo {
       case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(namespace)
     }(client.call("tables/list", obj("namespace" -> text(name))))
-      .items("tables").map(node => Identifier.of(namespace, node.asText())).toArray
+      .items("tables").map(node => Identifier.of(kept, node.asText())).toArray
   }
 
   /** The table, or one of its metadata tables: `sales.trips.history`, and `trips.history` after USE. */
@@ -60,6 +65,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def loadRelation(ident: Identifier): Relation = {
     val relation = found(ident)
     refuseSinglePass(s"$catalogName.$ident")
+    ListedRelations.addTo(classic.SparkSession.active)
     relation
   }
 

@@ -55,14 +55,14 @@ case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, co
 
   override protected def run(): Seq[InternalRow] = {
     val found = table.metadata.statistics.getOrElse(column.name, Map.empty)
-    val comment = (table.metadata.columns ++ table.metadata.partitionColumns)
-      .find(_.name == column.name).flatMap(_.getComment())
+    // The attribute's own type of a CHAR or VARCHAR column is STRING.
+    val field = (table.metadata.columns ++ table.metadata.partitionColumns).find(_.name == column.name)
     val shown = Seq("min" -> "min", "max" -> "max", "num_nulls" -> "nullCount", "distinct_count" -> "distinctCount",
       "avg_col_len" -> "avgLen", "max_col_len" -> "maxLen")
     (Seq(
       "col_name" -> column.name,
-      "data_type" -> column.dataType.catalogString,
-      "comment" -> comment.getOrElse("NULL")) ++
+      "data_type" -> field.fold(column.dataType)(_.dataType).catalogString,
+      "comment" -> field.flatMap(_.getComment()).getOrElse("NULL")) ++
       shown.map { case (title, statistic) => title -> found.getOrElse(statistic, "NULL") })
       .map { case (name, value) => InternalRow(UTF8String.fromString(name), UTF8String.fromString(value)) }
   }

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.catalogext.commands
 
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.release.DescribePartition
@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.types.{LongType, StringType, StructType}
 
@@ -135,8 +136,11 @@ class ResolvePartitionCommands extends Rule[LogicalPlan] {
     case PartitionCommand(relation, _, Right(command)) if relation.resolved => command.withNewChildren(Seq(relation))
     case PartitionCommand(relation, _, Left(refusal)) if relation.resolved => throw refusal
     case RepairTable(ResolvedTable(_, _, table: CatalogExtTable, _), add, drop) =>
+      requireKeys(table, "MSCK REPAIR TABLE")
       RepairPartitions(table, RepairPartitions.mode(add, drop))
-    case RecoverPartitions(ResolvedTable(_, _, table: CatalogExtTable, _)) => RepairPartitions(table, "add")
+    case RecoverPartitions(ResolvedTable(_, _, table: CatalogExtTable, _)) =>
+      requireKeys(table, "ALTER TABLE RECOVER PARTITIONS")
+      RepairPartitions(table, "add")
     case command @ ExchangePartitions(target: ResolvedTable, source: ResolvedTable, _, refusal) =>
       (target.table, source.table) match {
         case (into: CatalogExtTable, from: CatalogExtTable) if into.catalogName == from.catalogName => command
@@ -146,6 +150,13 @@ class ResolvePartitionCommands extends Rule[LogicalPlan] {
         case _ => throw refusal
       }
   }
+
+  /** As Spark does: without partition columns the statement is about another table than its author believes. */
+  private def requireKeys(table: CatalogExtTable, statement: String): Unit =
+    if (table.metadata.partitionColumns.isEmpty) throw new AnalysisException(
+      errorClass = "NOT_A_PARTITIONED_TABLE",
+      messageParameters = Map("operation" -> statement, "tableIdentWithDB" ->
+        Seq(table.catalogName, table.metadata.namespace, table.metadata.name).map(quoteIdentifier).mkString(".")))
 
   private def noPartitions(table: Table): Throwable = ConnectorErrors.notSupported(
     s"${table.name()} is a metadata table, and has no partitions.")

@@ -44,7 +44,10 @@ object PartitionDeletion {
     ConnectorErrors.notSupported(
       s"Rows of table ${table.qualifiedName} go by whole partitions, and the index cannot tell the partitions of this " +
         s"condition exactly: $condition. " +
-        (if (keys.isEmpty) "The table has no partition columns: delete without a condition."
-        else s"Compare partition columns (${keys.mkString(", ")}) with constants."))
+        (if (keys.isEmpty) "The table has no partition columns: delete without a condition, or write the rows that stay: " +
+          "INSERT OVERWRITE ... from a query over the table."
+        else s"Compare partition columns (${keys.mkString(", ")}) with constants. To delete single rows, write " +
+          "their partitions anew without them: INSERT OVERWRITE ... PARTITION, or INSERT INTO ... REPLACE WHERE, " +
+          "from a query over them."))
   }
 }

@@ -16,11 +16,11 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ShowCreateTable, UnaryCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIfNeeded
-import org.apache.spark.sql.connector.catalog.{CatalogV2Util, SupportsNamespaces}
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, SupportsNamespaces, TableCatalog}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
-import org.apache.spark.sql.types.{StringType, StructField}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StringType, StructField, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Plans commands on tables that Spark's own executions show in part only. */
@@ -50,6 +50,7 @@ object TableStatement {
     val columns = shown.map(column(metadata, _)).mkString("(\n  ", ",\n  ", ")")
     val name = Seq(table.catalogName, metadata.namespace, metadata.name).map(quoteIfNeeded).mkString(".")
     val options = metadata.options ++ CatalogExtSource.optionsIn(table.catalogName, metadata.format)
+    val (collation, properties) = metadata.shownProperties.partition(_._1 == TableCatalog.PROP_COLLATION)
     val parts = Seq(
       Some(s"CREATE ${if (external && asSerde) "EXTERNAL " else ""}TABLE $name $columns"),
       Option.unless(asSerde)(s"USING ${CatalogExtSource.providerIn(table.catalogName, metadata.format)}"),
@@ -59,7 +60,8 @@ object TableStatement {
         if (asSerde) column(metadata, key) else quoteIfNeeded(key.name)).mkString("(", ", ", ")")),
       Option.when(asSerde)(hiveClauses(table)),
       Option.when(external)(s"LOCATION ${SqlText.literal(location(metadata))}"),
-      Some(metadata.shownProperties).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
+      Option.unless(asSerde)(collation.values).flatMap(_.headOption).map(name => s"DEFAULT COLLATION $name"),
+      Some(properties).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
     parts.flatten.mkString("", "\n", "\n")
   }
 
@@ -82,7 +84,23 @@ object TableStatement {
     val notNull = if (table.notNull.contains(field.name)) " NOT NULL" else ""
     val default = field.getCurrentDefaultValue().fold("")(value => s" DEFAULT $value")
     val comment = field.getComment().fold("")(text => s" COMMENT ${SqlText.literal(text)}")
-    s"${quoteIfNeeded(field.name)} ${field.dataType.sql}$notNull$default$comment"
+    val dataType =
+      if (table.properties.contains(TableCatalog.PROP_COLLATION)) explicit(field.dataType) else field.dataType.sql
+    s"${quoteIfNeeded(field.name)} $dataType$notNull$default$comment"
+  }
+
+  /** The type with the collation of each string, which would otherwise be the table's default collation. */
+  private def explicit(dataType: DataType): String = dataType match {
+    case struct: StructType => struct.map { field =>
+      val notNull = if (field.nullable) "" else " NOT NULL"
+      val comment = field.getComment().fold("")(text => s" COMMENT ${SqlText.literal(text)}")
+      s"${quoteIfNeeded(field.name)}: ${explicit(field.dataType)}$notNull$comment"
+    }.mkString("STRUCT<", ", ", ">")
+    case array: ArrayType => s"ARRAY<${explicit(array.elementType)}>"
+    // The keys of a map have no collation.
+    case map: MapType => s"MAP<${map.keyType.sql}, ${explicit(map.valueType)}>"
+    case string: StringType if !string.sql.contains(" COLLATE ") => s"${string.sql} COLLATE UTF8_BINARY"
+    case other => other.sql
   }
 
   private def refuseHiddenKeys(table: TableMetadata): Unit =

@@ -181,8 +181,8 @@ class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactor
  *
  * @param keys the partition columns, with the table's own types
  * @param sent the columns that the service's rows have; every other one is made of the partition's name
- * @param locations those of them that hold locations of partitions
- * @param filePaths those that hold locations of files
+ * @param locations those of them that hold locations as they are on the store, as the column `$path` has them
+ * @param filePaths those that hold locations of files as Spark's `_metadata.file_path` has them
  * @param keyOf the partition columns that required ones stand for, where these have other names
  */
 case class MetadataRows(

@@ -175,6 +175,9 @@ class CatalogExtScan(
   extends Scan with SupportsReportStatistics with SupportsReportPartitioning with RuntimeFiltered
   with SupportsMetadata {
 
+  /** The files that filters known to the plan leave, which the service is asked for. */
+  def inputFiles: Array[String] = (index +: described.map(_.index)).flatMap(_.inputFiles).toArray
+
   private def tableName = s"${index.catalogName}.${index.table.qualifiedName}"
 
   // Spark calls filter and then toBatch on one thread. A plan may hold this scan twice with only one of the two

@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, Path}
 
+import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, ResolvedSettings,
   TableMetadata}
@@ -275,6 +276,18 @@ class PlannedFileIndex(
   override def partitionSpec(): PartitionSpec = PartitionSpec(partitionSchema, Nil)
   override def rootPaths: Seq[Path] = Seq(new Path(table.location))
   override def sizeInBytes: Long = totals._1
+
+  /** The files that the static filters leave, spelled as `input_file_name()` does. */
+  override def inputFiles: Array[String] = {
+    val found = mutable.ArrayBuffer.empty[String]
+    synchronized(static).foreachDirectory { directory =>
+      val place = directory.directory(table.location)
+      for (file <- 0 until directory.count) {
+        found += SparkPath.fromPath(new Path(DirectoryFiles.join(place, directory.path(file)))).urlEncoded
+      }
+    }
+    found.toArray
+  }
   override def refresh(): Unit = ()
 
   // Spark's own scan would ask for an object a file, and newer ones keep what they make of them.

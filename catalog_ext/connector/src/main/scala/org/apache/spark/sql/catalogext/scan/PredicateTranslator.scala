@@ -101,6 +101,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
     // JSON would have another character for what is none.
     case Literal(bytes: UTF8String, _) if !bytes.isValid => None
+    case Literal(bytes: Array[Byte], BinaryType) if !UTF8String.fromBytes(bytes).isValid => None
     case Literal(_: UTF8String, _) | Literal(_, _: AtomicType) =>
       Some(text(PartitionNames.text(value, zone.getId).eval().toString))
     case _ => None

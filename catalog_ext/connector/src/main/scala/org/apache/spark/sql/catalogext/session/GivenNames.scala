@@ -3,14 +3,17 @@ package org.apache.spark.sql.catalogext.session
 import scala.util.control.NonFatal
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{ExpressionWithUnresolvedIdentifier, PlanWithUnresolvedIdentifier}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, RuntimeReplaceable}
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OneRowRelation, Project}
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalyst.analysis.{ExpressionWithUnresolvedIdentifier, PlanWithUnresolvedIdentifier, ResolvedTable}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, Literal, RuntimeReplaceable, SubqueryExpression}
+import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OneRowRelation, Project, RenameColumn}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.UNRESOLVED_IDENTIFIER
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Takes the names that an expression gives, `IDENTIFIER(...)`, before the rules that go by names see a statement; Spark
@@ -37,7 +40,9 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def parts(name: Expression): Option[Seq[String]] =
-    try {
+    // Never a constant, as Spark says itself; to analyze one here would change what Spark finds wrong with it.
+    if (name.exists(_.isInstanceOf[SubqueryExpression])) None
+    else try {
       val project = Project(Seq(Alias(name, "name")()), OneRowRelation())
       session.asInstanceOf[classic.SparkSession].sessionState.executePlan(project).analyzed.expressions.collectFirst {
         case Alias(value, _) if value.foldable && value.dataType.isInstanceOf[StringType] =>
@@ -45,5 +50,27 @@ class ResolveGivenNames(session: SparkSession) extends Rule[LogicalPlan] {
       }.filter(_ != null).map(text => CatalystSqlParser.parseMultipartIdentifier(text.toString))
     } catch {
       case NonFatal(_) => None
+    }
+}
+
+/**
+ * RENAME COLUMN … TO IDENTIFIER('…'): Spark's parser hands over the text of the clause as the new name. Without this rule
+ * a column would be called by it, and be NULL in all older files.
+ */
+object ResolveRenamedColumns extends Rule[LogicalPlan] {
+  private val Clause = "(?is)IDENTIFIER\\s*\\((.*)\\)".r
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case rename @ RenameColumn(ResolvedTable(_, _, _: CatalogExtTable, _), _, clause @ Clause(name)) =>
+      rename.copy(newName = constant(name).getOrElse(throw ConnectorErrors.notSupported(
+        s"RENAME COLUMN … TO $clause: the name of a column is one constant text, such as IDENTIFIER('name').")))
+  }
+
+  private def constant(name: String): Option[String] =
+    try {
+      Option(CatalystSqlParser.parseExpression(name)).collect { case Literal(text: UTF8String, _) => text.toString }
+        .map(CatalystSqlParser.parseMultipartIdentifier).filter(_.length == 1).map(_.head)
+    } catch {
+      case _: ParseException => None
     }
 }

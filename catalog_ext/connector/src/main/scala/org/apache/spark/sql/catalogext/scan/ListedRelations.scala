@@ -1,0 +1,27 @@
+package org.apache.spark.sql.catalogext.scan
+
+import org.apache.spark.sql.catalogext.release.ListedRelation
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+
+/**
+ * Lets `Dataset.inputFiles` find the files of our scans: among the nodes of an optimized plan it asks those that are a
+ * `FileRelation`, and tables of Spark's own `FileTable`. Everything else takes the node for the scan that it was.
+ */
+object ListedRelations extends Rule[LogicalPlan] {
+  /** Adds the rule to a session's own: those that extensions inject run before Spark makes the scans. */
+  def addTo(session: classic.SparkSession): Unit = {
+    val own = session.experimental.extraOptimizations
+    if (!own.contains(this)) session.experimental.extraOptimizations = own :+ this
+  }
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
+    case relation: DataSourceV2ScanRelation if !relation.isInstanceOf[ListedRelation] =>
+      relation.scan match {
+        case scan: CatalogExtScan => new ListedRelation(relation, () => scan.inputFiles)
+        case _ => relation
+      }
+  }
+}
