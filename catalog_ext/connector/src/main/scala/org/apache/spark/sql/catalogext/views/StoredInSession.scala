@@ -1,0 +1,75 @@
+package org.apache.spark.sql.catalogext.views
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, SQLFunction, UserDefinedFunction}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand, RunnableCommand}
+
+/**
+ * Takes the settings of catalog-ext out of the views and SQL functions that Spark stores in the session catalog.
+ *
+ * Spark captures every setting of the session that it knows, and gives no way to leave one out. So the command runs as
+ * it is, and what it stored is altered at once.
+ */
+object StoredInSession extends SparkStrategy {
+  /** By class name, because not every release has all of them. */
+  private val Storing = Set("CreateViewCommand", "AlterViewAsCommand", "AlterViewSchemaBindingCommand",
+    "CreateMetricViewCommand", "AlterMetricViewCommand", "CreateSQLFunctionCommand", "AlterTableSetPropertiesCommand")
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case command: RunnableCommand if Storing(command.getClass.getSimpleName) =>
+      Seq(ExecutedCommandExec(StoreWithoutOurs(command)))
+    case _ => Nil
+  }
+}
+
+/** Runs a command of Spark's that stores a view or a function, and then takes the settings of catalog-ext out of it. */
+case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableCommand {
+  override def output: Seq[Attribute] = command.output
+  override def nodeName: String = command.nodeName
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val catalog = session.asInstanceOf[classic.SparkSession].sessionState.catalog
+    val rows = command.run(session.asInstanceOf[classic.SparkSession])
+    named.foreach {
+      case name: TableIdentifier if !catalog.isTempView(name) && catalog.tableExists(name) =>
+        val stored = catalog.getTableMetadata(name)
+        val kept = CapturedSettings.others(stored.properties, CatalogTable.VIEW_SQL_CONFIG_PREFIX)
+        if (stored.tableType == CatalogTableType.VIEW && kept.size < stored.properties.size) {
+          catalog.alterTable(stored.copy(properties = kept))
+        }
+      case name: FunctionIdentifier if name.database.isDefined && catalog.isPersistentFunction(name) =>
+        val stored = catalog.externalCatalog.getFunction(name.database.get, name.funcName)
+        if (SQLFunction.isSQLFunction(stored.className)) {
+          val function = SQLFunction.fromCatalogFunction(stored, session.asInstanceOf[classic.SparkSession].sessionState.sqlParser)
+          val kept = CapturedSettings.others(function.properties, UserDefinedFunction.SQL_CONFIG_PREFIX)
+          if (kept.size < function.properties.size) {
+            catalog.externalCatalog.alterFunction(name.database.get, function.copy(properties = kept).toCatalogFunction)
+          }
+        }
+      case _ =>
+    }
+    rows
+  }
+
+  /** What the command stores: its own name, or that of its child. */
+  private def named: Seq[Any] = command.productIterator.toSeq.flatMap {
+    case name: TableIdentifier => Some(name)
+    case name: FunctionIdentifier => Some(name)
+    case ResolvedIdentifier(catalog, Named(database, table)) =>
+      Some(TableIdentifier(table, Some(database), Some(catalog.name())))
+    case _ => None
+  }
+
+  private object Named {
+    def unapply(ident: Identifier): Option[(String, String)] =
+      Option.when(ident.namespace().length == 1)((ident.namespace().head, ident.name()))
+  }
+}
