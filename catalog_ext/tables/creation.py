@@ -91,8 +91,9 @@ class TableCreation:
             return there
         self.check_free(identifier)
         mode = {} if partition_mode is None else {PARTITION_MODE_PROPERTY: partition_mode}
+        stated = {**(properties or {}), **mode}
         registration = Registration(
-            identifier, location, format, partition_columns, schema, options or {}, {**(properties or {}), **mode}, comment
+            identifier, location, format, partition_columns, schema, options or {}, stated, comment
         )
         sample_files = keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
         with cell_progress(None, f"Reading the keys and a sample of files of {identifier}"):
