@@ -1,11 +1,11 @@
 package org.apache.spark.sql.catalogext.views
 
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.{CatalystIdentifier, FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier
-import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, SQLFunction, UserDefinedFunction}
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, SessionCatalog, SQLFunction,
+  UserDefinedFunction}
+import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.Identifier
@@ -36,31 +36,40 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
   override def nodeName: String = command.nodeName
 
   override def run(session: SparkSession): Seq[Row] = {
-    val catalog = session.asInstanceOf[classic.SparkSession].sessionState.catalog
-    val rows = command.run(session.asInstanceOf[classic.SparkSession])
+    val state = session.asInstanceOf[classic.SparkSession].sessionState
+    val rows = command.run(session)
     named.foreach {
-      case name: TableIdentifier if !catalog.isTempView(name) && catalog.tableExists(name) =>
-        val stored = catalog.getTableMetadata(name)
-        val kept = CapturedSettings.others(stored.properties, CatalogTable.VIEW_SQL_CONFIG_PREFIX)
-        if (stored.tableType == CatalogTableType.VIEW && kept.size < stored.properties.size) {
-          catalog.alterTable(stored.copy(properties = kept))
-        }
-      case name: FunctionIdentifier if name.database.isDefined && catalog.isPersistentFunction(name) =>
-        val stored = catalog.externalCatalog.getFunction(name.database.get, name.funcName)
-        if (SQLFunction.isSQLFunction(stored.className)) {
-          val function = SQLFunction.fromCatalogFunction(stored, session.asInstanceOf[classic.SparkSession].sessionState.sqlParser)
-          val kept = CapturedSettings.others(function.properties, UserDefinedFunction.SQL_CONFIG_PREFIX)
-          if (kept.size < function.properties.size) {
-            catalog.externalCatalog.alterFunction(name.database.get, function.copy(properties = kept).toCatalogFunction)
-          }
-        }
-      case _ =>
+      case name: TableIdentifier => cleanView(state.catalog, name)
+      case name: FunctionIdentifier => cleanFunction(state.catalog, state.sqlParser, name)
     }
     rows
   }
 
+  private def cleanView(catalog: SessionCatalog, name: TableIdentifier): Unit =
+    if (!catalog.isTempView(name) && catalog.tableExists(name)) {
+      val stored = catalog.getTableMetadata(name)
+      val kept = CapturedSettings.others(stored.properties, CatalogTable.VIEW_SQL_CONFIG_PREFIX)
+      if (stored.tableType == CatalogTableType.VIEW && kept.size < stored.properties.size) {
+        catalog.alterTable(stored.copy(properties = kept))
+      }
+    }
+
+  /** A metastore does not alter a function's resources, in which Spark keeps its properties. */
+  private def cleanFunction(catalog: SessionCatalog, parser: ParserInterface, name: FunctionIdentifier): Unit =
+    for (database <- name.database if catalog.isPersistentFunction(name)) {
+      val stored = catalog.externalCatalog.getFunction(database, name.funcName)
+      if (SQLFunction.isSQLFunction(stored.className)) {
+        val function = SQLFunction.fromCatalogFunction(stored, parser)
+        val kept = CapturedSettings.others(function.properties, UserDefinedFunction.SQL_CONFIG_PREFIX)
+        if (kept.size < function.properties.size) {
+          catalog.externalCatalog.dropFunction(database, name.funcName)
+          catalog.externalCatalog.createFunction(database, function.copy(properties = kept).toCatalogFunction)
+        }
+      }
+    }
+
   /** What the command stores: its own name, or that of its child. */
-  private def named: Seq[Any] = command.productIterator.toSeq.flatMap {
+  private def named: Seq[CatalystIdentifier] = command.productIterator.toSeq.flatMap {
     case name: TableIdentifier => Some(name)
     case name: FunctionIdentifier => Some(name)
     case ResolvedIdentifier(catalog, Named(database, table)) =>
