@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnableCommand, RunnableCommand}
+import org.apache.spark.sql.execution.command.{AlterTableSetPropertiesCommand, ExecutedCommandExec, LeafRunnableCommand,
+  RunnableCommand}
 
 /**
  * Takes the settings of catalog-ext out of the views and SQL functions that Spark stores in the session catalog.
@@ -21,18 +22,20 @@ import org.apache.spark.sql.execution.command.{ExecutedCommandExec, LeafRunnable
 object StoredInSession extends SparkStrategy {
   /** By class name, because not every release has all of them. */
   private val Storing = Set("CreateViewCommand", "AlterViewAsCommand", "AlterViewSchemaBindingCommand",
-    "CreateMetricViewCommand", "AlterMetricViewCommand", "CreateSQLFunctionCommand", "AlterTableSetPropertiesCommand")
+    "CreateMetricViewCommand", "AlterMetricViewCommand", "CreateSQLFunctionCommand")
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case command: RunnableCommand if Storing(command.getClass.getSimpleName) =>
-      Seq(ExecutedCommandExec(StoreWithoutOurs(command)))
+    case command: RunnableCommand if Storing(command.getClass.getSimpleName) => cleaned(command)
+    // Stores nothing anew, and is a way to mend a view that has our settings already.
+    case command: AlterTableSetPropertiesCommand if command.isView => cleaned(command)
     case _ => Nil
   }
+
+  private def cleaned(command: RunnableCommand): Seq[SparkPlan] = Seq(ExecutedCommandExec(StoreWithoutOurs(command)))
 }
 
 /** Runs a command of Spark's that stores a view or a function, and then takes the settings of catalog-ext out of it. */
 case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableCommand {
-  override def output: Seq[Attribute] = command.output
   override def nodeName: String = command.nodeName
 
   override def run(session: SparkSession): Seq[Row] = {
