@@ -217,3 +217,23 @@ def test_without_a_metastore_no_hive_reads_it(tmp_path: Path, metastore: FakeMet
             catalog.alterations.alter("s.t", set_={ORC_BY_POSITION.key: "false"})
         altered_table = catalog.alterations.alter("s.t", renamed)
         assert [c.name for c in altered_table.definition.columns] == ["id", "w"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_refused"),
+    [
+        ({"header": "true"}, True),
+        ({"Header": "TRUE", "sep": ";"}, True),
+        ({"header": "true", "enforceSchema": "true"}, False),
+        ({"header": "true", "serde": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"}, False),
+        ({"header": "false"}, False),
+    ],
+)
+def test_columns_of_csv_with_a_header_keep_their_names(options: dict[str, str], is_refused: bool) -> None:
+    definition = replace(table("csv"), options=options)
+    change = [RenameColumn(("id",), "key")]
+    if is_refused:
+        with pytest.raises(InvalidAlterationError, match="have headers, by whose names they are read"):
+            altered(definition, change)
+    else:
+        assert altered(definition, change).columns[0].name == "key"

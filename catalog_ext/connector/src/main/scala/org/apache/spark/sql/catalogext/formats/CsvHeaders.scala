@@ -87,7 +87,8 @@ class CsvHeaderReaderFactory(
     val inFile = StructType(found.zipWithIndex.map { case (field, place) =>
       field.getOrElse(StructField(s"${CsvHeaderReaderFactory.LeftOut}$place", StringType))
     } ++ corrupt)
-    val there = StructType(csv.readDataSchema.filter(field => inFile.fieldNames.contains(field.name)))
+    // In the file's order: Spark's parser takes columns by place where all of a file's are read.
+    val there = StructType(inFile.filter(field => csv.readDataSchema.fieldNames.contains(field.name)))
     // Spark evaluates the filters again after the scan, and a filter may be of a column that the file lacks.
     val reader = read(csv.copy(dataSchema = inFile, readDataSchema = there, filters = Nil)).buildReader(file)
     if (there == csv.readDataSchema) reader else new ProjectedReader(reader, projection(there))
