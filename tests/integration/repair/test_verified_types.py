@@ -66,7 +66,7 @@ def test_verify_refuses_what_spark_refuses(spark: SparkSession, tmp_path: Path, 
         try:
             spark.read.schema(f"c {wanted}").parquet(str(place)).collect()
         except (PySparkException, Py4JJavaError):
-            # The second one in a process whose first session has not converted errors yet.
+            # Without the connector PySpark hands on the error of the JVM as it is.
             refused_by_spark.append(wanted)
         if unreadable_reason(Storage(), Location.parse(str(place)), "parquet", [Column("c", wanted)]):
             refused_here.append(wanted)
