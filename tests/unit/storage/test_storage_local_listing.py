@@ -177,7 +177,10 @@ def test_single_directory_lists_what_readers_can_open(tmp_path: Path) -> None:
     listed = Storage().list_directory(str(tmp_path))
     kinds = {e.location.name: (e.kind, e.size) for e in listed}
     assert kinds == {
-        "d": (EntryKind.DIRECTORY, 0), "f": (EntryKind.FILE, 1), "link": (EntryKind.FILE, 1), "up": (EntryKind.DIRECTORY, 0)
-    }  # fmt: skip
+        "d": (EntryKind.DIRECTORY, 0),
+        "f": (EntryKind.FILE, 1),
+        "link": (EntryKind.FILE, 1),
+        "up": (EntryKind.DIRECTORY, 0),
+    }
     modified_ms = (tmp_path / "f").stat().st_mtime_ns // 1_000_000
     assert [e.modified_ms for e in listed if e.location.name == "f"] == [modified_ms]
