@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ROWS = pa.table({"x": pa.array([1, 2], pa.int64())})
 
 IGNORED, REGISTERED, WARNED, SKIPPED = "ignored", "registered", "registered, warning", "skipped, reason"
+IGNORED_WARNED = f"{IGNORED}, warning"
 PASSES, NAMED = "passes", "named"
 READ, NO_ROWS, FAILS = "read", "no rows", "fails"
 NOTHING = "-"
@@ -43,7 +44,7 @@ class Kind:
         repair: What a repair does.
         verify: What ``verify => 'all'`` says of it afterwards.
         analyze: What ANALYZE TABLE does.
-        query: What a query of the column ``x`` does.
+        query: What a query of its columns ``x BIGINT, ts TIMESTAMP_NTZ`` does.
         register: What a registration without a schema does with it.
     """
 
@@ -96,7 +97,7 @@ def _directory(path: Path) -> None:
 
 
 _PARQUET = parquet_bytes()
-_NANOSECONDS = parquet_bytes(pa.table({"x": pa.array([1], pa.timestamp("ns"))}), store_schema=False)
+_NANOSECONDS = parquet_bytes(pa.table({"ts": pa.array([1, 2], pa.timestamp("ns"))}), store_schema=False)
 _TEXT = parquet_bytes(pa.table({"x": ["a", "b"]}))
 
 KINDS = (
@@ -104,7 +105,7 @@ KINDS = (
     Kind(
         "a Parquet file without a suffix (Hive)", "k=1/000000_0", _bytes(_PARQUET), REGISTERED, PASSES, READ, READ, READ
     ),
-    Kind("a Parquet file named `.csv`", "k=1/a.csv", _bytes(_PARQUET), WARNED, PASSES, READ, READ, READ),
+    Kind("a Parquet file named `.csv`", "k=1/a.csv", _bytes(_PARQUET), WARNED, PASSES, READ, READ, LEFT_OUT),
     Kind(
         "a map with optional keys (Presto, Athena, Hive)",
         "k=1/a.parquet",
@@ -173,13 +174,13 @@ KINDS = (
         _bytes(_PARQUET),
         IGNORED,
     ),
-    Kind("`_spark_metadata/` of a streaming sink", "_spark_metadata/0", _bytes(b"v1"), IGNORED),
+    Kind("`_spark_metadata/` of a streaming sink", "_spark_metadata/0", _bytes(b"v1"), IGNORED_WARNED),
     Kind("`_delta_log/`", "_delta_log/0.json", _bytes(b"{}"), IGNORED),
     Kind("a marker `day_$folder$` (S3N, EMR)", "k=1_$folder$", _bytes(b""), IGNORED),
     Kind("`HIVE_UNION_SUBDIR_1/`", "k=1/HIVE_UNION_SUBDIR_1/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("a directory below a partition", "k=1/more/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("a data file above the partitions", "a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
-    Kind("README.txt above the partitions", "README.txt", _bytes(b"Hello"), "ignored, warning"),
+    Kind("README.txt above the partitions", "README.txt", _bytes(b"Hello"), IGNORED_WARNED),
     Kind("a plain folder", "archive/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("a partition without files", "k=2", _directory, REGISTERED, PASSES, NO_ROWS, NO_ROWS),
     Kind("a named pipe", "k=1/pipe", lambda path: os.mkfifo(path), SKIPPED),

@@ -53,14 +53,8 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
 @click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")
 @click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
-@click.option(
-    "--verify",
-    type=click.Choice(["none", "new", "all"]),
-    default="none",
-    flag_value="new",
-    is_flag=False,
-    help="Skip new and changed files that Spark cannot read; all: name registered ones too. Alone it means new.",
-)
+@click.option("--verify", is_flag=True, help="Skip new and changed files that Spark cannot read as the table.")
+@click.option("--verify-all", is_flag=True, help="As --verify, and name registered files that Spark cannot read.")
 @click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in step.")
 @list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
@@ -73,7 +67,8 @@ def repair(
     dry_run: bool,
     force: bool,
     strict: bool,
-    verify: str,
+    verify: bool,
+    verify_all: bool,
     check: bool,
     shape: Shape,
 ) -> None:
@@ -93,7 +88,7 @@ def repair(
                 where=where_of(where, spec),
                 dry_run=preview,
                 strict=strict and not check,
-                verify=verify,
+                verify="all" if verify_all else verify,
                 allow_mass_drop=force,
                 progress=progress,
             )

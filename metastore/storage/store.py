@@ -19,6 +19,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.connections import StoreConnections
 from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location, entry_of
 from catalog_ext.metastore.storage.failures import is_missing_bucket, location_not_found
+from catalog_ext.metastore.storage.local.listing import list_local_directory
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
 from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
@@ -126,6 +127,8 @@ class Storage(StoreConnections):
             StorageError: The store refuses or does not answer.
         """
         place = _location(location)
+        if place.scheme == "file":
+            return list_local_directory(place)
         selector = pafs.FileSelector(place.path, recursive=False)
         infos = self.attempt(place, "list", lambda filesystem: filesystem.get_file_info(selector))
         entries = (entry_of(info, child_location(place, info.base_name)) for info in infos if info.path != place.path)

@@ -12,6 +12,7 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location
 from catalog_ext.metastore.storage.failures import translate
 from catalog_ext.metastore.storage.listed import (
     NOT_TEXT,
@@ -153,3 +154,30 @@ def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
     if not isinstance(translated, StorageError):
         translated = StorageError(translated.message, translated.parameters)
     return ListingFailure(directory, translated)
+
+
+def list_local_directory(place: Location) -> list[Entry]:
+    """Return the files and directories directly in a directory; what no reader can open is not there.
+
+    Arrow's own listing ends at the first name that is not UTF-8.
+
+    Raises:
+        LocationNotFoundError: There is no such directory.
+        StorageError: It cannot be read.
+    """
+    level = _Open("", place.path, iter(()))
+    try:
+        with os.scandir(place.path) as entries:
+            found = [(entry, _look_at(entry, level, place)) for entry in entries]
+    except OSError as error:
+        raise translate(error, place, "list") from error
+    listed: list[Entry] = []
+    for entry, what in found:
+        if isinstance(what, ListingFailure):
+            raise what.error
+        if isinstance(what, ListedFile):
+            listed.append(Entry(child_location(place, what.name), EntryKind.FILE, what.size, what.modified_ms))
+        elif isinstance(what, ListedDirectory):
+            modified_ms = entry.stat().st_mtime_ns // 1_000_000
+            listed.append(Entry(child_location(place, entry.name), EntryKind.DIRECTORY, 0, modified_ms))
+    return listed

@@ -14,6 +14,7 @@ from catalog_ext.tables.locations import TableOverlapWarning
 from tests.partition_contents import (
     FAILS,
     IGNORED,
+    IGNORED_WARNED,
     KINDS,
     LEFT_OUT,
     NAMED,
@@ -60,7 +61,9 @@ def test_what_is_done_with_it(
     (root / "k=1").mkdir(parents=True)
     (root / "k=1" / "whole.parquet").write_bytes(parquet_bytes())
     kind.make(root / kind.path)
-    catalog.register_table(table, location=str(root), schema="x BIGINT", partition_columns={"k": "INT"})
+    catalog.register_table(
+        table, location=str(root), schema="x BIGINT, ts TIMESTAMP_NTZ", partition_columns={"k": "INT"}
+    )
     report = catalog.repair_partitions(table)
     verified = catalog.repair_partitions(table, verify="all")
     found = Kind(
@@ -83,7 +86,7 @@ def _repair(kind: Kind, catalog: Catalog, table: str, report: RepairReport) -> s
         return SKIPPED
     if kind.path in held or kind.path in indexed(catalog, table):
         return WARNED if report.warnings else REGISTERED
-    return f"{IGNORED}, warning" if report.warnings else IGNORED
+    return IGNORED_WARNED if report.warnings else IGNORED
 
 
 def _verify(kind: Kind, verified: RepairReport) -> str:
@@ -94,7 +97,7 @@ def _verify(kind: Kind, verified: RepairReport) -> str:
 
 def _query(spark: SparkSession, kind: Kind, table: str) -> str:
     try:
-        count = len(spark.sql(f"SELECT x FROM lake.{table}").collect())
+        count = len(spark.sql(f"SELECT x, ts FROM lake.{table}").collect())
     except PySparkException:
         return FAILS
     if kind.repair not in (REGISTERED, WARNED):

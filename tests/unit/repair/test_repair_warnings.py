@@ -95,7 +95,7 @@ def test_verify_all_on_the_command_line(
     home = ["--index", str(tmp_path / "index.db"), "--metastore", "none"]
     assert main([*home, "repair", "s.t", "--json"]) == 0
     assert [entry["path"] for entry in json.loads(capsys.readouterr().out)["warnings"]] == ["k=a/fix.csv"]
-    for verify, expected in (("--verify", []), ("--verify=all", ["k=a/fix.csv"])):
+    for verify, expected in (("--verify", []), ("--verify-all", ["k=a/fix.csv"])):
         assert main([*home, "repair", "s.t", verify, "--json"]) == 0
         assert [entry["path"] for entry in json.loads(capsys.readouterr().out)["skipped"]] == expected
 

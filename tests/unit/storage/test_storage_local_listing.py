@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedOther
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.store import Storage
@@ -164,3 +165,22 @@ def test_stopping_early_closes_every_directory(tmp_path: Path) -> None:
     assert len(os.listdir("/dev/fd")) > before
     listing.close()
     assert len(os.listdir("/dev/fd")) == before
+
+
+def test_single_directory_lists_what_readers_can_open(tmp_path: Path) -> None:
+    """Arrow's own listing ended at a name that is not UTF-8, and with it queries, ADD PARTITION and repairs."""
+    fill(tmp_path, "f", "d/g")
+    (tmp_path / os.fsdecode(b"bad\xff")).touch()
+    os.mkfifo(tmp_path / "pipe")
+    for name, target in (("dead", "nothing"), ("itself", "itself"), ("up", ".."), ("link", "f"), ("null", "/dev/null")):
+        (tmp_path / name).symlink_to(target)
+    listed = Storage().list_directory(str(tmp_path))
+    kinds = {e.location.name: (e.kind, e.size) for e in listed}
+    assert kinds == {
+        "d": (EntryKind.DIRECTORY, 0),
+        "f": (EntryKind.FILE, 1),
+        "link": (EntryKind.FILE, 1),
+        "up": (EntryKind.DIRECTORY, 0),
+    }
+    modified_ms = (tmp_path / "f").stat().st_mtime_ns // 1_000_000
+    assert [e.modified_ms for e in listed if e.location.name == "f"] == [modified_ms]
