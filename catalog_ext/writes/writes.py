@@ -23,6 +23,8 @@ from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
+from catalog_ext.writes.stream_options import table_of_stream
+from catalog_ext.writes.writer_options import check_lines_of_rows, check_options_of_write, options_of_new_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,12 +122,18 @@ class Writes:
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
             OperationNotSupportedError: The table is bucketed, or its location has wildcards.
-            InvalidConfigurationError: An option is none that its key may have.
+            InvalidConfigurationError: An option is none that its key may have, or files written with it would be
+                misread by the table's own options.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         check_not_bucketed(table.definition)
         check_one_directory(table.definition, "A write")
         bound_to(table, predicate)
+        adopting = table_of_stream(self._context, table, batch.operation, batch.options)
+        if adopting is not None:
+            # The plan knows the table as it was before it got the options that the plan's files are written with.
+            table, batch = adopting, replace(batch, planned=None)
+        check_options_of_write(table.definition, batch.options)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         adds_others = write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add"
@@ -158,7 +166,7 @@ class Writes:
             kind: ``CREATE``, ``REPLACE`` or ``CREATE_OR_REPLACE``.
             definition: The table; its own ``location`` is not looked at.
             location: Where it lies; None for the namespace's or the warehouse's default.
-            batch: What else is known of it.
+            batch: What else is known of it; its options of the format become the table's.
             read: The number and the lowest version of the table of this name from which its rows come; None where
                 they do not.
 
@@ -181,7 +189,9 @@ class Writes:
             check_one_directory(there.definition, "CREATE OR REPLACE TABLE")
         if kind is WriteKind.CREATE or there is None:
             self._creation.check_free(identifier)
+        definition = replace(definition, options=options_of_new_table(definition, batch.options))
         whole = self._creation.complete_definition(definition, location)
+        check_lines_of_rows(whole, batch.options)
         check_one_directory(whole, "CREATE TABLE ... AS SELECT")
         check_reachable(context.storage, whole, whole.location, write=True)
         if there is None:

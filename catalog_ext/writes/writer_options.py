@@ -1,0 +1,193 @@
+"""The options of Spark's writers: which of them belong to a table that the write makes, and which ones a table refuses.
+
+A file is read by its table's options. So an option that decides how the bytes of a file are read has to be the table's:
+a write that makes a table gives it to the table, and any other write may only repeat what the table has. Names, aliases
+and defaults are those of Spark's ``CSVOptions``, ``JSONOptions`` and ``TextOptions``. Parquet and ORC files say
+themselves how they are read.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.format_options import OF_FORMAT
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.secrets import drop_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from catalog_ext.metastore.model.tables import TableDefinition
+
+_LONGEST_VALUE = 60
+
+
+def _plain(text: str) -> str:
+    return text
+
+
+def _flag(text: str) -> str:
+    return text.strip().lower()
+
+
+def _charset(text: str) -> str:
+    try:
+        return codecs.lookup(text).name
+    except LookupError:
+        return text.lower()
+
+
+def _separator(text: str) -> str:
+    return text.replace("\\t", "\t").replace("\\u0001", "\x01").replace("\\0", "\0")
+
+
+def _character(text: str) -> str:
+    """Spark takes an empty text for NUL, which means that there is no such character."""
+    return "" if text == "\0" else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Decisive:
+    """An option by which a file is read: one that was written with another value is misread.
+
+    Attributes:
+        names: Its name and its aliases; the first that is set counts.
+        default: The value of files whose write gave none; None where Spark has no value for it.
+        known: Makes spellings of one value equal.
+        accepted: Values that are read alike by a table that has none.
+    """
+
+    names: tuple[str, ...]
+    default: str | None
+    known: Callable[[str], str] = _plain
+    accepted: tuple[str, ...] = ()
+
+    def given(self, options: Mapping[str, str]) -> str | None:
+        """Return the value among options whose names are in lower case."""
+        return next((options[name.lower()] for name in self.names if name.lower() in options), None)
+
+    def contradicts(self, written: str, table: str | None) -> bool:
+        """Whether a file that is written with one value is misread by a table with the other, or with None."""
+        expected = self.default if table is None else table
+        accepted = [*([] if expected is None else [expected]), *(self.accepted if table is None else ())]
+        return self.known(written) not in {self.known(value) for value in accepted}
+
+
+_ENCODING = _Decisive(("encoding", "charset"), "UTF-8", _charset)
+_LINES = _Decisive(("lineSep",), None, accepted=("\n", "\r\n", "\r"))
+_MANY_LINES = _Decisive(("multiLine",), "false", _flag)
+_VALUES = (
+    _Decisive(("dateFormat",), "yyyy-MM-dd"),
+    _Decisive(("timestampFormat",), "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]"),
+    _Decisive(("timestampNTZFormat",), "yyyy-MM-dd'T'HH:mm:ss[.SSS]"),
+    _Decisive(("timeFormat",), "HH:mm:ss"),
+    _Decisive(("locale",), "en-US"),
+)
+_DECISIVE: dict[str, tuple[_Decisive, ...]] = {
+    "csv": (
+        _Decisive(("sep", "delimiter"), ",", _separator),
+        _Decisive(("header",), "false", _flag),
+        _Decisive(("quote",), '"', _character),
+        _Decisive(("escape",), "\\", _character),
+        _Decisive(("charToEscapeQuoteEscaping",), None, accepted=("",)),
+        _Decisive(("comment",), "", _character),
+        _Decisive(("nullValue",), ""),
+        _Decisive(("emptyValue",), '""'),
+        _ENCODING,
+        _LINES,
+        _MANY_LINES,
+        *_VALUES,
+    ),
+    "json": (_ENCODING, _LINES, _MANY_LINES, *_VALUES),
+    "text": (_ENCODING, _LINES, _Decisive(("wholetext",), "false", _flag)),
+}
+"""By format, in the order in which a refusal names them."""
+
+_ZONE = "timeZone"
+"""Of every format: the zone of TIMESTAMP keys, and of times that a text has without one."""
+
+
+def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table that a write makes: those of the definition, and the write's before them.
+
+    The table gets what Spark's reader or writer of its format knows. What is about the write alone (``path``,
+    ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names without meaning to the format,
+    secrets) is left out.
+
+    Args:
+        definition: The table, with the options of its statement.
+        written: The options of the write that makes it.
+    """
+    file_format = definition.format.lower()
+    names = {name.lower(): name for name in (*OF_FORMAT.get(file_format, ()), _ZONE)}
+    own = {
+        names.get(key.lower(), key): value
+        for key, value in drop_secrets(written).items()
+        if key.lower() in names or key.lower().startswith(f"{file_format}.")
+    }
+    replaced = {alias for key in own for alias in _aliases(file_format, key)}
+    return {key: value for key, value in definition.options.items() if key.lower() not in replaced} | own
+
+
+def check_options_of_write(definition: TableDefinition, written: Mapping[str, str]) -> None:
+    """Return if a table's readers read what is written with these options.
+
+    Args:
+        definition: The table, which was there before the write.
+        written: The options of the write.
+
+    Raises:
+        InvalidConfigurationError: An option is not the table's, and files that are written with it would be misread.
+    """
+    own, given = _lower(definition.options), _lower(written)
+    zone = () if _ZONE.lower() not in own else (_Decisive((_ZONE,), None),)
+    for option in (*_DECISIVE.get(definition.format, ()), *zone):
+        value, table = option.given(given), option.given(own)
+        if value is not None and option.contradicts(value, table):
+            raise _contradiction(definition, option, given, table)
+    check_lines_of_rows(definition, written)
+
+
+def check_lines_of_rows(definition: TableDefinition, written: Mapping[str, str]) -> None:
+    """Return unless the JSON that is to be written spreads its rows over lines, which no table of JSON reads.
+
+    Raises:
+        InvalidConfigurationError: The option ``pretty`` is on.
+    """
+    options = _lower(definition.options) | _lower(written)
+    if definition.format == "json" and _flag(options.get("pretty", "")) == "true":
+        raise InvalidConfigurationError(
+            f"Table {definition.identifier} cannot be written with the option 'pretty' = 'true': Spark then spreads a "
+            "row over several lines, and reads from such a file no row, or with multiLine the first one alone. Leave "
+            "the option out.",
+            {"key": "pretty", "table": str(definition.identifier)},
+        )
+
+
+def _contradiction(
+    definition: TableDefinition, option: _Decisive, given: Mapping[str, str], table: str | None
+) -> InvalidConfigurationError:
+    name = next(name for name in option.names if name.lower() in given)
+    has = f"{table[:_LONGEST_VALUE]!r}" if table is not None else f"none, which means {_words(option.default)}"
+    value = given[name.lower()][:_LONGEST_VALUE]
+    return InvalidConfigurationError(
+        f"The write to table {definition.identifier} has the option {name!r} = {value!r}, and the table's is {has}. "
+        "Files are read by the table's options, so that these rows would be misread. Leave the option out of the "
+        "write; or make the table with it: CREATE TABLE … OPTIONS, or the writer that creates or replaces the table.",
+        {"key": name, "table": str(definition.identifier)},
+    )
+
+
+def _words(default: str | None) -> str:
+    return "Spark's default" if default is None else repr(default)
+
+
+def _aliases(file_format: str, key: str) -> Iterable[str]:
+    groups = [option.names for option in _DECISIVE.get(file_format, ()) if key in option.names]
+    return {name.lower() for group in groups for name in group} | {key.lower()}
+
+
+def _lower(options: Mapping[str, str]) -> dict[str, str]:
+    return {key.lower(): value for key, value in options.items()}
