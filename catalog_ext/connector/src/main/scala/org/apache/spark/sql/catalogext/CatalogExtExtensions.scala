@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalogext.scan.DistinctLiterals
 import org.apache.spark.sql.catalogext.session.{ConnectorJars, EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys,
   ListHiddenKeys, MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges,
   ResolveGivenNames, ResolveQualifiedNames, SessionGuards, SessionListings, ShowJoinColumns}
-import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
+import org.apache.spark.sql.catalogext.views.{EvolvingViews, ResolveViewPartitions, StoredInSession, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
 /** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
@@ -43,12 +43,14 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => ExpandHiddenColumns)
     extensions.injectHintResolutionRule(_ => MarkListedRelations)
     extensions.injectResolutionRule(_ => ListHiddenKeys)
+    extensions.injectResolutionRule(new EvolvingViews(_))
     extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)
     extensions.injectPostHocResolutionRule(_ => RefuseRowChanges)
     extensions.injectOptimizerRule(_ => DistinctLiterals)
     extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)
+    extensions.injectPlannerStrategy(_ => StoredInSession)
     extensions.injectPlannerStrategy(new TableCommandStrategy(_))
     Views.inject(extensions)
   }

@@ -9,8 +9,8 @@ import org.apache.spark.sql.catalogext.release.Views
 import org.apache.spark.sql.catalogext.release.Views.View
 import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchViewException,
-  ViewAlreadyExistsException}
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchViewException, SchemaBinding,
+  SchemaUnsupported, ViewAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog}
 import org.apache.spark.sql.types.StructType
 
@@ -37,6 +37,9 @@ object CatalogExtView {
   /** The property by which the partition columns come and go between Spark and the catalog: names with commas. */
   val PartitionedOn = "partitioned-on"
 
+  /** What Spark calls the mode of a session without modes binds like BINDING, and is no word of a statement. */
+  def schemaMode(stored: String): String = if (stored == SchemaUnsupported.toString) SchemaBinding.toString else stored
+
   def fromJson(catalogName: String, client: ServiceClient, node: JsonNode): CatalogExtView = {
     val metadata = TableMetadata.fromJson(node)
     val query = node.field("view")
@@ -51,8 +54,8 @@ object CatalogExtView {
       .withQueryText(query.string("text"))
       .withCurrentCatalog(query.string("catalog"))
       .withCurrentNamespace(query.items("current_namespace").map(_.asText()).toArray)
-      .withSqlConfigs(query.stringMap("configuration").asJava)
-      .withSchemaMode(query.string("schema_mode"))
+      .withSqlConfigs(CapturedSettings.others(query.stringMap("configuration"), prefix = "").asJava)
+      .withSchemaMode(schemaMode(query.string("schema_mode")))
       .withQueryColumnNames(query.items("query_columns").map(_.asText()).toArray)
     new CatalogExtView(catalogName, metadata, client, query.field("automatic").asBoolean(), builder)
   }
@@ -85,8 +88,9 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
       java.util.Map.entry("text", text(view.queryText)),
       java.util.Map.entry("catalog", text(Option(view.currentCatalog).getOrElse(""))),
       java.util.Map.entry("current_namespace", texts(view.currentNamespace)),
-      java.util.Map.entry("configuration", map(view.sqlConfigs.asScala)),
-      java.util.Map.entry("schema_mode", text(Option(view.schemaMode).getOrElse("BINDING"))),
+      java.util.Map.entry("configuration", map(CapturedSettings.others(view.sqlConfigs.asScala.toMap, ""))),
+      java.util.Map.entry("schema_mode", text(CatalogExtView.schemaMode(
+        Option(view.schemaMode).getOrElse(SchemaBinding.toString)))),
       java.util.Map.entry("query_columns", texts(view.queryColumnNames)),
       java.util.Map.entry("tables", Null),
       java.util.Map.entry("own_catalog", text(catalogName)),

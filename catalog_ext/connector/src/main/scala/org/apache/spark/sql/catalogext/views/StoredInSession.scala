@@ -1,0 +1,87 @@
+package org.apache.spark.sql.catalogext.views
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.{CatalystIdentifier, FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, SessionCatalog, SQLFunction,
+  UserDefinedFunction}
+import org.apache.spark.sql.catalyst.parser.ParserInterface
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.{AlterTableSetPropertiesCommand, ExecutedCommandExec, LeafRunnableCommand,
+  RunnableCommand}
+
+/**
+ * Takes the settings of catalog-ext out of the views and SQL functions that Spark stores in the session catalog.
+ *
+ * Spark captures every setting of the session that it knows, and gives no way to leave one out. So the command runs as
+ * it is, and what it stored is altered at once.
+ */
+object StoredInSession extends SparkStrategy {
+  /** By class name, because not every release has all of them. */
+  private val Storing = Set("CreateViewCommand", "AlterViewAsCommand", "AlterViewSchemaBindingCommand",
+    "CreateMetricViewCommand", "AlterMetricViewCommand", "CreateSQLFunctionCommand")
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case command: RunnableCommand if Storing(command.getClass.getSimpleName) => cleaned(command)
+    // Stores nothing anew, and is a way to mend a view that has our settings already.
+    case command: AlterTableSetPropertiesCommand if command.isView => cleaned(command)
+    case _ => Nil
+  }
+
+  private def cleaned(command: RunnableCommand): Seq[SparkPlan] = Seq(ExecutedCommandExec(StoreWithoutOurs(command)))
+}
+
+/** Runs a command of Spark's that stores a view or a function, and then takes the settings of catalog-ext out of it. */
+case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableCommand {
+  override def nodeName: String = command.nodeName
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val state = session.asInstanceOf[classic.SparkSession].sessionState
+    val rows = command.run(session)
+    named.foreach {
+      case name: TableIdentifier => cleanView(state.catalog, name)
+      case name: FunctionIdentifier => cleanFunction(state.catalog, state.sqlParser, name)
+    }
+    rows
+  }
+
+  private def cleanView(catalog: SessionCatalog, name: TableIdentifier): Unit =
+    if (!catalog.isTempView(name) && catalog.tableExists(name)) {
+      val stored = catalog.getTableMetadata(name)
+      val kept = CapturedSettings.others(stored.properties, CatalogTable.VIEW_SQL_CONFIG_PREFIX)
+      if (stored.tableType == CatalogTableType.VIEW && kept.size < stored.properties.size) {
+        catalog.alterTable(stored.copy(properties = kept))
+      }
+    }
+
+  /** A metastore does not alter a function's resources, in which Spark keeps its properties. */
+  private def cleanFunction(catalog: SessionCatalog, parser: ParserInterface, name: FunctionIdentifier): Unit =
+    for (database <- name.database if catalog.isPersistentFunction(name)) {
+      val stored = catalog.externalCatalog.getFunction(database, name.funcName)
+      if (SQLFunction.isSQLFunction(stored.className)) {
+        val function = SQLFunction.fromCatalogFunction(stored, parser)
+        val kept = CapturedSettings.others(function.properties, UserDefinedFunction.SQL_CONFIG_PREFIX)
+        if (kept.size < function.properties.size) {
+          catalog.externalCatalog.dropFunction(database, name.funcName)
+          catalog.externalCatalog.createFunction(database, function.copy(properties = kept).toCatalogFunction)
+        }
+      }
+    }
+
+  /** What the command stores: its own name, or that of its child. */
+  private def named: Seq[CatalystIdentifier] = command.productIterator.toSeq.flatMap {
+    case name: TableIdentifier => Some(name)
+    case name: FunctionIdentifier => Some(name)
+    case ResolvedIdentifier(catalog, Named(database, table)) =>
+      Some(TableIdentifier(table, Some(database), Some(catalog.name())))
+    case _ => None
+  }
+
+  private object Named {
+    def unapply(ident: Identifier): Option[(String, String)] =
+      Option.when(ident.namespace().length == 1)((ident.namespace().head, ident.name()))
+  }
+}
