@@ -140,7 +140,10 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
     (SessionNames.possible(ident) && ours.purgeTable(ident)) || own.purgeTable(ident)
   override def renameTable(from: Identifier, to: Identifier): Unit =
     if (tableExists(to)) throw new TableAlreadyExistsException(to)
-    else if (has(from)) ours.renameTable(from, to)
+    else if (has(from)) {
+      prepareNamespace(to.namespace().takeRight(1))
+      ours.renameTable(from, to)
+    }
     else own.renameTable(from, to)
 
   // Namespaces
@@ -191,19 +194,22 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with DefinedTa
   /** A table of ours needs its namespace in the index; it is made there as Spark's catalog has it. */
   private def prepare(ident: Identifier): Unit = {
     if (own.tableExists(ident) && !has(ident)) throw new TableAlreadyExistsException(ident)
-    if (!indexKnows(ident.namespace()) && own.namespaceExists(ident.namespace())) {
-      val metadata = own.loadNamespaceMetadata(ident.namespace()).asScala
+    prepareNamespace(ident.namespace())
+  }
+
+  private def prepareNamespace(namespace: Array[String]): Unit =
+    if (namespace.nonEmpty && !indexKnows(namespace) && own.namespaceExists(namespace)) {
+      val metadata = own.loadNamespaceMetadata(namespace).asScala
       val copied = Seq(SupportsNamespaces.PROP_LOCATION, SupportsNamespaces.PROP_COMMENT)
         .flatMap(key => metadata.get(key).filter(_.nonEmpty).map(key -> _)).toMap
-      ours.createNamespace(ident.namespace(), copied.asJava)
+      ours.createNamespace(namespace, copied.asJava)
     }
-  }
 
   // Procedures
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = ours.loadProcedure(ident) match {
     case LoadedProcedure(procedure: ServiceProcedure) if procedure.name() == "register_table" =>
-      LoadedProcedure(new GuardedRegistration(procedure, own))
+      LoadedProcedure(new GuardedRegistration(procedure, own, prepareNamespace))
     case other => other
   }
   override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)

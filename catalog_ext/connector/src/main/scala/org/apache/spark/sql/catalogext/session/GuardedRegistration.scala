@@ -11,16 +11,20 @@ import org.apache.spark.sql.connector.read.Scan
  * `register_table` in the session catalog: the service is told where a table of Spark's own lies that has the name,
  * because the registered one would hide it. One at the same location is the same data, and is taken over.
  */
-class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog) extends BoundProcedure {
+class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepareNamespace: Array[String] => Unit)
+  extends BoundProcedure {
   override def name(): String = procedure.name()
   override def description(): String = procedure.description()
   override def parameters(): Array[ProcedureParameter] = procedure.parameters
   override def isDeterministic: Boolean = procedure.isDeterministic
 
-  override def call(input: InternalRow): java.util.Iterator[Scan] =
-    procedure.call(input, name(input).flatMap(identifier).filter(own.tableExists).map { table =>
-      SessionTable(table, Option(own.loadTable(table).properties().get(TableCatalog.PROP_LOCATION)))
+  override def call(input: InternalRow): java.util.Iterator[Scan] = {
+    val table = name(input).flatMap(identifier)
+    table.foreach(ident => prepareNamespace(ident.namespace()))
+    procedure.call(input, table.filter(own.tableExists).map { there =>
+      SessionTable(there, Option(own.loadTable(there).properties().get(TableCatalog.PROP_LOCATION)))
     })
+  }
 
   private def name(input: InternalRow): Option[String] =
     Some(parameters().indexWhere(_.name() == "table")).filter(i => i >= 0 && !input.isNullAt(i))

@@ -13,6 +13,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.expressions.{FieldReference, IdentityTransform}
+import org.apache.spark.sql.errors.QueryCompilationErrors
+import org.apache.spark.sql.execution.datasources.DataSource
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -31,6 +33,10 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     case create @ CreateTableAsSelect(name, _, _, spec: UnresolvedTableSpec, _, _, _)
         if becomesOurs(name, spec, hasRows = true) =>
       create.copy(tableSpec = ours(spec))
+    case create @ CreateTableAsSelect(_, _, _, spec: UnresolvedTableSpec, options, _, _) if saysFormat(spec, options) =>
+      create.copy(tableSpec = withFormat(spec, options))
+    case replace @ ReplaceTableAsSelect(_, _, _, spec: UnresolvedTableSpec, options, _, _) if saysFormat(spec, options) =>
+      replace.copy(tableSpec = withFormat(spec, options))
     case replace @ ReplaceTable(name, _, _, spec: UnresolvedTableSpec, _)
         if becomesOurs(name, spec, hasRows = false, replaces = true) =>
       replace.copy(tableSpec = ours(spec))
@@ -45,6 +51,10 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     case SavedTable(desc, mode, query) if names.inSession(desc.identifier.nameParts).isDefined =>
       saved(desc, mode, query, names.inSession(desc.identifier.nameParts).get._2)
     case SavedTable(desc, _, query) if created(desc).isDefined => createdBy(desc, query, created(desc).get)
+    case own @ SavedTable(desc, _, _) =>
+      // Spark's own command needs the namespace in Spark's catalog.
+      prepareNamespace(desc.identifier.nameParts)
+      own
     case drop: DropTable if SQLConf.get.useV1Command && Named.unapply(drop.child).isDefined =>
       throw legacy("DROP TABLE")
     case drop: DropNamespace if SQLConf.get.useV1Command && hasOurs(drop.namespace) => throw legacy("DROP DATABASE")
@@ -56,11 +66,14 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     def unapply(plan: LogicalPlan): Option[Identifier] = plan match {
       case UnresolvedIdentifier(name, _) =>
         // Spark's own commands need the namespace in Spark's catalog.
-        if (name.length > 1) names.sessionNamespace(name.init).foreach(names.sessionCatalog.get.namespaceExists)
+        prepareNamespace(name)
         names.inSession(name).map(_._2)
       case _ => None
     }
   }
+
+  private def prepareNamespace(name: Seq[String]): Unit =
+    if (name.length > 1) names.sessionNamespace(name.init).foreach(names.sessionCatalog.get.namespaceExists)
 
   private def isOurs(spec: UnresolvedTableSpec): Boolean = CatalogExtSource.isProvider(spec.provider)
 
@@ -86,6 +99,16 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
       properties = spec.properties ++ format.map(CatalogExtSource.Format -> _))
   }
 
+  /** A DataFrame's writer gives the format of USING catalog_ext as an option of the write. */
+  private def saysFormat(spec: UnresolvedTableSpec, options: Map[String, String]): Boolean =
+    isOurs(spec) && formatIn(options).isDefined && formatIn(spec.properties).isEmpty
+
+  private def withFormat(spec: UnresolvedTableSpec, options: Map[String, String]): UnresolvedTableSpec =
+    spec.copy(properties = spec.properties ++ formatIn(options).map(CatalogExtSource.Format -> _))
+
+  private def formatIn(options: Map[String, String]): Option[String] =
+    options.collectFirst { case (key, value) if key.equalsIgnoreCase(CatalogExtSource.Format) => value }
+
   private def taken(ident: Identifier, silently: Boolean, command: String): LogicalPlan =
     if (silently) NoopCommand(command, ident.namespace().toSeq :+ ident.name())
     else throw new TableAlreadyExistsException(ident)
@@ -107,6 +130,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
     val options = desc.storage.properties
     mode match {
       case SaveMode.Append =>
+        checkFormat(desc, ident)
         checkKeys(desc, ident)
         AppendData.byName(Inserts.target(name), query, options)
       case SaveMode.Overwrite =>
@@ -133,11 +157,20 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
   private def spec(desc: CatalogTable): UnresolvedTableSpec =
     SavedTable.spec(desc, CatalogExtSource.Name, Map(CatalogExtSource.Format -> desc.provider.get))
 
-  private def checkKeys(desc: CatalogTable, ident: Identifier): Unit = {
-    lazy val keys = names.sessionCatalog.get.loadTable(ident) match {
-      case table: CatalogExtTable => table.metadata.partitionColumns.fieldNames.toSeq
-      case _ => Nil
+  /** Spark's own refusal; tables of Hive, which Spark knows by no other name, may have been imported. */
+  private def checkFormat(desc: CatalogTable, ident: Identifier): Unit =
+    for (given <- desc.provider if !given.equalsIgnoreCase("hive"); table <- loaded(ident)) {
+      val Seq(there, here) = Seq(table.metadata.format, given).map(DataSource.lookupDataSource(_, SQLConf.get))
+      if (there != here) throw QueryCompilationErrors.mismatchedTableFormatError(ident.toString, there, here)
     }
+
+  private def loaded(ident: Identifier): Option[CatalogExtTable] = names.sessionCatalog.get.loadTable(ident) match {
+    case table: CatalogExtTable => Some(table)
+    case _ => None
+  }
+
+  private def checkKeys(desc: CatalogTable, ident: Identifier): Unit = {
+    lazy val keys = loaded(ident).toSeq.flatMap(_.metadata.partitionColumns.fieldNames)
     if (desc.bucketSpec.isDefined || (desc.partitionColumnNames.nonEmpty && desc.partitionColumnNames != keys)) {
       throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
         s"The rows are to be partitioned by (${desc.partitionColumnNames.mkString(", ")})" +
