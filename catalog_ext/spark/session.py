@@ -21,6 +21,7 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.service.server import Service
+from catalog_ext.spark.own_catalog import warn_of_own_catalog
 from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
 from catalog_ext.spark.submitted import EXTENSIONS, JARS, give_to_submit, submitted_lists
@@ -148,6 +149,8 @@ def serve_catalog(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
         site=hive_site(metastore), spark=options,
     )  # fmt: skip
+    if catalog == SESSION_CATALOG:
+        warn_of_own_catalog(settings, options)
     jar = connector_jar()
     begun = {**submitted_lists(), **options}
     for given in _local_jars(begun.get(JARS)):

@@ -35,14 +35,19 @@ _DEFAULTS_TOO = "--load-spark-defaults"
 
 def submitted_lists() -> dict[str, str]:
     """Return the lists that a session has whose builder says nothing of them, by key."""
+    return submitted(_LISTS)
+
+
+def submitted(keys: Sequence[str]) -> dict[str, str]:
+    """Return those of the settings that a session has whose builder says nothing of them."""
     if jvm_runs():
-        found = _of_running_jvm()
+        found = _of_running_jvm(keys)
     else:
         arguments = _arguments()
         given = dict(_given(arguments))
         defaults = _of_file(None) if _DEFAULTS_TOO in arguments else {}
         found = {**defaults, **_of_file(given.pop(_FILE, None)), **given}
-    return {key: found[key] for key in _LISTS if found.get(key)}
+    return {key: found[key] for key in keys if found.get(key)}
 
 
 def give_to_submit(lists: Mapping[str, str]) -> None:
@@ -59,12 +64,12 @@ def give_to_submit(lists: Mapping[str, str]) -> None:
         os.environ[_ARGUMENTS] = shlex.join(changed)
 
 
-def _of_running_jvm() -> dict[str, str]:
+def _of_running_jvm(keys: Sequence[str]) -> dict[str, str]:
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
-    return {key: str(jvm.java.lang.System.getProperty(key) or "") for key in _LISTS}
+    return {key: str(jvm.java.lang.System.getProperty(key) or "") for key in keys}
 
 
 def _arguments() -> list[str]:
