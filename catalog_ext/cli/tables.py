@@ -14,7 +14,7 @@ from catalog_ext.cli.options import json_option, list_options
 from catalog_ext.cli.output import echo_json, note, one_line, type_name
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
-from catalog_ext.metastore.model.tables import FORMATS, TableType
+from catalog_ext.metastore.model.tables import FORMATS, PartitionMode, TableType
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.overview.layout import Column, record_lines
 
@@ -55,6 +55,11 @@ _LABEL = 17
     "Default: the keys found in the paths.",
 )
 @click.option(
+    "--partition-mode",
+    type=click.Choice([str(mode) for mode in PartitionMode]),
+    help="Whether SELECT * shows the partition columns: virtual (no, the default) or declared (yes).",
+)
+@click.option(
     "--schema",
     metavar="DDL",
     help="The columns, such as 'id BIGINT, fare DECIMAL(10,2)'. Default: read from the files.",
@@ -79,6 +84,7 @@ def register(
     location: str,
     format_: str,
     keys: tuple[str, ...],
+    partition_mode: str | None,
     schema: str | None,
     options: tuple[str, ...],
     properties: tuple[str, ...],
@@ -116,6 +122,7 @@ def register(
                 location=_absolute(location),
                 format=format_,
                 partition_columns=columns,
+                partition_mode=partition_mode,
                 schema=schema,
                 options=pairs(options, "--option"),
                 properties=pairs(properties, "--property"),
@@ -313,6 +320,9 @@ def show_table(table: Table, what: str, metastore: str | None, *, as_json: bool)
         ("partition columns", _described(definition.partition_columns) or "none"),
         ("columns", _described(definition.columns)),
     ]
+    if definition.partition_columns:
+        shows = "shows" if definition.partition_mode is PartitionMode.DECLARED else "leaves out"
+        lines.insert(3, ("SELECT *", f"{shows} the partition columns ({definition.partition_mode})"))
     if totals.partitions:
         files = f"{counted(totals.files, 'file')}, {format_bytes(totals.bytes)}"
         lines.append(("partitions", f"{totals.partitions:,} with {files}"))

@@ -23,6 +23,7 @@ _TABLE_SCHEMA = pa.schema(
         ("location", pa.string()),
         ("format", pa.string()),
         ("partition_columns", pa.string()),
+        ("partition_mode", pa.string()),
         ("columns", pa.int32()),
         ("metastore", pa.string()),
     ]
@@ -72,6 +73,7 @@ def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
         "location": definition.location,
         "format": definition.format,
         "partition_columns": ", ".join(f"{c.name} {c.type.upper()}" for c in definition.partition_columns),
+        "partition_mode": str(definition.partition_mode),
         "columns": len(definition.columns),
         "metastore": catalog.metastore_state(table),
     }
@@ -95,6 +97,7 @@ PROCEDURES = (
             Parameter(
                 "partition_columns", MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"
             ),
+            Parameter("partition_mode", "string", "whether SELECT * shows the keys: virtual (no) or declared (yes)"),
             Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
             Parameter("options", MAP, "reader options of the format"),
             Parameter("properties", MAP, "table properties"),

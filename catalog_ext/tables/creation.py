@@ -50,6 +50,7 @@ class TableCreation:
         location: str,
         format: str = "parquet",
         partition_columns: Mapping[str, str] | None = None,
+        partition_mode: str | None = None,
         schema: str | None = None,
         options: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
@@ -66,6 +67,9 @@ class TableCreation:
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
             partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
                 paths, as STRING.
+            partition_mode: Whether ``SELECT *`` shows the keys: ``virtual`` leaves them out, ``declared`` shows them
+                after the columns, so that what it reads can be written back. It is the property ``partition-columns``;
+                None for what ``properties`` say, or ``virtual``.
             schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.
             options: Spark's reader options of the format.
             properties: Settings of the table.
@@ -86,8 +90,10 @@ class TableCreation:
         if there is not None and locations_equal(there.definition.location, located(identifier, location, {})[0]):
             return there
         self.check_free(identifier)
+        mode = {} if partition_mode is None else {PARTITION_MODE_PROPERTY: partition_mode}
+        stated = {**(properties or {}), **mode}
         registration = Registration(
-            identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
+            identifier, location, format, partition_columns, schema, options or {}, stated, comment
         )
         sample_files = keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
         with cell_progress(None, f"Reading the keys and a sample of files of {identifier}"):

@@ -814,7 +814,7 @@ def test_a_table_is_registered_repaired_and_unregistered_by_calls(client: Client
     assert registered == [
         {
             "table": "s.called", "location": f"file://{root}", "format": "csv", "partition_columns": "ds DATE",
-            "columns": 1, "metastore": "none",
+            "partition_mode": "virtual", "columns": 1, "metastore": "none",
         }
     ]  # fmt: skip
     preview = call(client, "repair_partitions", table="s.called", mode="sync", where="ds >= '2025-01-01'", dry_run=True)

@@ -90,6 +90,22 @@ def test_register_as_text_names_the_next_step(run: Run, trips: Path) -> None:
     assert "Next: catalog-ext repair sales.trips" in out
 
 
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [
+        ((), "leaves out the partition columns (virtual)"),
+        (("--partition-mode", "declared"), "shows the partition columns"),
+    ],
+)
+def test_register_says_whether_select_star_shows_the_keys(
+    run: Run, trips: Path, option: tuple[str, ...], shown: str
+) -> None:
+    arguments = ("--key", "ds=DATE", "--key", "region", "--create-namespace", *option)
+    code, out, _ = run("register", "sales.trips", str(trips), *arguments)
+    assert code == 0
+    assert shown in " ".join(out.split())
+
+
 def test_register_without_its_namespace(run: Run, trips: Path) -> None:
     code, _, err = run("register", "sales.trips", str(trips), "--key", "ds", "--key", "region")
     assert code == 1

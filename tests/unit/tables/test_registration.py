@@ -57,6 +57,24 @@ def state(catalog: Catalog) -> object:
 # What is found
 
 
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [({}, "virtual"), ({"partition_mode": "declared"}, "declared"),
+     ({"partition_mode": "virtual", "properties": {"partition-columns": "declared"}}, "virtual")],
+)  # fmt: skip
+def test_registering_decides_whether_select_star_shows_the_keys(
+    catalog: Catalog, root: Path, arguments: dict[str, Any], mode: str
+) -> None:
+    register(catalog, root, table="s.python", **arguments)
+    assert str(catalog.load_table("s.python").definition.partition_mode) == mode
+    catalog.unregister_table("s.python")
+    given = {"table": "s.sql", "location": str(root), "format": "csv", "schema": "x INT", **arguments}
+    (batch,) = find_procedure("register_table").call(catalog, given).batches
+    assert batch.to_pylist()[0]["partition_mode"] == mode
+    with pytest.raises(InvalidConfigurationError, match="partition-columns"):
+        register(catalog, root, table="s.wrong", partition_mode="hidden")
+
+
 def test_given_keys_and_columns_are_taken_as_they_are(catalog: Catalog, root: Path) -> None:
     table = register(
         catalog, f"{root}//", partition_columns={"ds": "date", "Region": "varchar(10)"}, comment="c",
