@@ -74,9 +74,10 @@ _CATALOG_EXT_COMPLETE=fish_source catalog-ext | source
 _OF_FORMATS = """
 How S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.
 
-Options of Spark's readers and writers are kept with a table and overridden per read or write, as Spark documents
-them. Of those of text, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nullValue`, `lineSep`, `encoding` (or
-`charset`), `comment` and `compression` also decide what Hive is told of the table. Of Hive's ROW FORMAT,
+Options of Spark's readers and writers are kept with a table and overridden per read, as Spark documents them. A write
+that makes a table gives its options to it; [any other write may not contradict them](sql.md#tables), and JSON's
+`pretty` is refused. Of those of text, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nullValue`, `lineSep`,
+`encoding` (or `charset`), `comment` and `compression` also decide what Hive is told of the table. Of Hive's ROW FORMAT,
 `field.delim`, `serialization.format`, `serialization.null.format`, `line.delim`, `escape.delim`, `separatorChar`,
 `quoteChar` and `escapeChar` are read; a property `comment` is the table's comment. A read of a path takes the options
 `format` and `schema`, and those of Spark's reader. `parquet.statistics.truncate.length` holds for files written here.

@@ -20,6 +20,8 @@ class InvalidIdentifierError(InvalidInputError):
     """A text names no namespace or table.
 
     Remedy: Write `namespace.table`, with the catalog's name in front where SQL wants it; a namespace has one level.
+    Column names have no comma, colon, semicolon, slash or backslash, also without a metastore: Hive engines cannot
+    keep them all. Spark's own file tables have them, so rename such columns (`toDF`, `AS`).
     """
 
     code = "CATALOG_EXT_INVALID_IDENTIFIER"
