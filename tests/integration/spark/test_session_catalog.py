@@ -238,7 +238,10 @@ def test_replacing_ours_keeps_it_ours(ours: Session) -> None:
 def test_save_as_table_with_a_format_of_sparks(ours: Session) -> None:
     frame = ours.spark.createDataFrame([("z", 9)], "ds STRING, id INT")
     frame.write.mode("append").saveAsTable("sales.ours")
-    frame.write.mode("append").format("orc").partitionBy("ds").saveAsTable("sales.ours")
+    frame.write.mode("append").format("parquet").partitionBy("ds").saveAsTable("sales.ours")
+    # Spark's own refusal, as of a table of its own.
+    with pytest.raises(AnalysisException, match="doesn't match the specified format"):
+        frame.write.mode("append").format("orc").partitionBy("ds").saveAsTable("sales.ours")
     assert ours.rows("SELECT * FROM sales.ours ORDER BY id") == [*ROWS, (9, "z"), (9, "z")]
     wrong = frame.write.mode("append").partitionBy("id")
     assert ours.condition(lambda: wrong.saveAsTable("sales.ours")) == "CATALOG_EXT_INVALID_INPUT"

@@ -116,7 +116,7 @@ def named(definition: TableDefinition, **changes: dict[str, str]) -> TableDefini
 
 def test_a_write_keeps_no_secret_of_its_options(catalog: Catalog) -> None:
     table = catalog.load_table("s.t")
-    batch = Batch("INSERT", "me", options={"fs.s3a.secret.key": HUSH, "header": "true"})
+    batch = Batch("INSERT", "me", options={"fs.s3a.secret.key": HUSH, "quoteAll": "true"})
     catalog.writes.begin(WriteKind.APPEND, table.table_id, table.version, batch)
     (kept,) = catalog.list_transactions("s.t")
     assert HUSH not in repr(kept)
