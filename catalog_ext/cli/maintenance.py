@@ -12,6 +12,7 @@ from catalog_ext.cli.listing import UNCHANGED, Listing
 from catalog_ext.cli.options import list_options, where_of, where_options
 from catalog_ext.cli.output import note
 from catalog_ext.cli.writes import DURATION
+from catalog_ext.metastore.commit.partition_expiry import REGISTERED_AGAIN
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import format_bytes
 from catalog_ext.overview.layout import Column
@@ -19,7 +20,6 @@ from catalog_ext.overview.layout import Column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.catalog import Catalog
     from catalog_ext.cli.invocation import Invocation
     from catalog_ext.cli.listing import Shape
     from catalog_ext.repair.report import ReportEntry
@@ -33,7 +33,7 @@ _DROPPED = (
 )
 _AGAIN = (
     "The table is an external one: its files stay, and a repair adds the partitions again, unless its mode is drop. "
-    "Delete the files to be rid of them."
+    "To prevent that, delete the files, or set partition.retention.period where partitions are to expire."
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would be dropped and change nothing.")
 
@@ -64,8 +64,8 @@ def drop_partitions(
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.drop(table, where_of(where, spec), purge=purge, dry_run=dry_run)
-        keeps = _keeps_files(catalog, table)
-    _show(table, entries, shape, dry_run=dry_run, keeps_files=keeps)
+        come_back = catalog.load_table(table).definition.table_type is TableType.EXTERNAL
+    _show(table, entries, shape, dry_run=dry_run, come_back=come_back)
 
 
 @click.command("expire-partitions", short_help="Drop the partitions that are older than a retention.")
@@ -87,19 +87,15 @@ def expire_partitions(invocation: Invocation, table: str, retention: str | None,
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.expire(table, retention=retention, dry_run=dry_run)
-        keeps = _keeps_files(catalog, table)
-    _show(table, entries, shape, dry_run=dry_run, keeps_files=keeps)
-
-
-def _keeps_files(catalog: Catalog, table: str) -> bool:
-    return catalog.load_table(table).definition.table_type is TableType.EXTERNAL
+    come_back = any(REGISTERED_AGAIN in entry.reason for entry in entries)
+    _show(table, entries, shape, dry_run=dry_run, come_back=come_back)
 
 
 def _show(
-    table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool, keeps_files: bool
+    table: str, entries: Sequence[ReportEntry], shape: Shape, *, dry_run: bool, come_back: bool
 ) -> None:  # fmt: skip
     listing = Listing(("partition", "partitions"), _DROPPED, {"table": table, "dry_run": dry_run})
     rows = (entry._asdict() for entry in entries)
     listing.show(shape, rows, len(entries), end=UNCHANGED if dry_run and entries else "")
-    if shape.is_text and entries and keeps_files and not dry_run:
+    if shape.is_text and entries and come_back and not dry_run:
         note(output_console(), _AGAIN, "yellow")

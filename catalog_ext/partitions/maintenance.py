@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
+from catalog_ext.metastore.commit.partition_expiry import REGISTERED_AGAIN, RETENTION, Expiry
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
 from catalog_ext.metastore.model.batches import batched
@@ -170,9 +170,7 @@ def _with_return(entry: ReportEntry, table: Table, lasting: Expiry | None, now_m
     if lasting is not None and lasting.expired(entry.partition, now_ms):
         return entry
     has = "no" if lasting is None else "a longer"
-    return entry._replace(
-        reason=f"{entry.reason}, and the next repair registers it again: the table has {has} {RETENTION}"
-    )
+    return entry._replace(reason=f"{entry.reason}, and {REGISTERED_AGAIN}: the table has {has} {RETENTION}")
 
 
 def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:

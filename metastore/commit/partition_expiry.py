@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 RETENTION = "partition.retention.period"
 """The table property (Hive's) that says for how long a partition is kept after its time."""
 
+REGISTERED_AGAIN = "the next repair registers it again"
+"""In the reason of an expired partition of an external table whose property ``RETENTION`` does not cover it."""
+
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 

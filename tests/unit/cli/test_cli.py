@@ -484,6 +484,14 @@ def test_partitions_are_dropped_by_a_condition_and_by_age(run: Run, trips: Path)
     code, out, _ = run("expire-partitions", "sales.trips", "--retention", "1d")
     assert "4 partitions" in out
     assert "adds the partitions again" in out
+    assert "set partition.retention.period" in out
+    run("repair", "sales.trips")
+    with connect(index=".catalog-ext/index.db", metastore=None) as catalog:
+        catalog.alter_table_properties("sales.trips", {"partition.retention.period": "1d"})
+    code, out, _ = run("expire-partitions", "sales.trips")
+    assert (code, "again" in out) == (0, False), "the property keeps a repair from it"
+    with connect(index=".catalog-ext/index.db", metastore=None) as catalog:
+        catalog.alter_table_properties("sales.trips", {}, ["partition.retention.period"])
     assert json.loads(run("partitions", "sales.trips", "--json")[1])["partitions"] == []
     code, _, err = run("expire-partitions", "sales.trips")
     assert (code, "partition.retention.period" in err) == (exit_code(InvalidPredicateError("")), True)
