@@ -1,15 +1,12 @@
 package org.apache.spark.sql.catalogext.scan
 
-import java.util.OptionalLong
-
 import scala.collection.mutable
 
 import org.apache.spark.sql.catalogext.catalog.{DriverMetric, FooterMetrics, PartitionValues}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
-import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan,
-  Statistics, SupportsReportStatistics}
+import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan}
 import org.apache.spark.sql.connector.read.Scan.ColumnarSupportMode
 import org.apache.spark.sql.types.StructType
 
@@ -20,7 +17,6 @@ import org.apache.spark.sql.types.StructType
  * are read in tasks, and what they say goes into the index for the next query.
  *
  * @param learns whether the counts are recorded
- * @param most how many rows the answer has at most
  * @param grouping the places of the keys that the rows are grouped by
  */
 private[scan] class FooterAnswer(
@@ -29,10 +25,9 @@ private[scan] class FooterAnswer(
     filters: Seq[Expression],
     override val readSchema: StructType,
     private val learns: Boolean,
-    most: Long,
     private val grouping: Seq[Int],
     private val functions: Seq[KeyFunction])
-  extends Scan with Batch with SupportsReportStatistics {
+  extends Scan with Batch {
 
   // A plan that runs again gives the same rows: it is of one version.
   private lazy val answer: Array[InputPartition] = packed(counted())
@@ -43,12 +38,6 @@ private[scan] class FooterAnswer(
   override def createReaderFactory(): PartitionReaderFactory = AnswerReaderFactory
   override def columnarSupportMode: ColumnarSupportMode = ColumnarSupportMode.UNSUPPORTED
   override def description(): String = s"$name counted by footers where the index has no row counts, Version: ${index.table.version}"
-
-  // Without it Spark takes the answer for a large table, and joins with it by a shuffle.
-  override def estimateStatistics(): Statistics = new Statistics {
-    override def sizeInBytes(): OptionalLong = OptionalLong.of(most * readSchema.defaultSize)
-    override def numRows(): OptionalLong = OptionalLong.of(most)
-  }
 
   override def supportedCustomMetrics(): Array[CustomMetric] = FooterMetrics.supported
   override def reportDriverMetrics(): Array[CustomTaskMetric] =

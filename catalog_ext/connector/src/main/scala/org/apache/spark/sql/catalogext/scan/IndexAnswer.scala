@@ -44,7 +44,7 @@ class IndexAnswers(
       StructField(s"answer_$i", f.dataType)
     })
     scan <- found.answered.map(new IndexAnswer(name, schema, _)).orElse(Option.when(found.isUncounted)(
-      new FooterAnswer(name, index, filters, schema, learns, found.size, grouping, functions)))
+      new FooterAnswer(name, index, filters, schema, learns, grouping, functions)))
   } yield scan
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
@@ -183,9 +183,6 @@ private[scan] class AnswerRows(
     values += of(grouping.map(at => group.values.get(at, keys(at).dataType))).count(_.add(group))
     isKnown = most.forall(found.size + values <= _)
   }
-
-  /** How many rows the answer has so far, with those that unknown counts may add. */
-  def size: Long = found.size
 
   /** None where the rows of a group are not known, or where there are too many. */
   def answered: Option[Array[InternalRow]] = Option.when(isKnown && (!uncounted || presence.isKnown)) {
