@@ -171,19 +171,6 @@ class TestDefinitions:
         assert ("w", short, False) in both.rows(f"SHOW TABLES IN {mixed}")
 
 
-def test_default_collation_of_a_database_holds_for_its_tables(both: Lake) -> None:
-    both.sql(
-        "CREATE DATABASE lake.folded DEFAULT COLLATION UTF8_LCASE",
-        "CREATE TABLE lake.folded.t (s STRING) USING parquet",
-        "INSERT INTO lake.folded.t VALUES ('Abc')",
-    )
-    assert both.rows("SELECT s FROM lake.folded.t WHERE s = 'ABC'") == [("Abc",)]
-    ((_, statement),) = both.rows("SHOW CREATE DATABASE lake.folded")
-    assert "DEFAULT COLLATION UTF8_LCASE" in str(statement)
-    both.sql("DROP DATABASE lake.folded CASCADE", str(statement), "CREATE TABLE lake.folded.t (s STRING) USING parquet")
-    assert ("s", "string collate UTF8_LCASE", None) in both.rows("DESCRIBE lake.folded.t")
-
-
 def test_identifier_of_a_subquery_is_refused_as_by_spark(both: Lake) -> None:
     query = "SELECT col1, IDENTIFIER((SELECT col1)) FROM VALUES (1)"
     assert both.condition(query) == "NOT_A_CONSTANT_STRING.NOT_CONSTANT"

@@ -13,7 +13,6 @@ import pytest
 from pyarrow import parquet
 from pyspark.errors import PySparkException
 
-from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.spark import session as sessions
 from tests.integration.job_statements import ON_VIEWS, SAME, STATEMENTS, WORDS
 from tests.integration.lake import Sql, rows
@@ -253,26 +252,3 @@ def test_statements_on_a_temporary_view_are_sparks(session: Session, tmp_path: P
                 spark.catalog.dropTempView(name)
     ours, plain = found
     assert [(one.text, a, b) for one, a, b in zip(ON_VIEWS, ours, plain, strict=True) if a != b] == []
-
-
-def test_metastore_has_collations_and_binary_keys_as_spark_reads_them(session: Session) -> None:
-    """Both ways: a table of ours in a Spark without us, and one that such a Spark has made."""
-    columns = "s STRING COLLATE UTF8_LCASE, a ARRAY<STRING COLLATE UNICODE_CI>, b BINARY"
-    values = "('Abc', array('X'), X'4142'), ('zz', NULL, X'43'), (NULL, NULL, NULL)"
-    session.sql(
-        f"CREATE TABLE hived.folded ({columns}) USING catalog_ext OPTIONS ('format' = 'parquet') PARTITIONED BY (b)",
-        f"INSERT INTO hived.folded VALUES {values}",
-    )
-    session.plain.sql(f"CREATE TABLE hived.theirs ({columns}) USING parquet PARTITIONED BY (b)")
-    session.plain.sql("INSERT INTO hived.theirs VALUES ('Abc', array('X'), X'4142')")
-    session.rows("CALL spark_catalog.system.import_table('hived.theirs')")
-    query = "SELECT s, hex(b) FROM hived.{} WHERE s = 'ABC' AND a[0] = 'x' AND b = X'4142'"
-    for table in ("folded", "theirs"):
-        assert session.rows(query.format(table)) == session.sparks(query.format(table)) == [("Abc", "4142")], table
-        assert session.rows(f"SHOW PARTITIONS hived.{table}") == session.sparks(f"SHOW PARTITIONS hived.{table}")
-    query = "SELECT s, hex(b) FROM hived.folded ORDER BY s NULLS LAST"
-    assert session.rows(query) == session.sparks(query) == [("Abc", "4142"), ("zz", "43"), (None, None)]
-    held = connect(session.metastore.uri).get_table("hived", "folded")
-    assert [c.type for c in held.columns] == ["string", "array<string>"]
-    assert [c.type for c in held.partition_columns] == ["binary"]
-    session.sql("DROP TABLE hived.folded", "DROP TABLE hived.theirs")

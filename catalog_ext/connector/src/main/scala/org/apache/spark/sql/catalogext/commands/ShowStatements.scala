@@ -138,13 +138,12 @@ case class ShowCreateDatabaseExec(output: Seq[Attribute], catalog: SupportsNames
 
   override protected def run(): Seq[InternalRow] = {
     val all = catalog.loadNamespaceMetadata(namespace.toArray).asScala.toMap
-    val properties = all -- CatalogV2Util.NAMESPACE_RESERVED_PROPERTIES - TableCatalog.PROP_COLLATION
+    val properties = all -- CatalogV2Util.NAMESPACE_RESERVED_PROPERTIES
     val name = (catalog.name() +: namespace).map(quoteIfNeeded).mkString(".")
     val parts = Seq(
       Some(s"CREATE DATABASE $name"),
       all.get(SupportsNamespaces.PROP_COMMENT).map(text => s"COMMENT ${SqlText.literal(text)}"),
       all.get(SupportsNamespaces.PROP_LOCATION).map(text => s"LOCATION ${SqlText.literal(text)}"),
-      all.get(TableCatalog.PROP_COLLATION).map(name => s"DEFAULT COLLATION $name"),
       Option.when(properties.nonEmpty)(s"WITH DBPROPERTIES ${SqlText.pairs(properties)}"))
     Seq(InternalRow(
       UTF8String.fromString(namespace.mkString(".")), UTF8String.fromString(parts.flatten.mkString("\n"))))
