@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
 from pyarrow import parquet as pq
 
 from catalog_ext.catalog import connect
@@ -85,27 +84,3 @@ def test_index_moves_to_postgresql(
         assert moved.settings.warehouse == warehouse.as_uri()
         assert moved.partitions("sales.trips").drop_columns(["partition_id", "created_ms"]).equals(rows)
         assert [v.operation for v in moved.history("sales.trips")] != [], "history begins anew"
-
-
-def test_user_without_rights_to_make_tables_does_everything_else(postgres_url: str, tmp_path: Path) -> None:
-    """The rights of docs/rights.md: the owner migrates, services select, insert, update and delete."""
-    with connect(index=postgres_url, metastore=None, warehouse=str(tmp_path / "wh")):
-        pass
-    engine = sa.create_engine(postgres_url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as owner:
-        for statement in (
-            "DROP ROLE IF EXISTS served", "CREATE ROLE served LOGIN PASSWORD 'served'",
-            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO served",
-            "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO served",
-        ):  # fmt: skip
-            owner.execute(sa.text(statement))
-        url = sa.make_url(postgres_url).set(username="served", password="served").render_as_string(hide_password=False)
-        try:
-            with connect(index=url, metastore=None) as catalog:
-                fill(catalog, tmp_path / "trips")
-                catalog.drop_table("sales.trips")
-                assert catalog.list_tables("sales") == []
-        finally:
-            owner.execute(sa.text("DROP OWNED BY served"))
-            owner.execute(sa.text("DROP ROLE served"))
-    engine.dispose()
