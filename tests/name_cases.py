@@ -65,7 +65,8 @@ def check_repair(catalog: Catalog, table: str, paths: Collection[str]) -> None:
 
 
 def _is_hidden(path: str) -> bool:
-    return any(is_hidden(component) for component in path.rstrip("/").split("/"))
+    # An object `<directory>_$folder$` marks a directory: Hadoop's old S3 client wrote them.
+    return path.endswith("_$folder$") or any(is_hidden(component) for component in path.rstrip("/").split("/"))
 
 
 def _has_reason(path: str, reasons: Collection[str]) -> bool:

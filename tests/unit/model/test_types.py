@@ -277,7 +277,7 @@ def test_columns_that_a_format_cannot_hold(file_format: str, data_type: str, rea
     identifier = TableIdentifier("s", "t")
     there = TableDefinition(identifier, TableType.MANAGED, file_format, "file:///t", (Column("i", "int"),), ())
     for make in (
-        lambda: check_column_storable(Column("c", data_type), file_format, "s.t"),
+        lambda: check_column_storable(Column("c", data_type), file_format, {}, "s.t"),
         lambda: altered(there, [AddColumn(("c",), data_type)]),
     ):
         if reason is None:
