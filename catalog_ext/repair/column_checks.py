@@ -31,6 +31,9 @@ _READABLE = {
 """By physical type the names of Spark's types as which a column of it can be read, whatever its logical type."""
 
 _COMPARED = {name for names in _READABLE.values() for name in names}
+_TOO_SMALL_FOR_UNSIGNED = {32: {"tinyint", "smallint", "int", "date"}, 64: {"bigint"}}
+"""By the bits of unsigned integers the types as which Spark does not read them."""
+
 _TIMESTAMPS = {"timestamp", "timestamp_ntz"}
 _NANOSECONDS = (
     "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or give "
@@ -63,10 +66,13 @@ def unreadable_column(metadata: pq.FileMetaData, columns: Sequence[Column]) -> s
 
 def _obstacle(leaf: pq.ColumnSchema, given: str) -> str | None:
     name = parse_type(given).name
-    if name not in _COMPARED or name in _READABLE.get(leaf.physical_type, _COMPARED):
+    if name not in _COMPARED:
         return None
     logical = json.loads(leaf.logical_type.to_json())
     kind, unit = logical.get("Type"), logical.get("timeUnit")
+    too_small = _TOO_SMALL_FOR_UNSIGNED.get(logical["bitWidth"], set()) if logical.get("isSigned") is False else set()
+    if name in _READABLE.get(leaf.physical_type, _COMPARED) - too_small:
+        return None
     if leaf.physical_type == "INT64" and name in _TIMESTAMPS and kind == "Timestamp":
         return _NANOSECONDS.format(given.upper()) if unit == "nanoseconds" else None
     if leaf.physical_type == "INT32" and name == "timestamp_ntz" and kind == "Date":

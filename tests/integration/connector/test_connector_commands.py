@@ -322,8 +322,8 @@ class TestRepair:
         shown = spark.sql("MSCK REPAIR TABLE lake.sales.trips")
         assert shown.columns == ["action", "partition", "path", "files", "bytes", "reason"]
         assert [tuple(row) for row in shown.collect()] == [
-            ("add", "k=3/r=y", "k=3/r=y", 0, 0, NEW),
             ("skip", "", "stray", 1, 1, "the file lies above the partition directories"),
+            ("add", "k=3/r=y", "k=3/r=y", 0, 0, NEW),
         ]
         recovered = spark.sql("ALTER TABLE lake.sales.trips RECOVER PARTITIONS")
         assert [row.action for row in recovered.collect()] == ["skip"]
@@ -346,7 +346,9 @@ class TestRepair:
             f"CALL lake.system.register_table(table => 'sales.x', location => '{place}', schema => 'id BIGINT', "
             "partition_columns => map('ds', 'DATE', 'r', 'STRING'))"
         )
-        assert rows(spark, call) == [("sales.x", f"file://{place}", "parquet", "ds DATE, r STRING", 1, "none")]
+        assert rows(spark, call) == [
+            ("sales.x", f"file://{place}", "parquet", "ds DATE, r STRING", "virtual", 1, "none")
+        ]
         assert service.last("procedures/call")["arguments"] == {
             "table": "sales.x", "location": str(place), "format": "parquet", "schema": "id BIGINT",
             "partition_columns": {"ds": "DATE", "r": "STRING"}, "if_not_exists": False,

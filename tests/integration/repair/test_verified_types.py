@@ -34,7 +34,10 @@ FILES = {
     "boolean": pa.array([True]),
     "int32": pa.array([1], pa.int32()),
     "int64": pa.array([1], pa.int64()),
+    "uint8": pa.array([1], pa.uint8()),
+    "uint16": pa.array([1], pa.uint16()),
     "uint32": pa.array([1], pa.uint32()),
+    "uint64": pa.array([1], pa.uint64()),
     "float": pa.array([1.0], pa.float32()),
     "double": pa.array([1.0]),
     "string": pa.array(["1"]),
@@ -47,7 +50,8 @@ FILES = {
     "decimal": pa.array([Decimal("1.20")], pa.decimal128(5, 2)),
 }
 TYPES = (
-    "boolean", "tinyint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz",
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
+    "timestamp_ntz",
 )  # fmt: skip
 
 
