@@ -12,8 +12,10 @@ class ListedRelation(from: DataSourceV2ScanRelation, files: () => Array[String])
 
   override def inputFiles: Array[String] = files()
   override def nodeName: String = from.nodeName
-  // A rule's result that equals its input is dropped.
+  // A rule's result that equals its input is dropped, whichever of the two Spark asks.
   override def canEqual(other: Any): Boolean = other.isInstanceOf[ListedRelation]
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
+  override def hashCode(): Int = super.hashCode()
   // Spark would look for a constructor that takes the node's fields.
   override def clone(): LogicalPlan = from.clone()
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = from.makeCopy(arguments)
