@@ -39,11 +39,11 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
     """
     refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
     databases = set(metastore.list_databases())
+    pending = {f"{each.namespace}.{each.table}" for each in index.pending_deliveries(_PENDING)}
     for namespace in islice(filter(databases.__contains__, index.list_namespaces()), _NAMESPACES):
         ours = {*index.list_tables(namespace), *index.views.list_names(namespace)}
         unknown = {name for name in metastore.list_tables(namespace) if name not in ours}
         if unknown:
-            pending = {f"{each.namespace}.{each.table}" for each in index.pending_deliveries(_PENDING)}
             names = sorted(name for name in unknown if f"{namespace}.{name}" not in refused | pending)
             if names:
                 yield NotTaken(namespace, tuple(names))

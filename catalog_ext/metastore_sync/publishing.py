@@ -214,7 +214,7 @@ class Publishing:
             alter=whole and definition_differs(found, definition),
             retype=whole and key_types_differ(found, definition),
             partitions=None if differ is None else list(differ),
-            dropped=[name for name in self._unknown(client, table, found, held) if wanted.chooses(name)],
+            dropped=self._unknown(client, table, found, wanted, held),
             # Pending messages may be about partitions that are not compared here.
             upto=upto if whole else 0,
         )
@@ -237,19 +237,20 @@ class Publishing:
     def _differing(
         self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter
     ) -> tuple[dict[str, PartitionDifference] | None, int]:
-        """Return the partitions that differ (None: so many that all are published), and how many of ours are there."""
+        """Return the wanted partitions that differ (None: so many that all are published), and how many are there."""
         names: dict[str, PartitionDifference] = {}
         held, after = 0, -1
         while True:
-            page, following = self._index.published_page(table, after)
+            whole_page, following = self._index.published_page(table, after)
+            page = [partition for partition in whole_page if wanted.chooses(partition.name)]
             if table.definition.partition_columns:
-                differ, there = differing(client, found, page)
+                differ, there = differing(client, found, page) if page else ({}, 0)
                 held += there
             else:
                 differ = {
                     p.name: PartitionDifference.STATISTICS for p in page if statistics_differ(found, p.parameters)
                 }
-            names.update((name, how) for name, how in differ.items() if wanted.chooses(name))
+            names.update(differ)
             if following is None:
                 return names, held
             if len(names) > _MOST_NAMES:
@@ -257,15 +258,18 @@ class Publishing:
                 return (names, -1) if wanted.is_limited else (None, -1)
             after = following
 
-    def _unknown(self, client: HiveMetastore, table: Table, found: HiveTable, held: int) -> list[str]:
-        """Return the metastore's partitions that the index does not have, at most so many; ``held``: how many it has.
+    def _unknown(
+        self, client: HiveMetastore, table: Table, found: HiveTable, wanted: NameFilter, held: int
+    ) -> list[str]:
+        """Return the metastore's wanted partitions that the index does not have; ``held``: how many of them it has.
 
         A further run drops what is above that number.
         """
         if not table.definition.partition_columns:
             return []
-        names = list(client.partition_names(found.database, found.name))
-        if len(names) == held:
+        names = [name for name in client.partition_names(found.database, found.name) if wanted.chooses(name)]
+        # A limited publication has few names, and their text there may be another than here.
+        if len(names) == held and not wanted.is_limited:
             return []
         unknown: list[str] = []
         for chunk in batched(names, _AT_ONCE):

@@ -98,7 +98,8 @@ class PartitionMaintenance:
         rows = self._context.index.list_partitions(target, None)
         found = self._entries(target, rows, False, expiry.reason)
         entries = [entry for entry in found if expiry.expired(entry.partition, now)]
-        entries = [_with_return(entry, target, Expiry.of(target.definition), now) for entry in entries]
+        lasting = Expiry.of(target.definition)
+        entries = [_with_return(entry, target, lasting, now) for entry in entries]
         if not dry_run:
             for condition in _conditions(expiry, entries):
                 self._commands.drop(table, [condition], if_exists=True)

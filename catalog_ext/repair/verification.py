@@ -116,6 +116,8 @@ class Verification:
                 are left out: they have been looked at, or have gone.
         """
         seen = 0
+        # Each registered file is looked up among those that differ.
+        self._scratch.execute("CREATE INDEX IF NOT EXISTS differing_by_path ON differing_files (name, path)")
         with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-verify") as pool:
             for chunk in batched(self._registered(batches), _FILES_AT_A_TIME):
                 outcomes = pool.map(self._reason, chunk)

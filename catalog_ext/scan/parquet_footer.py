@@ -28,6 +28,8 @@ _REQUIRED, _OPTIONAL = 0, 2
 
 _BOOLEANS, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _LISTS, _MAP, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 11, 12
 _MOST_DEPTH = 64
+_MOST_BITS = 63
+"""A longer number cannot be one; reading a damaged footer of megabytes as one number would take hours."""
 
 
 def read_footer(file: pa.NativeFile) -> pq.FileMetaData | None:
@@ -193,6 +195,8 @@ class _Compact:
             shift += 7
             if part < 0x80:
                 return value
+            if shift > _MOST_BITS:
+                raise ValueError("the footer has a number that is too long")
 
 
 def _unzigzag(value: int) -> int:

@@ -32,6 +32,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo, vanished
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
@@ -202,8 +203,9 @@ class Steps:
         static = None if plan.write is None else plan.write.static_partition
         if static is not None:
             self._storage.create_directory(locations.directory(static))
-        for directory in self._emptied(transaction, locations):
-            self._storage.create_directory(directory)
+        in_parallel(
+            self._storage.create_directory, self._emptied(transaction, locations), self._storage.listing_threads
+        )
         if plan.moves:
             self._moves.make_directories(transaction)
         modified: dict[tuple[str, str], int] = {}

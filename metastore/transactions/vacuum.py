@@ -152,19 +152,19 @@ class Vacuum:
         }
         needs |= self._gate.named(asked)
         left: list[Found] = []
+        failed: dict[VacuumEntry, None] = {}
         for item in batch:
             need = needs.get(item.entry.path)
             if need is not None and need.in_metastore:
                 self._failed = True
-                failed = VacuumEntry(VacuumAction.FAILED, item.entry.path.rpartition("/")[0], 0, need.reason)
-                if failed not in entries:
-                    entries.append(failed)
+                failed[VacuumEntry(VacuumAction.FAILED, item.entry.path.rpartition("/")[0], 0, need.reason)] = None
             elif need is not None:
                 self._keep(item, VacuumAction.KEPT, need.reason)
             elif item.is_data and item.entry.action is VacuumAction.SKIPPED:
                 self._keep(item, VacuumAction.SKIPPED, item.entry.reason)
             else:
                 left.append(item)
+        entries.extend(entry for entry in failed if entry not in entries)
         return left
 
     def _keep(self, item: Found, action: VacuumAction, reason: str) -> None:

@@ -82,19 +82,25 @@ def _correct_own(bind: sa.Connection) -> None:
         if not rows:
             return
         after = (rows[-1]["partition_id"], rows[-1]["file_id"])
-        for row in rows:
-            _correct(bind, row)
+        _correct(bind, rows)
 
 
-def _correct(bind: sa.Connection, row: sa.RowMapping) -> None:
-    found = json.loads(row["statistics"])
-    kept = _believed(found, row["n_rows"])
+def _correct(bind: sa.Connection, rows: Sequence[sa.RowMapping]) -> None:
+    gone, changed = [], []
+    for row in rows:
+        found = json.loads(row["statistics"])
+        kept = _believed(found, row["n_rows"])
+        key = {"p": row["partition_id"], "f": row["file_id"]}
+        if not kept:
+            gone.append(key)
+        elif kept != found:
+            changed.append({**key, "kept": _document(bind, kept)})
     s = _statistics.c
-    mine = (s.partition_id == row["partition_id"], s.file_id == row["file_id"])
-    if not kept:
-        bind.execute(sa.delete(_statistics).where(*mine))
-    elif kept != found:
-        bind.execute(sa.update(_statistics).where(*mine).values(statistics=_document(bind, kept)))
+    mine = (s.partition_id == sa.bindparam("p"), s.file_id == sa.bindparam("f"))
+    if gone:
+        bind.execute(sa.delete(_statistics).where(*mine), gone)
+    if changed:
+        bind.execute(sa.update(_statistics).where(*mine).values(statistics=sa.bindparam("kept")), changed)
 
 
 def _correct_payloads(bind: sa.Connection, table: sa.TableClause, query: sa.Select[Any], key: Sequence[str]) -> None:

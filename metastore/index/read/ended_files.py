@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -38,6 +38,14 @@ class EndedFile:
     version: int
     partition: str
     named_again: bool = False
+
+
+class _Stay(NamedTuple):
+    """The versions, from ``begin`` until ``end``, in which a partition lies in a directory."""
+
+    directory: str
+    begin: int
+    end: int
 
 
 _PAGE = 5000
@@ -146,6 +154,8 @@ class _Ended:
             {row["name"] for row in page} | {d.removeprefix(root) for d in directories if d.startswith(root)}
         )
         ids = {partition_id for directory in directories for partition_id in located.get(directory, ())}
+        # Without the paths each page would read every file of its partitions, of which one may have 100,000.
+        paths = sorted({row["path"] for row in page})
         p = partitions.c
         ends: dict[str, int] = {}
         with self._database.reading() as connection:
@@ -155,26 +165,36 @@ class _Ended:
                 )
                 ids.update(connection.execute(same_name).scalars())
             for some in batched(sorted(ids), _NAMES_AT_ONCE):
-                for uri, end in self._ends(connection, some):
+                for uri, end in self._ends(connection, some, paths):
                     ends[uri] = max(end, ends.get(uri, 0))
         return ends
 
-    def _ends(self, connection: sa.Connection, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """Yield each place that a file of the partitions had, with the version that ended it there."""
+    def _ends(self, connection: sa.Connection, ids: Sequence[int], paths: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """Yield each place that a file of the partitions had, by its path, with the version that ended it there."""
+        stays: dict[int, list[_Stay]] = {}
         p, f = partitions.c, files.c
-        statement = (
-            sa.select(p.name, p.location, f.path, p.end_version, f.end_version.label("file_end"))
-            .join(
-                files,
-                sa.and_(
-                    f.partition_id == p.partition_id, f.begin_version < p.end_version, f.end_version > p.begin_version
-                ),
-            )
+        of_partitions = (
+            sa.select(p.partition_id, p.name, p.location, p.begin_version, p.end_version)
             .where(p.partition_id.in_(ids))
+            .order_by(p.partition_id, p.begin_version)
         )
-        for row in connection.execute(statement).mappings():
-            # A partition whose rows begin anew, as by an append, keeps its files where they are: the newer row counts.
-            yield f"{self._directory(dict(row))}/{row['path']}", min(row["end_version"], row["file_end"])
+        for row in connection.execute(of_partitions).mappings():
+            found, stay = stays.setdefault(row["partition_id"], []), self._stay(dict(row))
+            if found and (found[-1].directory, found[-1].end) == (stay.directory, stay.begin):
+                # A partition whose rows begin anew, as by an append, keeps its files where they are.
+                found[-1] = found[-1]._replace(end=stay.end)
+            else:
+                found.append(stay)
+        of_files = sa.select(f.partition_id, f.path, f.begin_version, f.end_version).where(
+            f.partition_id.in_(ids), f.path.in_(paths)
+        )
+        for file in connection.execute(of_files):
+            for stay in stays.get(file.partition_id, ()):
+                if file.begin_version < stay.end and file.end_version > stay.begin:
+                    yield f"{stay.directory}/{file.path}", min(stay.end, file.end_version)
+
+    def _stay(self, row: Mapping[str, Any]) -> _Stay:
+        return _Stay(self._directory(row), row["begin_version"], row["end_version"])
 
     def _directory(self, row: Mapping[str, Any]) -> str:
         return self._table.directory(row["name"], row["location"])

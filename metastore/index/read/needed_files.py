@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
 
 _AT_ONCE = 500
+_MOST_LOCATIONS = 10_000
+"""Parameters that every database takes in one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,11 @@ def _partitions_at(
     of_root: dict[str, list[int]] = {}
     for number, root in roots.items():
         of_root.setdefault(root, []).append(number)
-    for some in batched(sorted(directories), _AT_ONCE):
-        own = sa.select(p.partition_id, p.location).where(
-            p.location.is_not(None), p.end_version == ALIVE, p.location.in_(some)
-        )
-        yield from ((row.partition_id, row.location) for row in connection.execute(own).all())
+    # Locations have no index: each such query reads all of them, so that there is one, however many are asked for.
+    own = sa.select(p.partition_id, p.location).where(p.location.is_not(None), p.end_version == ALIVE)
+    if len(directories) <= _MOST_LOCATIONS:
+        own = own.where(p.location.in_(sorted(directories)))
+    yield from [(row.partition_id, row.location) for row in connection.execute(own) if row.location in directories]
     for number, names in _default_names(directories, of_root).items():
         for chunk in batched(sorted(names), _AT_ONCE):
             usual = sa.select(p.partition_id, p.name).where(

@@ -153,7 +153,7 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     rows = {
         Wanted.ROWS: sa.case((known, total(of_each)), else_=sa.null()),
         Wanted.VALUES: sa.null(),
-        # One partition with rows is enough, whatever nobody knows of the others.
+        # One partition with rows is enough, also where the rows of others are unknown.
         Wanted.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
     # Without keys there is one group, also of no partitions.
@@ -235,7 +235,7 @@ def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
             of_value = (_column(filled, key) == values.c.value, *at_version(filled, table))
             return sa.select(sa.literal(answer)).where(*of_value, state).limit(1).scalar_subquery()
 
-        # One partition with rows is enough, whatever nobody knows of the others.
+        # One partition with rows is enough, also where the rows of others are unknown.
         known, unknown = found(rows > 0, 1), found(rows.is_(None), _UNKNOWN)
         presence = sa.func.nullif(sa.func.coalesce(known, unknown, 0), _UNKNOWN)
     name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())

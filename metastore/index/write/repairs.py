@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.schema import repairs, skipped_paths
+from catalog_ext.metastore.index.write.table_lock import locked_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,18 +122,19 @@ def add_repair(database: Database, record: RepairRecord, skipped: Sequence[Skipp
     def write(connection: sa.Connection) -> None:
         connection.execute(statement, asdict(record))
         if skipped is not None:
-            _replace_skipped(connection, database.dialect, record.table_id, skipped[:MOST_SKIPPED])
+            _replace_skipped(connection, record.table_id, skipped[:MOST_SKIPPED])
 
     database.write(write)
 
 
-def _replace_skipped(connection: sa.Connection, dialect: str, table_id: int, skipped: Sequence[SkippedPath]) -> None:
+def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence[SkippedPath]) -> None:
+    # Two repairs of a table may end at the same time, and would insert the same positions.
+    table = locked_row(connection, table_id)
     connection.execute(sa.delete(skipped_paths).where(skipped_paths.c.table_id == table_id))
-    if not skipped:
+    if table is None or not skipped:
         return
-    now = connection.execute(database_now_ms(dialect)).scalar()
     rows = [
-        {"table_id": table_id, "position": position, "skipped_at_ms": now, **asdict(path)}
+        {"table_id": table_id, "position": position, "skipped_at_ms": table["now_ms"], **asdict(path)}
         for position, path in enumerate(skipped)
     ]
     connection.execute(sa.insert(skipped_paths), rows)

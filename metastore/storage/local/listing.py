@@ -177,7 +177,16 @@ def list_local_directory(place: Location) -> list[Entry]:
             raise what.error
         if isinstance(what, ListedFile):
             listed.append(Entry(child_location(place, what.name), EntryKind.FILE, what.size, what.modified_ms))
-        elif isinstance(what, ListedDirectory):
-            modified_ms = entry.stat().st_mtime_ns // 1_000_000
+        elif isinstance(what, ListedDirectory) and (modified_ms := _modified_ms(entry, place)) is not None:
             listed.append(Entry(child_location(place, entry.name), EntryKind.DIRECTORY, 0, modified_ms))
     return listed
+
+
+def _modified_ms(entry: os.DirEntry[str], place: Location) -> int | None:
+    """Return when a directory was modified; None where another process has deleted it meanwhile."""
+    try:
+        return entry.stat().st_mtime_ns // 1_000_000
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise translate(error, place, "list") from error

@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.index.write.repairs import RepairRecord, SkippedPath
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
@@ -319,3 +320,18 @@ def test_the_newest_message_is_known_when_the_tables_own_are_committed(index: In
         go_on.set()
         committing.result(30)
         assert asked.result(30) == max(message.outbox_id for message in index.pending_deliveries())
+
+
+def test_repairs_that_end_at_the_same_time_are_both_recorded(index: Index, table: Table) -> None:
+    """Each inserted the positions of its skipped paths: one of the two failed, after all of its work."""
+    record = RepairRecord(table.table_id, 40, "sync", None, 0, "ada@host:1", 0, 0, 0, 2, 3, 3, None)
+
+    def add(writer: int) -> None:
+        for _ in range(3):
+            index.add_repair(record, [SkippedPath(f"{writer}/{i}", "", 1, 1, "odd") for i in range(200)])
+
+    assert at_once(4, add) == [None] * 4
+    assert index.repair_rows(table).read_all().num_rows == 12
+    paths = index.skipped_rows(table).read_all().column("path").to_pylist()
+    assert len(paths) == 200
+    assert len({path.partition("/")[0] for path in paths}) == 1

@@ -180,3 +180,13 @@ def test_json_keys_are_found_in_any_case(
             f"options => map('multiLine', '{bool(options)}'))"
         )
         assert sorted(row.userId or 0 for row in paths.collect()) == [0, 1, 2, 3, 4]
+
+
+def test_filters_see_the_value_of_the_last_key(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's parser dropped rows by the value of a key in another case, before it came to the right one."""
+    records = [{"A": 2, "a": 1}, {"A": 4, "a": None}, {"A": 6, "AA": 0}]
+    place = tree(tmp_path / "t", {"d=1": "".join(json.dumps(each) + "\n" for each in records)}, "json")
+    table = registered(spark, "j_twins", place, format="json", schema="a BIGINT")
+    assert rows(spark, f"SELECT a FROM {table}") == [(1,), (6,), (None,)]
+    for condition, found in (("a = 1", [(1,)]), ("a = 2", []), ("a IS NULL", [(None,)]), ("a > 5", [(6,)])):
+        assert rows(spark, f"SELECT a FROM {table} WHERE {condition}") == found, condition

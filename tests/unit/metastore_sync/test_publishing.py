@@ -24,13 +24,14 @@ from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
+from catalog_ext.metastore_sync.not_taken import not_taken
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.tables.test_table_ddl import managed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
@@ -349,3 +350,45 @@ def test_preview_says_what_differs(catalog: Catalog, server: Replaceable) -> Non
     )  # fmt: skip
     assert [e.differs for e in catalog.publish("s.t")] == [entry.differs]
     assert [(e.action, e.differs) for e in catalog.publish("s.t")] == [("in step", None)]
+
+
+def test_limited_publication_asks_of_its_partitions_alone(
+    catalog: Catalog, server: Replaceable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(catalog)
+    (found,) = server.fake.partitions_by_names("s", "t", DAYS[:1])
+    unknown = [replace(found, values=(f"2024-01-0{day}",)) for day in (1, 2, 3)]
+    server.fake.add_partitions("s", "t", unknown)
+    monkeypatch.setattr(publishing, "_MOST_NAMES", 1)
+    asked: list[str] = []
+
+    def partitions_by_names(_: FakeMetastore, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
+        asked.extend(names)
+        return original(server.fake, database, table, names)
+
+    original = FakeMetastore.partitions_by_names
+    monkeypatch.setattr(FakeMetastore, "partitions_by_names", partitions_by_names)
+    (entry,) = catalog.publish("s.t", where="ds = '2025-01-28'", dry_run=True)
+    assert (entry.action, asked) == ("in step", ["ds=2025-01-28"])
+    (entry,) = catalog.publish("s.t", where="ds = '2024-01-03'")
+    assert (entry.dropped, entry.drops) == (1, ("ds=2024-01-03",))
+    assert sum(name < "ds=2025" for name in server.fake.partition_names("s", "t")) == 2
+
+
+def test_drop_that_is_delivered_meanwhile_is_no_table_that_was_not_taken(catalog: Catalog, server: Replaceable) -> None:
+    fill(catalog)
+    server.fake.down = True
+    catalog.drop_table("s.t")
+    server.fake.down = False
+
+    class Delivering(FakeMetastore):
+        def list_tables(self, database: str) -> list[str]:
+            names = super().list_tables(database)
+            assert "t" in names
+            for message in catalog.index.pending_deliveries(10):
+                assert catalog.index.skip_delivery(message.outbox_id)
+            return names
+
+    metastore = Delivering()
+    metastore.take_over(server.fake)
+    assert list(not_taken(catalog.index, metastore)) == []

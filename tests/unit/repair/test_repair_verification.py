@@ -247,3 +247,12 @@ def test_nanoseconds_are_named_by_verify(catalog: Catalog, root: Path) -> None:
         catalog.register_table("s.ns", location=str(root), partition_columns={"k": "INT"}, schema="x TIMESTAMP")
     (reason,) = skipped(catalog.repair_partitions("s.ns", verify=True)).values()
     assert "its column 'x' holds nanoseconds, which Spark cannot read" in reason
+
+
+def test_registered_files_are_looked_up_by_an_index(catalog: Catalog) -> None:
+    """Without one each of a million registered files reads all that differ."""
+    storage, table, scratch = Storage(), catalog.load_table("s.t"), Scratch()
+    Verification(storage, table, scratch, no_progress).run_registered([])
+    plan = scratch.rows("EXPLAIN QUERY PLAN SELECT 1 FROM differing_files WHERE name = ? AND path = ?", ("k=1", "a"))
+    assert [detail.partition(" ")[0] for *_, detail in plan] == ["SEARCH"]
+    scratch.close()

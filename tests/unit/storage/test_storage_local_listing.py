@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedOther
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.local import listing as local_listing
 from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
@@ -184,3 +185,17 @@ def test_single_directory_lists_what_readers_can_open(tmp_path: Path) -> None:
     }
     modified_ms = (tmp_path / "f").stat().st_mtime_ns // 1_000_000
     assert [e.modified_ms for e in listed if e.location.name == "f"] == [modified_ms]
+
+
+def test_directory_that_goes_while_it_is_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_at(entry: os.DirEntry[str], *more: Any) -> Any:
+        found = original(entry, *more)
+        if entry.name == "gone":
+            (tmp_path / "gone").rmdir()
+        return found
+
+    original = local_listing._look_at
+    monkeypatch.setattr(local_listing, "_look_at", look_at)
+    fill(tmp_path, "f", "d/g")
+    (tmp_path / "gone").mkdir()
+    assert {entry.location.name for entry in Storage().list_directory(str(tmp_path))} == {"f", "d"}

@@ -24,6 +24,7 @@ from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.scan.parquet_footer import map_keys
 from catalog_ext.tables.schema.merge import TypeConflictError, loosen, widen
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 from tests.parquet_files import write_optional_map_keys
@@ -338,3 +339,9 @@ def test_keys_of_json_in_other_cases_are_one_column(tmp_path: Path) -> None:
 def test_an_object_with_a_key_in_two_cases_is_refused_with_its_file(tmp_path: Path, line: str) -> None:
     with pytest.raises(SchemaConflictError, match=r"b\.json has an object with the keys 'Osv' and 'osv'"):
         _infer([_text(tmp_path / "a.json", '{"osv": 1}\n'), _text(tmp_path / "b.json", f"{line}\n")], "json", {})
+
+
+def test_number_without_an_end_is_no_footer() -> None:
+    field_of_a_number = b"\x15"
+    with pytest.raises(ValueError, match="a number that is too long"):
+        map_keys(field_of_a_number + b"\xff" * 1000)

@@ -7,9 +7,10 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.commit.fault_points import armed
@@ -25,6 +26,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import TableLayoutError
+from catalog_ext.metastore.index.read import ended_files, needed_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
@@ -326,3 +328,42 @@ def test_repair_after_a_drop_registers_rows_that_were_brought_back(tmp_path: Pat
         report = catalog.repair_partitions("s.t")
         assert [entry.partition for entry in report.added] == ["k=1"]
     assert stand.rows() == {"k=1": "1\n"}
+
+
+def test_replaced_files_of_one_partition_are_read_once(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page read all files of its partitions, once for each append to the partition."""
+    for number in range(5):
+        stand.write({"k=1": f"{number}\n"}, WriteKind.APPEND)
+    stand.write({"k=1": "wrong again\n"}, DYNAMIC, options=RELOCATE)
+    read: list[str] = []
+
+    def ends(self: ended_files._Ended, *given: Any) -> Iterator[tuple[str, int]]:
+        found = list(original(self, *given))
+        read.extend(uri for uri, _ in found)
+        return iter(found)
+
+    original = ended_files._Ended._ends
+    monkeypatch.setattr(ended_files._Ended, "_ends", ends)
+    monkeypatch.setattr(ended_files, "_PAGE", 2)
+    table = stand.index.load_table(TABLE)
+    replaced = [file.uri for page in stand.index.ended_files(table, table.version) for file in page]
+    assert len(replaced) == 7
+    assert sorted(read) == sorted(replaced)
+
+
+@pytest.mark.parametrize("most", [0, 10_000])
+def test_locations_are_read_once_however_many_are_asked_for(
+    stand: Stand, root: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """REPLACE TABLE asks of all replaced files at once: 500 directories at a time read every location 2,000 times."""
+    monkeypatch.setattr(needed_files, "_MOST_LOCATIONS", most)
+    monkeypatch.setattr(needed_files, "_AT_ONCE", 1)
+    (file,) = (root / "_catalog_ext_data").rglob("k=1/part-*")
+    asked: list[str] = []
+    sa.event.listen(
+        stand.index._database.engine, "before_cursor_execute", lambda _, __, statement, *more: asked.append(statement)
+    )
+    # No table lies above these: only partitions at locations of their own can be there.
+    elsewhere = [f"file:///elsewhere/{number}/f" for number in range(20)]
+    assert stand.index.file_users([f"file://{file}", *elsewhere]).keys() == {f"file://{file}"}
+    assert sum("location IS NOT NULL" in statement for statement in asked) == 1

@@ -18,7 +18,7 @@ object KeyTypes {
 
   /** Whether aggregates of the values can be made of what the index says of each group. */
   def isAnswered(dataType: DataType): Boolean = dataType match {
-    // Arrays of bytes are equal to themselves only, which groups are told apart by.
+    // Groups are distinguished by equality, and an array of bytes is equal to itself alone.
     case FloatType | DoubleType | BinaryType => false
     case other => isCompared(other)
   }

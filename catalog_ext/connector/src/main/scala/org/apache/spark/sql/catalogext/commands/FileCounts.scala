@@ -62,11 +62,8 @@ object FileCounts extends Logging {
   /** The contract's entries of these files. Raises a runtime error that names a file which is not there. */
   def count(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] =
     if (files.isEmpty) Nil
-    else if (hasFooters(table.metadata)) {
-      // A file of zero bytes has no footer, and Spark reads no row of it.
-      val (empty, others) = files.partition(_.size == 0)
-      empty.map(entry(_, 0, obj())) ++ (if (others.isEmpty) Nil else ofFooters(session, table, others))
-    } else byReading(session, table, files)
+    else if (hasFooters(table.metadata)) ofFooters(session, table, files)
+    else byReading(session, table, files)
 
   private def hasFooters(table: TableMetadata): Boolean = table.format == "parquet" || table.format == "orc"
 

@@ -34,10 +34,7 @@ object CsvHeaders {
     try {
       parser.beginParsing(in, csv.options.charset)
       Option(parser.parseNext()).map(row => safeNames(row.toSeq, csv.options, caseSensitive))
-    } finally {
-      parser.stopParsing()
-      in.close()
-    }
+    } finally try parser.stopParsing() finally in.close()
   }
 
   private[formats] def safeNames(row: Seq[String], options: CSVOptions, caseSensitive: Boolean): Seq[String] = {

@@ -22,7 +22,9 @@ object JsonKeys {
   def inAnyCase(json: JsonPartitionReaderFactory): JsonPartitionReaderFactory =
     // The names of a single VARIANT column's values are no columns.
     if (json.sqlConf.caseSensitiveAnalysis || json.options.parameters.contains("singlevariantcolumn")) json
-    else json.copy(options = new AnyCaseOptions(
+    // Without filters, which Spark evaluates again after the scan: its parser drops a row by the first value of a column,
+    // which a later key of the record may replace.
+    else json.copy(filters = Nil, options = new AnyCaseOptions(
       json.options, json.sqlConf.sessionLocalTimeZone, json.sqlConf.columnNameOfCorruptRecord, json.readDataSchema))
 }
 

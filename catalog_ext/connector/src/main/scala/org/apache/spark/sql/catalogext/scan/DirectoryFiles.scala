@@ -97,7 +97,7 @@ private[catalogext] class DirectoryFiles {
   def rows: Option[Long] = Option.when(counted >= 0)(counted)
   def size(file: Int): Long = sizes(file)
   def modifiedMs(file: Int): Long = times(file)
-  /** Negative where nobody knows. */
+  /** Negative where it is unknown. */
   def rowCount(file: Int): Long = counts(file)
   def path(file: Int): String = new String(paths, pathStart(file), pathLength(file), UTF_8)
   private[scan] def pathStart(file: Int): Int = if (file == 0) 0 else ends(file - 1)

@@ -17,7 +17,7 @@ private[scan] class KeyPresence(keys: StructType, groups: Seq[Seq[Int]]) {
   private val unknown = mutable.HashSet.empty[Value]
   private var tracked = groups.nonEmpty
 
-  /** Whether values are told apart: not of an answer that counts rows, and not of very many, which would fill the driver. */
+  /** Whether values are distinguished: not of an answer that counts rows, and not of very many, which would fill the driver. */
   def isTracked: Boolean = tracked
 
   /** A partition, or some, with these values has rows. */
