@@ -132,6 +132,12 @@ def test_a_header_of_other_names_is_refused_with_its_file(spark: SparkSession, t
     assert rows(spark, f"SELECT a, b FROM {by_position} WHERE d = '2'") == [("3", "Cy")]
 
 
+def test_blank_lines_and_comments_before_a_header_are_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    place = tree(tmp_path / "t", {"d=1": "name,age\nAnn,1\n", "d=2": "  \n\t\n# age\n\nage,name\n3,Cy\n"})
+    table = registered(spark, "late", place, format="csv", options={"header": "true", "comment": "#"})
+    assert rows(spark, f"SELECT name, age FROM {table}") == [("Ann", "1"), ("Cy", "3")]
+
+
 def test_parts_of_a_file_have_the_columns_of_its_header(spark: SparkSession, tmp_path: Path) -> None:
     many = "".join(f"{i},n{i}\n" for i in range(3000))
     place = tree(tmp_path / "t", {"d=1": "name,age\nAnn,1\n", "d=2": f"age,name\n{many}"})

@@ -6,11 +6,11 @@ import com.univocity.parsers.csv.CsvParser
 
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
-import org.apache.spark.sql.catalyst.csv.CSVOptions
+import org.apache.spark.sql.catalyst.csv.{CSVExprUtils, CSVOptions}
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Literal, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.connector.read.PartitionReader
-import org.apache.spark.sql.execution.datasources.{CodecStreams, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.{CodecStreams, HadoopFileLinesReader, PartitionedFile}
 import org.apache.spark.sql.execution.datasources.v2.FilePartitionReaderFactory
 import org.apache.spark.sql.execution.datasources.v2.csv.CSVPartitionReaderFactory
 import org.apache.spark.sql.types.{StringType, StructField, StructType}
@@ -22,18 +22,33 @@ object CsvHeaders {
   /** An explicit `enforceSchema` keeps its meaning in Spark: true reads by position, false compares every header. */
   def areRead(options: CSVOptions): Boolean = options.headerFlag && !options.parameters.contains(EnforceSchema)
 
-  /** The names in the first record of a file, None of an empty file; as `CSVUtils.makeSafeHeader` spells them. */
+  /** The names in the header of a file, None of a file without one; as `CSVUtils.makeSafeHeader` spells them. */
   def read(csv: CSVPartitionReaderFactory, file: PartitionedFile, caseSensitive: Boolean): Option[Seq[String]] = {
+    val header = if (csv.options.multiLine) firstRecord(csv, file) else firstLine(csv, file)
+    header.map(names => safeNames(names, csv.options, caseSensitive))
+  }
+
+  /** As Spark finds it where each line is a record: it passes over comments and over lines that hold blanks alone. */
+  private def firstLine(csv: CSVPartitionReaderFactory, file: PartitionedFile): Option[Seq[String]] = {
+    val whole = file.copy(start = 0, length = file.fileSize)
+    val reader = new HadoopFileLinesReader(whole, csv.options.lineSeparatorInRead, csv.broadcastedConf.value.value)
+    try {
+      val lines = reader.map(line => new String(line.getBytes, 0, line.getLength, csv.options.charset))
+      CSVExprUtils.extractHeader(lines, csv.options)
+        .flatMap(line => Option(new CsvParser(csv.options.asParserSettings).parseLine(line))).map(_.toSeq)
+    } finally reader.close()
+  }
+
+  private def firstRecord(csv: CSVPartitionReaderFactory, file: PartitionedFile): Option[Seq[String]] = {
     val settings = csv.options.asParserSettings
     settings.setReadInputOnSeparateThread(false)
-    // Hadoop's line reader, which reads the rest, takes every end of a line.
     settings.setLineSeparatorDetectionEnabled(csv.options.lineSeparatorInRead.isEmpty)
     settings.setInputBufferSize(BufferChars)
     val parser = new CsvParser(settings)
     val in = CodecStreams.createInputStream(csv.broadcastedConf.value.value, file.toPath)
     try {
       parser.beginParsing(in, csv.options.charset)
-      Option(parser.parseNext()).map(row => safeNames(row.toSeq, csv.options, caseSensitive))
+      Option(parser.parseNext()).map(_.toSeq)
     } finally try parser.stopParsing() finally in.close()
   }
 
