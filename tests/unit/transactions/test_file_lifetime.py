@@ -26,7 +26,7 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from catalog_ext.metastore.transactions.taken_files import take_files
@@ -326,3 +326,41 @@ def test_repair_after_a_drop_registers_rows_that_were_brought_back(tmp_path: Pat
         report = catalog.repair_partitions("s.t")
         assert [entry.partition for entry in report.added] == ["k=1"]
     assert stand.rows() == {"k=1": "1\n"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "sharer"), [("rename", "other table"), ("exchange", "other table"), ("exchange", "same table")]
+)
+def test_move_is_refused_where_another_partition_has_the_files(
+    tmp_path: Path, root: Path, operation: str, sharer: str
+) -> None:
+    """The partition that stays would point at files that are gone."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, external=sharer == "same table"))
+        stand.create(definition(tmp_path / "other", name="other", external=True))
+        stand.create(definition(tmp_path / "target", name="target"))
+        stand.write({"k=1": "1\n"})
+        sharing = TABLE if sharer == "same table" else OTHER
+        add(stand, f"file://{root}/k=1", table=sharing, name="k=7")
+        table = stand.table()
+        with pytest.raises(TableLayoutError, match=r"cannot move .*k=7.* has them too.*Nothing was changed"):
+            if operation == "rename":
+                stand.engine.command(table, RenamePartition("k=1", "k=2"), "RENAME PARTITION")
+            else:
+                asked = ExchangePartitions(table.table_id, "s.t", table.version, K1)
+                target = stand.table(TableIdentifier("s", "target"))
+                stand.engine.command(target, asked, "EXCHANGE PARTITION")
+        assert (stand.rows()["k=1"], stand.rows(sharing)["k=7"]) == ("1\n", "1\n")
+
+
+def test_exchange_is_refused_where_two_moved_partitions_have_one_directory(
+    tmp_path: Path, stand: Stand, root: Path
+) -> None:
+    set_location(stand, root)
+    add(stand, f"file://{root}/k=1", name="k=7")
+    stand.create(definition(tmp_path / "other", name="other", external=True))
+    asked = ExchangePartitions(stand.table().table_id, "s.t", stand.table().version, TRUE)
+    with pytest.raises(TableLayoutError, match="Nothing was changed"):
+        stand.engine.command(stand.table(OTHER), asked, "EXCHANGE PARTITION")
+    assert stand.rows() == {"k=1": "1\n", "k=7": "1\n"}
