@@ -344,13 +344,13 @@ def test_move_is_refused_where_another_partition_has_the_files(
         sharing = TABLE if sharer == "same table" else OTHER
         add(stand, f"file://{root}/k=1", table=sharing, name="k=7")
         table = stand.table()
+        asked: RenamePartition | ExchangePartitions = RenamePartition("k=1", "k=2")
+        changed = table
+        if operation == "exchange":
+            asked = ExchangePartitions(table.table_id, "s.t", table.version, K1)
+            changed = stand.table(TableIdentifier("s", "target"))
         with pytest.raises(TableLayoutError, match=r"cannot move .*k=7.* has them too.*Nothing was changed"):
-            if operation == "rename":
-                stand.engine.command(table, RenamePartition("k=1", "k=2"), "RENAME PARTITION")
-            else:
-                asked = ExchangePartitions(table.table_id, "s.t", table.version, K1)
-                target = stand.table(TableIdentifier("s", "target"))
-                stand.engine.command(target, asked, "EXCHANGE PARTITION")
+            stand.engine.command(changed, asked, operation.upper())
         assert (stand.rows()["k=1"], stand.rows(sharing)["k=7"]) == ("1\n", "1\n")
 
 
