@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _NAMESPACES = 100
 """Namespaces that are compared, a call of the metastore each."""
 _PENDING = 1000
+"""Messages of the outbox that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
         MetastoreUnavailableError: It does not answer.
     """
     refused = {kept.table for kept in index.followed.doubts() if kept.doubt is None}
+    # Read before the metastore: a message leaves the outbox when the metastore has done what it says.
+    pending = set(_pending(index))
     databases = set(metastore.list_databases())
     pending = {f"{each.namespace}.{each.table}" for each in index.pending_deliveries(_PENDING)}
     for namespace in islice(filter(databases.__contains__, index.list_namespaces()), _NAMESPACES):
@@ -47,3 +50,11 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
             names = sorted(name for name in unknown if f"{namespace}.{name}" not in refused | pending)
             if names:
                 yield NotTaken(namespace, tuple(names))
+
+
+def _pending(index: Index) -> Iterator[str]:
+    """Yield the tables that messages of the outbox are about."""
+    after = 0
+    while page := index.pending_deliveries(_PENDING, after=after):
+        after = page[-1].outbox_id
+        yield from (f"{each.namespace}.{each.table}" for each in page)

@@ -880,9 +880,9 @@ class Index:
         settling.settle(self._database, table.table_id)
         return ended_files.ended_files(self._database, table, before_version, versions, named_again=named_again)
 
-    def file_users(self, uris: Collection[str]) -> dict[str, FileUser]:
-        """Return those of the files that the current version of some table of the index names, with who has them."""
-        return needed_files.file_users(self._database, uris)
+    def file_users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
+        """Return those of the files that living partitions of any table have, apart from some partitions by number."""
+        return needed_files.file_users(self._database, uris, besides)
 
     def expire_versions(
         self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True

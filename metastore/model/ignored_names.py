@@ -7,6 +7,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.properties import property_value
 
@@ -34,9 +35,17 @@ class IgnoredNames:
         """Return those of a table with these properties.
 
         Raises:
-            ValueError: The property has no list of globs.
+            InvalidConfigurationError: The property, which an import may have brought, has no list of globs.
         """
-        return _parsed(property_value(properties, IGNORED_NAMES_PROPERTY) or "")
+        text = property_value(properties, IGNORED_NAMES_PROPERTY) or ""
+        try:
+            return _parsed(text)
+        except ValueError as error:
+            raise InvalidConfigurationError(
+                f"The table property {IGNORED_NAMES_PROPERTY!r} has the value {text[:100]!r}, which is not valid: "
+                f"{error}. Set it again with ALTER TABLE … SET TBLPROPERTIES.",
+                {"key": IGNORED_NAMES_PROPERTY, "value": text[:100]},
+            ) from None
 
     def directory(self, name: str) -> bool:
         """Return whether nothing in a directory of this name is a part of the table."""
@@ -63,9 +72,14 @@ def parse_ignored_names(text: str) -> tuple[str, ...]:
         ValueError: One is empty, too long, matches every name or has a slash.
     """
     globs = tuple(glob.strip() for glob in text.split(",")) if text.strip() else ()
-    if any(not glob or "/" in glob or len(glob) > _MOST_LENGTH or not glob.strip("*") for glob in globs):
+    if any(not glob or "/" in glob or len(glob) > _MOST_LENGTH or _matches_all(glob) for glob in globs):
         raise ValueError("give globs of names with commas between them, such as README*,*.tmp, without '/' and not '*'")
     return globs
+
+
+def _matches_all(glob: str) -> bool:
+    """Return whether a glob such as ``*`` or ``?*`` matches every name of some length: no partition would be left."""
+    return "*" in glob and not glob.strip("*?")
 
 
 @lru_cache(maxsize=64)

@@ -163,7 +163,7 @@ class CommandChecker:
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
             self._require_cleaned_up(transaction, _places(table, [asked.to], (p for p, _ in moving)))
             self._require_empty(table, {asked.to: _location(table, asked.to, None)})
-            self._record(transaction, self._moves(table, moving))
+            self._record_moves(transaction, table, moving)
         return checked
 
     def _exchange(self, transaction: Transaction, asked: ExchangePartitions, table: Table) -> CheckedExchange:
@@ -178,7 +178,7 @@ class CommandChecker:
             there = _places(source, [], (partition for partition, _ in moving))
             self._require_cleaned_up(transaction, there | _places(table, [name for _, name in moving], ()))
         self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
-        self._record(transaction, self._moves(source, moving))
+        self._record_moves(transaction, source, moving)
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
@@ -287,9 +287,38 @@ class CommandChecker:
         root = Location.parse(table.definition.location)
         refuse_linked(self._index, str(table.identifier), root, directories)
 
-    def _record(self, transaction: Transaction, files: Iterable[StagedFile]) -> None:
-        for chunk in batched(list(files), _FILES_AT_ONCE):
+    def _record_moves(
+        self, transaction: Transaction, table: Table, partitions: Collection[tuple[Partition, str]]
+    ) -> None:
+        """Record the files of partitions of a table that are moved.
+
+        Raises:
+            TableLayoutError: A partition that stays, of any table, has one of them, or two that move have the same.
+        """
+        files = list(self._moves(table, partitions))
+        sources = {file.source for file in files if file.source is not None}
+        users = self._index.file_users(sources, {partition.partition_id for partition, _ in partitions})
+        for file in files:
+            if file.source is None:
+                continue
+            if (user := users.get(file.source)) is not None:
+                raise _shared(table, transaction.operation, file.source, user.table, user.partition)
+            if file.source not in sources:
+                raise _shared(table, transaction.operation, file.source, str(table.identifier), file.partition)
+            sources.remove(file.source)
+        for chunk in batched(files, _FILES_AT_ONCE):
             self._index.record_files(transaction.transaction_id, chunk)
+
+
+def _shared(table: Table, operation: str, source: str, user: str, partition: str) -> TableLayoutError:
+    directory = source.rpartition("/")[0]
+    of = f"partition {shown(partition)} of table {user}" if partition else f"table {user}"
+    return TableLayoutError(
+        f"{operation} of table {table.identifier} cannot move the files of {shown(directory)}: {of} has them too, and "
+        "would lose its rows. Nothing was changed. Give one of the two partitions another directory (SET LOCATION), "
+        "or copy the rows with INSERT … SELECT.",
+        {"table": str(table.identifier), "partition": partition[:200], "location": directory},
+    )
 
 
 def _bound(predicate: Predicate, table: Table) -> Predicate:

@@ -36,11 +36,16 @@ class FileUser:
     version: int
 
 
-def file_users(database: Database, uris: Collection[str]) -> dict[str, FileUser]:
+def file_users(database: Database, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
     """Return those of the files that the current version of some table names, with a partition that has each.
 
     A partition has the files of its directory: its own location, or the table's location and its name. All tables of
     the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder.
+
+    Args:
+        database: The index.
+        uris: The files.
+        besides: The numbers of partitions that do not count.
     """
     wanted = {uri.rpartition("/")[0] for uri in uris}
     found: dict[str, FileUser] = {}
@@ -49,7 +54,8 @@ def file_users(database: Database, uris: Collection[str]) -> dict[str, FileUser]
     with database.reading() as connection:
         named = {row.table_id: row for row in connection.execute(_TABLES)}
         roots = {number: row.location for number, row in named.items()}
-        for some in batched(_partitions_at(connection, wanted, roots), _AT_ONCE):
+        there = (each for each in _partitions_at(connection, wanted, roots) if each[0] not in besides)
+        for some in batched(there, _AT_ONCE):
             for uri, number, partition, version in _files(connection, dict(some)):
                 if uri in uris and number in named:
                     table = named[number]

@@ -14,7 +14,9 @@ from catalog_ext.cli.main import main
 from catalog_ext.following.background import BackgroundFollowing
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore_sync import not_taken
 from catalog_ext.service.server import Service
 from tests.repair_cases import indexed, write
 from tests.unit.following.test_following import add, hive_table, open_catalog
@@ -267,6 +269,20 @@ def test_status_names_tables_that_were_not_taken(
     capsys.readouterr()
     assert run(index, "status", "--json") == 0
     assert "not taken" not in capsys.readouterr().out
+
+
+def test_status_leaves_out_tables_whose_drop_is_pending(
+    catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many messages the outbox has."""
+    monkeypatch.setattr(not_taken, "_PENDING", 1)
+    catalog.follower.look()
+    for name in ("a", "b"):
+        made = replace(catalog.load_table("s.t").definition, identifier=TableIdentifier("s", name))
+        catalog.index.create_table(made, deliver=True)
+        server.create_table(hive_table(root, name))
+        catalog.index.drop_table(made.identifier, deliver=True)
+    assert [e.detail for e in catalog.status() if e.kind == "not taken"] == []
 
 
 def test_status_of_a_metastore_that_is_down_says_what_is_not_known(

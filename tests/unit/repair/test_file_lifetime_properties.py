@@ -42,7 +42,7 @@ tables, values = st.sampled_from(["t", "t", "o"]), st.sampled_from(["1", "1", "2
 statements = st.lists(
     st.tuples(
         st.sampled_from([
-            "append", "overwrite", "in place", "rename", "delete", "truncate", "drop", "drop", "add", "add",
+            "append", "overwrite", "in place", "rename", "exchange", "delete", "truncate", "drop", "drop", "add", "add",
             "add there", "add there", "set location", "set location", "repair", "vacuum", "vacuum", "vacuum all",
         ]),
         tables, values, st.integers(0, 9),
@@ -95,6 +95,8 @@ class Tables:
                 stand.write({f"k={value}": f"{self.written}\n"}, WriteKind.OVERWRITE_PARTITIONS, table=table)
             case "rename" if self.managed:
                 commands.rename(f"s.{name}", spec, {"k": "3" if choice % 2 else str(3 - int(value))})
+            case "exchange":
+                commands.exchange(f"s.{name}", "s.o" if name == "t" else "s.t", [spec])
             case "in place" | "rename":
                 pass
             case "delete" | "truncate":

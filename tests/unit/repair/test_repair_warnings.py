@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from catalog_ext.events.notifications import StoreEvent
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, RepairRefusedError
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, skipped, write
+from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,10 +138,19 @@ def test_ignored_names_are_no_part_of_the_table(tmp_path: Path, root: Path) -> N
         assert {path for files in indexed(catalog, "s.w").values() for path in files} == {"k=a/1.parquet"}
 
 
-@pytest.mark.parametrize("bad", ["*", "**", "a/b", "a,,b"])
+@pytest.mark.parametrize("bad", ["*", "**", "?*", "*??", "a/b", "a,,b"])
 def test_ignored_names_that_are_no_globs_are_refused(catalog: Catalog, root: Path, bad: str) -> None:
     with pytest.raises(InvalidConfigurationError, match="ignored-names"):
         catalog.register_table("s.i", location=str(root), properties={"ignored-names": bad})
+
+
+def test_ignored_names_of_an_imported_table_that_are_no_globs(tmp_path: Path, root: Path) -> None:
+    """A metastore may have any property: the error names it, as those of other settings."""
+    with local_catalog(tmp_path) as catalog:
+        bad = replace(definition(root, name="i", external=True), properties={"ignored-names": "a,,b"})
+        Stand(catalog.index).create(bad)
+        with pytest.raises(InvalidConfigurationError, match=r"'ignored-names' has the value 'a,,b'.*TBLPROPERTIES"):
+            catalog.repair_partitions("s.i")
 
 
 def test_log_of_a_streaming_sink_is_warned_of(catalog: Catalog, root: Path, caplog: pytest.LogCaptureFixture) -> None:

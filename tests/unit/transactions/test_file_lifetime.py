@@ -28,7 +28,7 @@ from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.index.read import ended_files, needed_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from catalog_ext.metastore.transactions.taken_files import take_files
@@ -367,3 +367,41 @@ def test_locations_are_read_once_however_many_are_asked_for(
     elsewhere = [f"file:///elsewhere/{number}/f" for number in range(20)]
     assert stand.index.file_users([f"file://{file}", *elsewhere]).keys() == {f"file://{file}"}
     assert sum("location IS NOT NULL" in statement for statement in asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "sharer"), [("rename", "other table"), ("exchange", "other table"), ("exchange", "same table")]
+)
+def test_move_is_refused_where_another_partition_has_the_files(
+    tmp_path: Path, root: Path, operation: str, sharer: str
+) -> None:
+    """The partition that stays would point at files that are gone."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(root, external=sharer == "same table"))
+        stand.create(definition(tmp_path / "other", name="other", external=True))
+        stand.create(definition(tmp_path / "target", name="target"))
+        stand.write({"k=1": "1\n"})
+        sharing = TABLE if sharer == "same table" else OTHER
+        add(stand, f"file://{root}/k=1", table=sharing, name="k=7")
+        table = stand.table()
+        asked: RenamePartition | ExchangePartitions = RenamePartition("k=1", "k=2")
+        changed = table
+        if operation == "exchange":
+            asked = ExchangePartitions(table.table_id, "s.t", table.version, K1)
+            changed = stand.table(TableIdentifier("s", "target"))
+        with pytest.raises(TableLayoutError, match=r"cannot move .*k=7.* has them too.*Nothing was changed"):
+            stand.engine.command(changed, asked, operation.upper())
+        assert (stand.rows()["k=1"], stand.rows(sharing)["k=7"]) == ("1\n", "1\n")
+
+
+def test_exchange_is_refused_where_two_moved_partitions_have_one_directory(
+    tmp_path: Path, stand: Stand, root: Path
+) -> None:
+    set_location(stand, root)
+    add(stand, f"file://{root}/k=1", name="k=7")
+    stand.create(definition(tmp_path / "other", name="other", external=True))
+    asked = ExchangePartitions(stand.table().table_id, "s.t", stand.table().version, TRUE)
+    with pytest.raises(TableLayoutError, match="Nothing was changed"):
+        stand.engine.command(stand.table(OTHER), asked, "EXCHANGE PARTITION")
+    assert stand.rows() == {"k=1": "1\n", "k=7": "1\n"}

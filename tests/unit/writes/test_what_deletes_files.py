@@ -12,9 +12,10 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import OperationNotSupportedError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.writes.writes import Batch
 from tests.repair_cases import local_catalog
 from tests.write_cases import Stand, definition
-from tests.writes import insert
+from tests.writes import insert, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,31 @@ MODES = [(TableType.MANAGED, "in-place"), (TableType.MANAGED, "relocate"),
 
 def overwrite(catalog: Catalog) -> None:
     insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS)
+
+
+def load(catalog: Catalog) -> None:
+    source = location(catalog).parent / "loaded.csv"
+    source.write_text("9\n")
+    catalog.loading.load(catalog.load_table("s.t"), str(source), {"k": "1"}, overwrite=True)
+
+
+def replace_there(catalog: Catalog) -> None:
+    replace_table(catalog, location(catalog))
+
+
+def replace_elsewhere(catalog: Catalog) -> None:
+    replace_table(catalog, location(catalog).parent / "new")
+
+
+def replace_table(catalog: Catalog, place: Path) -> None:
+    made = catalog.load_table("s.t").definition
+    batch = Batch("RTAS", "test@host:1")
+    begun, _ = catalog.writes.begin_creation(WriteKind.CREATE_OR_REPLACE, made, str(place), batch)
+    catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=3")])
+
+
+def location(catalog: Catalog) -> Path:
+    return Path(catalog.load_table("s.t").definition.location.removeprefix("file://"))
 
 
 def delete(catalog: Catalog, *, everything: bool = False) -> None:
@@ -54,7 +80,7 @@ def add(catalog: Catalog) -> None:
 
 
 def set_location(catalog: Catalog) -> None:
-    other = Path(catalog.load_table("s.t").definition.location.removeprefix("file://")).parent / "other"
+    other = location(catalog).parent / "other"
     other.mkdir()
     catalog.partition_commands.relocate("s.t", {"k": "1"}, str(other))
 
@@ -72,7 +98,8 @@ def unregister(catalog: Catalog) -> None:
 
 
 ROWS: list[Callable[[Catalog], None]] = [
-    overwrite, delete, truncate, purge, drop, add, set_location, repair, drop_table, unregister,
+    overwrite, load, delete, truncate, purge, drop, add, set_location, repair, replace_there, replace_elsewhere,
+    drop_table, unregister,
 ]  # fmt: skip
 """What the rows of the page's table do, in its order."""
 
