@@ -33,8 +33,8 @@ _READABLE = {
 _COMPARED = {name for names in _READABLE.values() for name in names}
 _TIMESTAMPS = {"timestamp", "timestamp_ntz"}
 _NANOSECONDS = (
-    "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or give "
-    "the column the type BIGINT"
+    "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or, if all "
+    "files of the table hold nanoseconds, give the column the type BIGINT (one in microseconds would show other numbers)"
 )
 
 
