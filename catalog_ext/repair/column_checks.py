@@ -34,7 +34,7 @@ _COMPARED = {name for names in _READABLE.values() for name in names}
 _TIMESTAMPS = {"timestamp", "timestamp_ntz"}
 _NANOSECONDS = (
     "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or, if all "
-    "files of the table hold nanoseconds, give the column the type BIGINT (one in microseconds would show other numbers)"
+    "files of the table hold nanoseconds, give the column the type BIGINT (it would show microseconds as they are, too)"
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError, InvalidConfigurationError
-from catalog_ext.tables.schema.csv_files import Dialect, header_names
-from catalog_ext.tables.schema.lines import FOREIGN_CODECS, ReaderOptions, read_head
+from catalog_ext.scan.csv_dialect import Dialect, header_names
+from catalog_ext.scan.text_lines import FOREIGN_CODECS, ReaderOptions, read_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,8 +60,8 @@ def _misfit(header: list[str], definition: TableDefinition, options: ReaderOptio
     if not unknown or not missing:
         return None
     return (
-        f"the file cannot be read as csv: its header is ({_shown(header)}), which has {_shown(unknown)}, no column of the "
-        f"table, and lacks {_shown(missing)}. Either the file has no header, or a column is called otherwise"
+        f"the file cannot be read as csv: its header is ({_shown(header)}), which has {_shown(unknown)}, no column of "
+        f"the table, and lacks {_shown(missing)}. Either the file has no header, or a column is called otherwise"
     )
 
 
