@@ -147,7 +147,7 @@ class Verification:
         definition = self._table.definition
         reason = self._look(self._storage, place, self._formats.get(file.name, definition.format))
         # A partition that is not read as its table has options of its own.
-        if reason is None and file.size and file.name not in self._formats:
+        if reason is None and definition.format == "csv" and file.size and file.name not in self._formats:
             reason = unfitting_header(self._storage, place, definition)
         return reason
 
