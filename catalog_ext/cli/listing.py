@@ -104,6 +104,7 @@ class Listing:
         total: int,
         *,
         end: str = "",
+        count: str = "",
         as_json: Callable[[dict[str, Any]], object] | None = None,
     ) -> None:
         """Print rows, how many there are, and a last line.
@@ -113,6 +114,7 @@ class Listing:
             rows: The rows; no more of them are taken than are printed.
             total: How many there are.
             end: The last line of a table.
+            count: How many there are, where rows are not all of one kind.
             as_json: Makes what a row is in JSON, unless columns are named.
         """
         self.show_rows(shape, rows, as_json=as_json)
@@ -120,7 +122,7 @@ class Listing:
             console, most = output_console(), shape.most()
             more = f"; {most:,} shown, --limit 0 shows all" if most is not None and total > most else ""
             if total or not end:
-                note(console, f"{counted(total, *self._name)}{more}")
+                note(console, f"{count or counted(total, *self._name)}{more}")
             if end:
                 note(console, end)
 

@@ -110,7 +110,8 @@ def serve(
     write_log(level, lines)
     token = _token(token_file)
     metrics_token = None if metrics_token_file is None else _token(metrics_token_file)
-    read_token = _read_token(read_token_file or _read_token_file(invocation), token)
+    read_token_file = read_token_file or _read_token_file(invocation)
+    read_token = _read_token(read_token_file, token)
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar(lines)
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
@@ -125,7 +126,10 @@ def serve(
             echo_json({"uri": service.uri, "page": service.page_uri, "spark": settings})
         else:
             _print_settings(service.uri, settings)
+            _print_readers(name, read_token_file)
             _print_page(service.page_uri, token_file)
+            # A log file shows the lines while the service runs.
+            output_console().file.flush()
         for text in what_to_mind(host, urlsplit(service.uri).port or port):
             _warn(text, lines)
         logger.info("Process %d serves the catalog %s at %s", os.getpid(), name, service.uri)
@@ -189,7 +193,11 @@ def _print_settings(uri: str, settings: dict[str, str]) -> None:
     width = max(map(len, settings))
     for key, value in settings.items():
         note(console, f"{key:<{width}}  {value}")
-    console.file.flush()
+
+
+def _print_readers(name: str, file: Path | None) -> None:
+    if file is not None:
+        note(output_console(), f"# a session that only reads: spark.sql.catalog.{name}.token-file  {file.absolute()}")
 
 
 def _print_page(uri: str | None, token_file: Path | None) -> None:

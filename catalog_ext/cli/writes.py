@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ from catalog_ext.cli.options import list_options
 from catalog_ext.cli.output import note, one_line
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
+from catalog_ext.metastore.transactions.reports import VacuumAction
 from catalog_ext.overview.layout import Column
 from catalog_ext.overview.lists import HISTORY, SINCE, STATUS, commit_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.transactions.reports import RecoveredTransaction
+    from catalog_ext.metastore.transactions.reports import RecoveredTransaction, VacuumEntry
 
 
 DURATION = "DURATION"
@@ -44,6 +46,8 @@ _REMOVALS = (
     Column("reason", wraps=True, rank=2),
     Column("table", rank=3),
 )
+_REMOVAL = ("removal", "removals")
+_STAYS = (VacuumAction.KEPT, VacuumAction.SKIPPED, VacuumAction.FAILED)
 _RELEASED = (Column("partition"), Column("application", rank=2), _FILES, _ROWS, _BYTES, SINCE)
 _DISCARDED = (
     Column("partition", rank=2),
@@ -150,9 +154,17 @@ def vacuum(
         )
     rows = [asdict(entry) for entry in report.entries]
     head = {"table": table, "dry_run": dry_run}
-    end = UNCHANGED if dry_run and rows else ""
-    Listing(("removal", "removals"), _REMOVALS, head).show(shape, rows, len(rows), end=end)
+    count = _count_removals(report.entries)
+    end = UNCHANGED if dry_run and any(entry.action not in _STAYS for entry in report.entries) else ""
+    Listing(_REMOVAL, _REMOVALS, head).show(shape, rows, len(rows), end=end, count=count)
     return 1 if report.failed else 0
+
+
+def _count_removals(entries: Sequence[VacuumEntry]) -> str:
+    """Return how many things are removed, and how many stay: those that are kept, skipped or failed."""
+    stays = Counter(entry.action for entry in entries if entry.action in _STAYS)
+    removed = counted(len(entries) - stays.total(), *_REMOVAL)
+    return ", ".join((removed, *(f"{stays[action]:,} {action}" for action in _STAYS if stays[action])))
 
 
 @click.command("release-waiting", short_help="Commit what streams have kept back.")

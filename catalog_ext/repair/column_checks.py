@@ -36,8 +36,8 @@ _TOO_SMALL_FOR_UNSIGNED = {32: {"tinyint", "smallint", "int", "date"}, 64: {"big
 
 _TIMESTAMPS = {"timestamp", "timestamp_ntz"}
 _NANOSECONDS = (
-    "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or give "
-    "the column the type BIGINT"
+    "holds nanoseconds, which Spark cannot read as {}: write with coerce_timestamps='us' (pyarrow, pandas), or, if all "
+    "files of the table hold nanoseconds, give the column the type BIGINT (it would show microseconds as they are, too)"
 )
 
 

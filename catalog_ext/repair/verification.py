@@ -11,6 +11,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.repair.header_checks import unfitting_header
 from catalog_ext.repair.options import RepairMode
 
 if TYPE_CHECKING:
@@ -145,7 +146,12 @@ class Verification:
             place = below(self._pattern.root, file.path)
         else:
             place = below(Location.parse(self._table.directory(file.name, file.directory)), file.path)
-        return self._look(self._storage, place, self._formats.get(file.name, self._table.definition.format))
+        definition = self._table.definition
+        reason = self._look(self._storage, place, self._formats.get(file.name, definition.format))
+        # A partition that is not read as its table has options of its own.
+        if reason is None and definition.format == "csv" and file.size and file.name not in self._formats:
+            reason = unfitting_header(self._storage, place, definition)
+        return reason
 
     def _note(self, found: Sequence[tuple[_File, str]], left: Mapping[int, str] = _LEFT) -> None:
         whole = self._pattern is not None

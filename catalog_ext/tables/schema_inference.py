@@ -19,10 +19,10 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, Field
 from catalog_ext.scan.file_formats import binary_format
+from catalog_ext.scan.text_lines import Head, ReaderOptions, read_head
 from catalog_ext.tables.schema.columnar import read_orc_fields, read_parquet_fields
 from catalog_ext.tables.schema.csv_files import csv_fields
 from catalog_ext.tables.schema.json_files import json_fields
-from catalog_ext.tables.schema.lines import Head, ReaderOptions, read_head
 from catalog_ext.tables.schema.merge import TypeConflictError, widen
 
 if TYPE_CHECKING:

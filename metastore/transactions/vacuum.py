@@ -33,7 +33,10 @@ _BEHIND = (
     "The metastore has not taken all changes of table {}: Hive engines may still read the files that they replaced. "
     "Run catalog-ext outbox to see why; when they are delivered, run vacuum again."
 )
-_YOUNG = "replaced by version {}, which is younger than the retention. SET LOCATION to this directory brings it back"
+_YOUNG = (
+    "replaced by version {}, which is younger than the retention. SET LOCATION to this directory brings it back, or "
+    "ADD PARTITION … LOCATION where the partition itself is gone"
+)
 _NAMED_AGAIN = "replaced by version {}, and named again by a later one"
 _AT_COMMIT_MS = 60_000
 """How much later than its version a commit's message to the metastore may have been enqueued."""

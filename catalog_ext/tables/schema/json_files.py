@@ -15,7 +15,7 @@ from catalog_ext.tables.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from catalog_ext.tables.schema.lines import Head, ReaderOptions
+    from catalog_ext.scan.text_lines import Head, ReaderOptions
 
 _STRUCT = DataType("struct")
 _LONG = DataType("bigint")

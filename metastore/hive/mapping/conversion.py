@@ -30,6 +30,7 @@ from catalog_ext.metastore.hive.mapping.model import (
     metastore_name,
 )
 from catalog_ext.metastore.hive.mapping.spark_schema import (
+    FROM_SERDE,
     PROVIDER,
     SPARK_BUCKET_COLUMN,
     SPARK_BUCKETS,
@@ -197,8 +198,12 @@ def as_read(storage: Storage, columns: tuple[Column, ...]) -> tuple[Column, ...]
 
 
 def column_key(column: Column) -> tuple[str, str, str]:
-    """Return by what a column of the metastore is the same as another: Spark writes the fields of structs as named."""
-    return column.name, column.type.lower(), (column.comment or "")[:_MAX_COLUMN_COMMENT]
+    """Return by what a column of the metastore is the same as another: Spark writes the fields of structs as named.
+
+    Hive writes a comment of its own into tables whose columns come from their SerDe: there it is as good as none.
+    """
+    comment = "" if column.comment == FROM_SERDE else column.comment or ""
+    return column.name, column.type.lower(), comment[:_MAX_COLUMN_COMMENT]
 
 
 def columns_of(table: HiveTable) -> tuple[Column, ...]:

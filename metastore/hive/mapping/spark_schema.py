@@ -24,7 +24,9 @@ _PART_COLUMNS = f"{_SCHEMA}.numPartCols"
 _PART_COLUMN = f"{_SCHEMA}.partCol."
 SPARK_BUCKETS = f"{_SCHEMA}.numBuckets"
 SPARK_BUCKET_COLUMN = f"{_SCHEMA}.bucketCol."
-_FOR_NOBODY = (Column("col", "array<string>", comment="from deserializer"),)
+FROM_SERDE = "from deserializer"
+"""The comment that Hive gives to columns that it has asked a SerDe for (``MetaStoreUtils.determineFieldComment``)."""
+_FOR_NOBODY = (Column("col", "array<string>", comment=FROM_SERDE),)
 """What Spark's Hive catalog writes for the columns of a table that Hive engines cannot read."""
 
 _MAX_PARAMETER = 4000

@@ -91,6 +91,20 @@ def test_it_serves_until_a_signal(serve: Serve, tmp_path: Path, how: signal.Sign
     assert stopped == "stopped"
 
 
+def test_the_settings_name_the_token_file_of_readers(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "catalog_ext.cli.main", "--metastore", "none", "serve", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--token-file", "token", "--read-token-file", "read.token"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        *_, reads, page = (process.stdout.readline().strip() for _ in range(8))
+        process.terminate()
+    assert reads == f"# a session that only reads: spark.sql.catalog.lake.token-file  {tmp_path / 'read.token'}"
+    assert page.startswith("# the page is at ")
+
+
 def test_two_services_of_one_index_and_one_token_file(serve: Serve, tmp_path: Path) -> None:
     _, first = serve()
     token = (tmp_path / "token").read_text().strip()

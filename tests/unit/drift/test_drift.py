@@ -193,6 +193,13 @@ def test_columns_that_spark_spells_otherwise_or_keeps_from_hive_do_not_differ(
     assert (one.index, one.metastore) == ("struct<a:int>", "struct<A:bigint>")
 
 
+def test_a_comment_that_hive_makes_up_does_not_differ(catalog: Catalog, metastore: FakeMetastore) -> None:
+    table = metastore.get_table("s", "t")
+    made_up = tuple(replace(column, comment="from deserializer") for column in table.columns)
+    metastore._tables["s", "t"] = replace(table, columns=made_up)
+    assert found(catalog) == []
+
+
 def test_a_table_at_another_location_is_told_and_its_partitions_are_not_compared(
     catalog: Catalog, metastore: FakeMetastore
 ) -> None:

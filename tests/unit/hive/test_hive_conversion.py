@@ -317,6 +317,16 @@ def test_open_csv_is_strings_and_its_declared_types_stay_in_the_metastore() -> N
     assert [c.type for c in more.columns] == ["int", "array<int>", "string"]
 
 
+def test_the_comment_that_hive_makes_up_for_a_serdes_columns_is_no_change() -> None:
+    """Hive writes it into any table whose columns come from its SerDe, as those of ``OpenCSVSerde``."""
+    declared = hive_table(storage=quoted({}), columns=(Column("a", "string"),))
+    made_up = replace(declared, columns=(Column("a", "string", comment="from deserializer"),))
+    assert rebuilt(made_up, from_hive(declared)) == made_up
+    assert rebuilt(declared, from_hive(made_up)) == declared
+    commented = replace(declared, columns=(Column("a", "string", comment="of a user"),))
+    assert rebuilt(made_up, from_hive(commented)).columns == commented.columns
+
+
 def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
     ours = to_hive(definition())
     parameters = {k: v for k, v in ours.parameters.items() if k != "spark.sql.sources.provider"}

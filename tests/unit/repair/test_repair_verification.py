@@ -17,11 +17,13 @@ from pyarrow import parquet as pq
 
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.errors import RepairRefusedError
-from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.overview.progress import no_progress
 from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.repair.header_checks import unfitting_header
 from catalog_ext.repair.options import RepairMode
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.scratch import Scratch
@@ -158,6 +160,53 @@ def test_what_can_be_told_of_a_format(
     (tmp_path / name).write_bytes(content)
     reason = unreadable_reason(Storage(), Location.parse(str(tmp_path / name)), file_format)
     assert (reason is None) if said is None else (reason is not None and said in reason)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "content", "said"),
+    [
+        ({"header": "true"}, "a.csv", b"1,ann\n2,bob\n", "lacks id, name"),
+        ({"header": "true"}, "a.csv", b"id,nom\n1,ann\n", "has nom, no column of the table, and lacks name"),
+        ({"header": "true"}, "a.csv.gz", gzip.compress(b"id,nom\n1,ann\n", mtime=0), "lacks name"),
+        ({"header": "true", "sep": ";"}, "a.csv", b"id,name\n1,2\n", "lacks id, name"),
+        ({"header": "true"}, "a.csv", b"NAME,Id\nann,1\n", None),
+        ({"header": "true"}, "a.csv", b"id\n1\n", None),
+        ({"header": "true"}, "a.csv", b"id,name,more\n1,ann,x\n", None),
+        ({"header": "true"}, "a.csv", b"k,name\n1,ann\n", None),
+        ({"header": "true"}, "a.csv", b'"id","name"', None),
+        ({"header": "true"}, "a.csv", b"\n", None),
+        ({"header": "true"}, "a.csv", b"x" * 20_000, None),
+        ({"header": "true"}, "a.csv.snappy", b"1,ann\n", None),
+        ({"header": "true", "encoding": "x-JISAutoDetect"}, "a.csv", b"1,ann\n", None),
+        ({"header": "true", "enforceSchema": "true"}, "a.csv", b"1,ann\n", None),
+        ({"header": "true", "serde": "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"}, "a", b"1,ann\n", None),
+        ({}, "a.csv", b"1,ann\n", None),
+    ],
+)
+def test_a_csv_header_that_no_query_can_read_is_found(
+    tmp_path: Path, options: dict[str, str], name: str, content: bytes, said: str | None
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    table = TableDefinition(
+        TableIdentifier("s", "t"), TableType.EXTERNAL, "csv", str(tmp_path),
+        (Column("id", "int"), Column("name", "string")), (Column("k", "int"),), options=options,
+    )  # fmt: skip
+    reason = unfitting_header(Storage(), Location.parse(str(tmp_path / name)), table)
+    assert (reason is None) if said is None else (reason is not None and said in reason)
+
+
+def test_verify_leaves_out_a_csv_file_without_its_header(catalog: Catalog, tmp_path: Path) -> None:
+    place = tmp_path / "csv"
+    for k, text in (("1", "id,name\n1,ann\n"), ("2", "2,bob\n"), ("3", "")):
+        (place / f"k={k}").mkdir(parents=True)
+        (place / f"k={k}" / "a.csv").write_text(text)
+    catalog.register_table(
+        "s.csv", location=str(place), format="csv", options={"header": "true"}, schema="id INT, name STRING"
+    )
+    ((path, reason),) = skipped(catalog.repair_partitions("s.csv", verify=True)).items()
+    assert (path, "its header is (2, bob)" in reason) == ("k=2/a.csv", True)
+    catalog.repair_partitions("s.csv")
+    assert skipped(catalog.repair_partitions("s.csv", verify="all")).keys() == {"k=2/a.csv"}
 
 
 def test_whole_files_and_files_cut_anywhere_near_their_ends(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 _CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_FOREIGN_CODECS = (".snappy", ".lz4", ".deflate", ".lzo")
+FOREIGN_CODECS = (".snappy", ".lz4", ".deflate", ".lzo")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -89,7 +89,7 @@ def read_head(storage: Storage, location: Location, limit: int, encoding: str) -
     """
     name = str(location).lower()
     codec = next((codec for suffix, codec in _CODECS.items() if name.endswith(suffix)), None)
-    if name.endswith(_FOREIGN_CODECS):
+    if name.endswith(FOREIGN_CODECS):
         raise InvalidInputError(
             f"The schema cannot be read from {location}: its compression is not supported here. Give the schema.",
             {"file": str(location)},
