@@ -134,6 +134,19 @@ def test_text_is_read_by_the_line_separator_of_its_writer(made: Made) -> None:
     assert sorted(made.rows(f"SELECT * FROM {made.table}")) == [("one",), ("two",)]
 
 
+def test_option_of_a_read_replaces_the_tables_under_either_of_its_names(made: Made) -> None:
+    made.sql(f"CREATE TABLE {made.table} (a STRING, b STRING) USING csv OPTIONS (sep '|', encoding 'ISO-8859-1')")
+    made.frame("SELECT '\u00e9;x' AS a, 'y' AS b").writeTo(made.table).append()
+    for option, value, found in (
+        ("delimiter", ";", ("\u00e9", "x|y")),
+        ("sep", ";", ("\u00e9", "x|y")),
+        ("charset", "UTF-8", ("\ufffd;x", "y")),
+        ("encoding", "UTF-8", ("\ufffd;x", "y")),
+    ):
+        rows = made.spark.read.option(option, value).table(made.table).collect()
+        assert list(map(tuple, rows)) == [found], option
+
+
 def test_later_write_with_another_option_is_refused_and_writes_nothing(made: Made, tmp_path: Path) -> None:
     write(made, "saveAsTable", tmp_path, "csv", sep="|")
     frame, rows = made.frame(), str(tmp_path / "rows")

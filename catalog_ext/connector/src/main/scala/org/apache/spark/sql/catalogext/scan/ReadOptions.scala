@@ -2,6 +2,8 @@ package org.apache.spark.sql.catalogext.scan
 
 import java.util.Locale
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalogext.catalog.{ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.internal.SQLConf
@@ -26,8 +28,8 @@ object ReadOptions {
       SessionConfs.get(key.toLowerCase(Locale.ROOT)).exists(conf.contains)
     }
     val merged = new java.util.HashMap[String, String]()
-    lowerCased(fromTable).foreachEntry((key, value) => merged.put(key, value))
-    merged.putAll(read)
+    canonical(fromTable).foreachEntry((key, value) => merged.put(key, value))
+    canonical(read.asScala).foreachEntry((key, value) => merged.put(key, value))
     if (!read.containsKey(FileSourceOptions.IGNORE_MISSING_FILES)) {
       settings.text(MissingFiles).foreach { chosen =>
         merged.put(FileSourceOptions.IGNORE_MISSING_FILES.toLowerCase(Locale.ROOT), (chosen == "skip").toString)
@@ -36,6 +38,17 @@ object ReadOptions {
     new CaseInsensitiveStringMap(merged)
   }
 
-  private def lowerCased(options: Map[String, String]): Map[String, String] =
-    options.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }
+  /** Options that have two names. Spark takes the value of the second name where both are given. */
+  private val Aliases = Map("delimiter" -> "sep", "charset" -> "encoding")
+
+  /**
+   * Options under one name each, in lower case. Without this a read's `delimiter` would stand beside the table's `sep`,
+   * and Spark would ignore the read's.
+   */
+  private def canonical(options: Iterable[(String, String)]): Map[String, String] = {
+    val lower = options.map { case (name, value) => name.toLowerCase(Locale.ROOT) -> value }.toMap
+    lower.collect { case (name, value) if !Aliases.get(name).exists(lower.contains) =>
+      Aliases.getOrElse(name, name) -> value
+    }
+  }
 }
