@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
-import org.apache.spark.sql.catalogext.service.{ServiceClient, StatisticsRequests}
+import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException, StatisticsRequests}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.ThreadUtils
 
@@ -47,12 +47,19 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
     val parts = new ArrayList[CountedPart]
     waiting.drainTo(parts, PartsAtOnce)
     try parts.asScala.iterator.flatMap(entries).grouped(StatisticsRequests.FilesAtOnce).foreach(put) catch {
+      case e: ServiceException if e.is("READ_ONLY_TOKEN") =>
+        giveUp()
+        logInfo(s"The row counts of files of $catalogName.${table.qualifiedName} are not recorded: the token only reads")
       case NonFatal(e) =>
-        hasFailed = true
-        waiting.clear()
+        giveUp()
         logWarning(s"The row counts that a query has read of files of $catalogName.${table.qualifiedName} could not be " +
           "recorded in the index; the next query reads these footers again", e)
     }
+  }
+
+  private def giveUp(): Unit = {
+    hasFailed = true
+    waiting.clear()
   }
 
   private def put(files: Seq[JsonNode]): Unit =
