@@ -113,6 +113,8 @@ def _value(codec: Codec, case: ValueCase) -> tuple[str, bool, str | None]:
         return case.name, False, None
     if case.type.startswith(("string", "char", "varchar")):
         return case.name, False, str(row.getUTF8String(0).toString())
+    if case.type == "binary":
+        return case.name, False, bytes(row.getBinary(0)).decode("utf-8")
     return case.name, False, _unescaped(codec.name_of(case.type, row))
 
 

@@ -179,7 +179,7 @@ def test_the_service_is_killed_while_tasks_write(service: StandingService, lake:
     assert (named, waiting) == (f"w.{table}", "waits")
     assert staged(lake, table) == left
     ((_, named, operation, _, action, _, why),) = lake.rows(recovery.format("0s"))
-    assert "no sign of life" in str(why)
+    assert "silent for longer than its lease" in str(why)
     assert (named, operation, action) == (f"w.{table}", "INSERT OVERWRITE", "undone")
     assert lake.on_disk(table) == before
     lake.check_clean(table)
