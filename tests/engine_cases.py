@@ -40,7 +40,16 @@ class SparksHiveCatalog:
         # It keeps columns and files of tables that it has read; what others have changed is not seen before that.
         self._spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
         known = (line.removesuffix(" CASCADE") for line in statements)
-        return [[] if "EXCHANGE" in line else printed(self._spark, line) for line in known]
+        # Hive's text is a table of Hive's SerDes to it. Its reader casts the default partition's name to the type of
+        # the key, which ANSI mode refuses, and it writes dynamic keys in this mode only.
+        settings = {"spark.sql.ansi.enabled": "false", "hive.exec.dynamic.partition.mode": "nonstrict"}
+        for key, value in settings.items():
+            self._spark.conf.set(key, value)
+        try:
+            return [[] if "EXCHANGE" in line else printed(self._spark, line) for line in known]
+        finally:
+            for key in settings:
+                self._spark.conf.unset(key)
 
 
 @dataclass(frozen=True)
