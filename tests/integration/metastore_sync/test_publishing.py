@@ -61,6 +61,7 @@ def test_a_lost_embedded_metastore(
         code, answer = run("publish", "--all", "--dry-run")
         expected = {
             "table": "sales.trips", "published": PARTITIONS, "dropped": 0, "pending": 0, "error": None, "drops": [],
+            "differs": "the table is missing",
         }  # fmt: skip
         assert (code, answer["tables"]) == (0, [expected | {"action": "create"}])
         assert run("publish", "--all")[1]["tables"] == [expected | {"action": "create"}]
