@@ -42,7 +42,6 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
     # Read before the metastore: a message leaves the outbox when the metastore has done what it says.
     pending = set(_pending(index))
     databases = set(metastore.list_databases())
-    pending = {f"{each.namespace}.{each.table}" for each in index.pending_deliveries(_PENDING)}
     for namespace in islice(filter(databases.__contains__, index.list_namespaces()), _NAMESPACES):
         ours = {*index.list_tables(namespace), *index.views.list_names(namespace)}
         unknown = {name for name in metastore.list_tables(namespace) if name not in ours}
