@@ -258,7 +258,8 @@ class RepairReport:
         yield f', "warnings": {json.dumps([entry._asdict() for entry in self.warnings], ensure_ascii=False)}}}'
 
     def _by_word(self) -> Iterator[tuple[str, ReportEntries]]:
-        yield from zip(_WORDS.values(), (self.added, self.dropped, self.changed, self.skipped), strict=False)
+        words = (word for action, word in _WORDS.items() if action != "warn")
+        yield from zip(words, (self.added, self.dropped, self.changed, self.skipped), strict=True)
 
     def _headline(self) -> str:
         verb = "Preview of repair" if self.dry_run else "Repair"
