@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 
@@ -12,6 +13,9 @@ pytest_plugins = [
     "tests.conformance.recording", "tests.jvms", "tests.neighbours.chosen",
 ]  # fmt: skip
 
+
+# Results are not laid out for the terminal that the tests run in.
+os.environ.pop("COLUMNS", None)
 
 # What is imported and collected stays: to look through it for garbage takes a seventh of the time up to the first test.
 gc.disable()

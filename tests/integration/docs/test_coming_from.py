@@ -51,6 +51,7 @@ def bucket(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     for table in ("trips", "stops"):
         rows.write.partitionBy("ds", "region").parquet(f"{tmp_path}/{table}")
     rows.createOrReplaceTempView("corrected")
+    rows.write.option("header", True).csv(f"{tmp_path}/prices")
     rows.write.parquet(f"{tmp_path}/theirs")
     spark.sql(
         f"CALL lake.system.register_table(table => 'sales.trips', location => '{tmp_path}/trips', format => 'parquet', "
@@ -95,8 +96,8 @@ def test_the_tasks_are_done_one_after_the_other(spark: SparkSession, bucket: str
         for statement in re.split(r";(?: --[^\n]*)?\n", block)
         if statement.strip()
     ]
-    assert len(done) == 12
-    counted, selected = done[2], done[3]
+    assert len(done) == 13
+    counted, selected = done[3], done[4]
     assert sorted(map(tuple, counted)) == [("north", 2), ("south", 2)]
     assert {row.ds.isoformat() for row in selected} == {"2025-01-01"}
     assert spark.sql("SELECT * FROM lake.sales.daily").columns == ["region", "fare", "ds"]

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _without_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results are not laid out for the terminal that the tests run in."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
 @pytest.fixture
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that one works in, with nothing set in the environment."""

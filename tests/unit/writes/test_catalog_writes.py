@@ -72,7 +72,6 @@ def run(
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "none")
     monkeypatch.setenv("CATALOG_EXT_INDEX", str(tmp_path / "index.db"))
     monkeypatch.setenv("CATALOG_EXT_WAREHOUSE", str(tmp_path / "warehouse"))
-    monkeypatch.delenv("COLUMNS", raising=False)  # lines are not folded then
 
     def run(*arguments: str) -> tuple[int, str]:
         code = main(arguments)
