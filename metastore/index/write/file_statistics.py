@@ -6,7 +6,7 @@ They are written in place, under the lock of the table's row, so that partition 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -130,6 +130,13 @@ def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
         after = page[-1]["partition_id"]
 
 
+class FileKey(NamedTuple):
+    """The primary key of a row of ``files``."""
+
+    partition_id: int
+    file_id: int
+
+
 class _Putting:
     def __init__(self, connection: sa.Connection, table: Table) -> None:
         self._connection = connection
@@ -153,35 +160,36 @@ class _Putting:
         deliveries = _enqueue(self._connection, self._table, changed, now) if deliver and changed else 0
         return Counted(self._table.version, counted, len(changed), rows, deliveries)
 
-    def _match(self, by_id: Mapping[int, Sequence[KnownFile]]) -> list[tuple[Row, KnownFile]]:
-        """Return the rows of the files that are as they were when they were counted."""
+    def _match(self, by_id: Mapping[int, Sequence[KnownFile]]) -> list[tuple[FileKey, KnownFile]]:
+        """Return the files that are as they were when they were counted."""
         f = files.c
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
         # Without the paths each request would read every file of its partitions, of which one may have 100,000.
         paths = sorted({path for _, path in wanted})
-        statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE)
-        found = self._connection.execute(statement).mappings()
-        rows = ((dict(row), wanted.get((row["partition_id"], row["path"]))) for row in found)
+        statement = sa.select(f.partition_id, f.file_id, f.path, f.size, f.modified_ms).where(
+            f.partition_id.in_(list(by_id)), f.path.in_(paths), f.end_version == ALIVE
+        )
         return [
-            (row, file)
-            for row, file in rows
-            if file is not None and (row["size"], row["modified_ms"]) == (file.size, file.modified_ms)
+            (FileKey(partition_id, file_id), file)
+            for partition_id, file_id, path, size, modified_ms in self._connection.execute(statement)
+            if (file := wanted.get((partition_id, path))) is not None
+            and (size, modified_ms) == (file.size, file.modified_ms)
         ]
 
-    def _update_files(self, known: Sequence[tuple[Row, KnownFile]]) -> None:
+    def _update_files(self, known: Sequence[tuple[FileKey, KnownFile]]) -> None:
         f, s = files.c, file_statistics.c
         key = (f.partition_id == sa.bindparam("p"), f.file_id == sa.bindparam("f"))
-        counts = [{"p": r["partition_id"], "f": r["file_id"], "counted": file.rows} for r, file in known]
+        counts = [{"p": key.partition_id, "f": key.file_id, "counted": file.rows} for key, file in known]
         if counts:
             statement = sa.update(files).where(*key).values(n_rows=sa.bindparam("counted"))
             self._connection.execute(statement, counts)
         bounds = [
             {
-                "partition_id": row["partition_id"],
-                "file_id": row["file_id"],
+                "partition_id": key.partition_id,
+                "file_id": key.file_id,
                 "statistics": to_json(statistics_to_dict(consistent(file.statistics, file.rows))),
             }
-            for row, file in known
+            for key, file in known
             if file.statistics is not None
         ]
         if bounds:

@@ -23,6 +23,7 @@ import org.apache.spark.util.ThreadUtils
 private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, table: TableMetadata) extends Logging {
   import LearnedCounts._
 
+  private val started = System.nanoTime()
   private val waiting = new LinkedBlockingQueue[CountedPart]
   private val thread = ThreadUtils.newDaemonSingleThreadExecutor(s"catalog-ext-learned-${table.tableId}")
   @volatile private var hasFailed = false
@@ -33,10 +34,14 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
     thread.execute(() => recordSome())
   }
 
-  /** Waits a little for what is still to be recorded; the rest is recorded after the query has its answer. */
+  /**
+   * Waits for the counts that are not recorded yet, at most as long as the query has read footers: the next query, which
+   * often follows at once, would otherwise read them again. A service that is slower records the rest after the answer.
+   */
   def finish(): Unit = {
     thread.shutdown()
-    thread.awaitTermination(PatienceMillis, TimeUnit.MILLISECONDS)
+    val readingMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - started)
+    thread.awaitTermination(math.max(readingMillis, LeastPatienceMillis), TimeUnit.MILLISECONDS)
   }
 
   /** Records what is known already, and does not wait: the query has failed. */
@@ -79,6 +84,6 @@ private[scan] class LearnedCounts(client: ServiceClient, catalogName: String, ta
 object LearnedCounts {
   val Setting = "statistics.learn"
 
-  private val PatienceMillis = 2000L
+  private val LeastPatienceMillis = 2000L
   private val PartsAtOnce = 100
 }
