@@ -196,6 +196,8 @@ class CheckedWrite:
             of new partitions.
         brought: The digest of the files that came with the commit, by which one that is asked for again is known to be
             the same; empty where an earlier release has reserved it.
+        replaced_version: Of what replaces a table, the version of that table before its directories were listed. None
+            where no table is replaced, and where an earlier release has checked it.
     """
 
     asked: AskedWrite
@@ -206,6 +208,7 @@ class CheckedWrite:
     found: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
     brought: str = ""
+    replaced_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

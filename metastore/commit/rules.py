@@ -21,7 +21,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from catalog_ext.metastore.commit.plan import (
         AddPartitions,
@@ -101,17 +101,31 @@ def staying(living: Iterable[Partition], name: str) -> list[Partition]:
     return sorted(living, key=lambda p: (not p.in_metastore, p.name != name, p.name))
 
 
-def as_checked(table: Table, planned: Sequence[MovingPartition], living: Iterable[Partition]) -> list[Partition]:
+def as_checked(
+    table: Table,
+    planned: Sequence[MovingPartition],
+    living: Iterable[Partition],
+    moved: Callable[[Partition], bool],
+) -> list[Partition]:
     """Return the partitions that ``check`` has found, in its order, if they are what is there now.
 
+    One whose files stay where they are may have got files since, from a repair: they go with it.
+
+    Args:
+        table: The table.
+        planned: As ``check`` has found them.
+        living: Those of them that are there.
+        moved: Whether the files of one of them were moved.
+
     Raises:
-        ConflictError: Somebody has changed one of them.
+        ConflictError: Another process has changed one of them.
     """
     found = {partition.partition_id: partition for partition in living}
     expected = {moving.partition_id: moving.begin_version for moving in planned}
-    if {number: partition.begin_version for number, partition in found.items()} != expected:
+    changed = [p for p in found.values() if p.begin_version != expected.get(p.partition_id)]
+    if found.keys() != expected.keys() or any(map(moved, changed)):
         raise ConflictError(
-            f"A partition of table {table.identifier} was changed by somebody else, as by a repair, while it was "
+            f"A partition of table {table.identifier} was changed by another process, as by a repair, while it was "
             "to be moved. Nothing was changed; try again.",
             {"table": str(table.identifier)},
         )

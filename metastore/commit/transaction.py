@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -63,9 +64,19 @@ class Transaction:
     reserved: bool = False
 
 
+TRANSACTION_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+"""Where a file's name carries the id of a transaction."""
+
+
 def new_transaction_id() -> str:
     """Return the id of a transaction that nobody has had."""
     return secrets.token_hex(16)
+
+
+def transaction_id_in(name: str) -> str | None:
+    """Return the transaction's id that a file's name carries, if it carries one."""
+    found = TRANSACTION_ID.search(name)
+    return found[0] if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, covers
 from catalog_ext.metastore.commit.partition_commit import Decision, PartitionCommit
-from catalog_ext.metastore.commit.plan import MISMATCH, Append, CheckedWrite, Create, Overwrite
+from catalog_ext.metastore.commit.plan import (
+    MISMATCH,
+    Append,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
+    Overwrite,
+    Replace,
+)
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -131,13 +139,15 @@ class Checker:
             self._refuse_others(transaction, plan, asked, names)
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
+        # Before anything is listed: what is registered later was not looked at.
+        old = self._replaced(transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         new = _NewPartitions(self._index, transaction.table_id or 0, table)
         nothing_there = False
         if isinstance(asked, Append):
             found, nothing_there = self._found(new, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = {*names, *(() if static_partition is None else (static_partition,))}
-            unknown = self._unknown(transaction, plan, asked, replaced)
+            unknown = self._unknown(transaction, plan, asked, replaced, old)
         if not plan.relocate and plan.definition is None:
             comes = visible if static_partition is None else visible | {static_partition}
             # What lies in no directory need not be looked for in the history, which is long.
@@ -145,8 +155,9 @@ class Checker:
                 unknown = self._with_left(new, staging, comes, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._has_policies(transaction) else ()
         checked = CheckedWrite(
-            asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown
-        )
+            asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown,
+            replaced_version=None if old is None else old.version,
+        )  # fmt: skip
         return replace(plan, change=checked)
 
     def _refuse_shared(self, transaction: Transaction, plan: WritePlan, names: Collection[str]) -> None:
@@ -293,11 +304,14 @@ class Checker:
         return merged
 
     def _unknown(
-        self, transaction: Transaction, plan: WritePlan, asked: AskedWrite, names: set[str]
+        self, transaction: Transaction, plan: WritePlan, asked: AskedWrite, names: set[str], old: Table | None
     ) -> Mapping[str, tuple[Removal, ...]]:
-        """Visible files that the index does not know in the directories that an overwrite in place replaces."""
+        """Visible files that the index does not know in the directories that an overwrite in place replaces.
+
+        ``old`` is the table whose name a creation takes, if there is one.
+        """
         creates = plan.definition is not None
-        table = self._replaced(transaction) if creates else self._index.load_table_by_id(transaction.table_id or 0)
+        table = old if creates else self._index.load_table_by_id(transaction.table_id or 0)
         base = Location.parse(plan.location)
         if table is not None and isinstance(asked, Overwrite):
             names = _covered(plan, table, names)

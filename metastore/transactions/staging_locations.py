@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import Promotion
+from catalog_ext.metastore.commit.transaction import TRANSACTION_ID
+from catalog_ext.metastore.commit.transaction import transaction_id_in as transaction_id_in
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.locations import Location, shown
@@ -25,14 +26,6 @@ COPIES = "load-"
 DATA = "_catalog_ext_data"
 """The directory in a table's that holds what relocating overwrites write."""
 
-_TRANSACTION_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
-
-
-def transaction_id_in(name: str) -> str | None:
-    """Return the transaction's id that a file's name carries, if it carries one."""
-    found = _TRANSACTION_ID.search(name)
-    return found[0] if found else None
-
 
 def copies_directory(directory: str) -> str | None:
     """Return the directory of copies (``COPIES``) that a path below a table's directory is or lies in, if any."""
@@ -43,7 +36,7 @@ def copies_directory(directory: str) -> str | None:
 
 def without_transaction_ids(name: str) -> str:
     """Return a name that carries no transaction's id: that of a file which gets another one's."""
-    return _TRANSACTION_ID.sub("id", name)
+    return TRANSACTION_ID.sub("id", name)
 
 
 def relocation_base(location: str, transaction_id: str) -> str:

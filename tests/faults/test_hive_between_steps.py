@@ -5,6 +5,7 @@ What is left is told row by row; ``docs/design/9-hive-writers.md`` has the table
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +14,13 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import PartitionNotFoundError
+from catalog_ext.metastore.errors import ConflictError, PartitionNotFoundError
 from catalog_ext.metastore.hive.mapping.model import HivePartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.repair.report import CAME_BACK
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import local_catalog, register, write
-from tests.writes import begin, stage
+from tests.writes import begin, crash_at, stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,12 +112,20 @@ def delete(trial: Trial, *, truncate: bool) -> None:
     trial.catalog.writes.delete(there.table_id, there.version, where, truncate=truncate)
 
 
+def load(trial: Trial) -> None:
+    folder = trial.root.parent / f"loaded_{trial.root.name}"
+    write(folder, "z.csv", content=b"%d\n" % OURS)
+    trial.catalog.loading.load(trial.catalog.load_table(trial.table), str(folder), {"ds": "a"}, overwrite=True)
+
+
 STATEMENTS: dict[str, Callable[[Trial], object]] = {
     "append": lambda t: put(t, WriteKind.APPEND),
     "overwrite": lambda t: put(t, WriteKind.OVERWRITE_PARTITIONS),
     "relocate": lambda t: put(t, WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate"),
     "delete": lambda t: delete(t, truncate=False),
     "truncate": lambda t: delete(t, truncate=True),
+    "drop": lambda t: t.catalog.partition_commands.drop(t.table, [Comparison(Operator.EQ, "ds", "a")]),
+    "load": lambda t: load(t),
     "repair": lambda t: t.catalog.repair_partitions(t.table, allow_mass_drop=True),
 }
 
@@ -134,7 +143,7 @@ class Trial:
     def __init__(self, catalog: Catalog, folder: Path, name: str, metastore: FakeMetastore) -> None:
         self.catalog = catalog
         self.table = f"s.{name}"
-        root = folder / name
+        self.root = root = folder / name
         write(root, f"{NAME}/000000_0", "ds=b/000000_0", content=b"%d\n" % OLD)
         register(catalog, root, {"ds": "STRING"}, table=self.table)
         catalog.alter_table_properties(self.table, {"external.table.purge": "true"})
@@ -261,6 +270,51 @@ def test_rows_of_both(tmp_path: Path, metastore: FakeMetastore, name: str) -> No
                 assert trial.hive.acknowledged
                 seen[name][hives][moment] = trial.stored(), trial.settled()
     assert seen == {name: OUTCOMES[name]}
+
+
+# Of each statement, when a repair has looked at Hive's file between ``reserve`` and the commit: which rows Hive reads
+# after the commit, which the index has, and which both have after the next repair.
+REGISTERED: dict[str, tuple[set[int], set[int], set[int]]] = {
+    "append": ({OLD, OURS, HIVES}, {OLD, OURS, HIVES}, {OLD, OURS, HIVES}),
+    "overwrite": ({OURS, HIVES}, {OURS, HIVES}, {OURS, HIVES}),
+    "relocate": ({OLD, HIVES}, {OLD, HIVES}, {OLD, HIVES}),
+    "delete": ({HIVES}, {HIVES}, {HIVES}),
+    "truncate": ({HIVES}, {HIVES}, {HIVES}),
+    # Files of an external table stay, as after each such DROP, and the next repair finds them.
+    "drop": ({OLD, HIVES}, {HIVES}, {OLD, HIVES}),
+    # The repair leaves a partition alone that files are being moved into.
+    "load": ({OURS, HIVES}, {OURS}, {OURS, HIVES}),
+}
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_hives_file_stays_if_a_repair_registers_it_before_the_commit(
+    tmp_path: Path, metastore: FakeMetastore, name: str
+) -> None:
+    """With a live owner, and with a dead one whose statement a recoverer finishes: at each step after ``reserve``."""
+    ours = STATEMENTS[name]
+    seen: dict[str, tuple[set[int], set[int] | None, set[int] | None]] = {}
+    with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
+        for point in ("reserve.after", PROMOTED, "commit.before"):
+            for owner in ("live", "dead"):
+                trial = Trial(catalog, tmp_path, f"{name}_{point.replace('.', '_')}_{owner}", metastore)
+
+                def register(_: str, trial: Trial = trial) -> None:
+                    trial.hive.insert()
+                    catalog.repair_partitions(trial.table)
+
+                if owner == "live":
+                    fails = pytest.raises(ConflictError, match="registered") if name == "relocate" else nullcontext()
+                    with armed(point, register), fails:
+                        ours(trial)
+                else:
+                    crash_at(point, partial(ours, trial))
+                    register(point)
+                    catalog.recover(trial.table, older_than=0)
+                    catalog.deliver()
+                assert trial.hive.acknowledged
+                seen[f"{point}, {owner}"] = trial.stored(), trial.indexed(), trial.settled()
+    assert seen == dict.fromkeys(seen, REGISTERED[name])
 
 
 @pytest.mark.parametrize("ours", ["delete", "repair"])

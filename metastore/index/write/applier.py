@@ -30,15 +30,16 @@ from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import partition_values
-from catalog_ext.metastore.model.tables import consistent
+from catalog_ext.metastore.model.tables import DataFile, consistent
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.model.changes import AddPartition, Summary
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
-    from catalog_ext.metastore.model.tables import DataFile, Table
+    from catalog_ext.metastore.model.tables import Table
 
 logger = logging.getLogger(__name__)
 
@@ -219,6 +220,7 @@ class Applier:
     gone: _Volume = field(default_factory=_Volume)
     published: _Published = field(default_factory=_Published)
     kept_back: list[str] = field(default_factory=list)
+    carried: list[str] = field(default_factory=list)
     _next_partition: int = 0
     _next_file: int = 0
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -374,6 +376,24 @@ class Applier:
         moved = {} if location is None else {"location": storable(location, "location's")}
         self._begin({**row, **moved}, _Size().plus([*kept, *added]), self.published.altered)
         self._add_files(row["partition_id"], added)
+
+    def carry(self, late: Sequence[tuple[LatePartition, Sequence[DataFile]]], *, anew: bool = False) -> None:
+        """End the fixed files of partitions that have changed since ``reserve``; what came later stays, and files come.
+
+        Args:
+            late: The partitions, each with the files that come.
+            anew: Whether the rows of all of them begin with this version, also where nothing ends and nothing comes:
+                the settling of a floor ends all rows that began before.
+        """
+        self.carried.extend(partition.row["name"] for partition, _ in late)
+        for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):
+            self.end_partitions([partition.row["partition_id"] for partition, _ in chunk])
+            self.end_files([(p.row["partition_id"], file.file_id) for p, _ in chunk for file in p.ended])
+            for partition, added in chunk:
+                kept = [DataFile(file.path, file.size, file.modified_ms, file.n_rows) for file in partition.carried]
+                self.hold(partition.row, kept, added, None)
+            if len(self._partition_rows) >= _ROWS_HELD:
+                self._flush_partitions()
 
     def describe(
         self, row: Mapping[str, Any], held: Sequence[DataFile], location: str | None,
@@ -564,6 +584,9 @@ class Applier:
             "bytes_removed": self.gone.bytes,
             "user": current_user(),
         }
+        if self.carried:
+            counts["partitions_carried"] = len(self.carried)
+            self._log_carried(operation)
         row = {
             "table_id": self.table.table_id,
             "version": self.version,
@@ -589,6 +612,16 @@ class Applier:
         at = version_date(self.connection, self.table.table_id, self.version) if told.added or told.altered else 0
         documents = PartitionChanges(self._published(told.added, at), self._published(told.altered, at), told.dropped)
         return enqueue_changes(self.connection, self.table, documents)
+
+    def _log_carried(self, operation: str) -> None:
+        logger.warning(
+            "The %s of table %s keeps files in %d partitions, the first %r: another engine wrote them, and a repair or "
+            "the follower registered them, after the statement was checked. They are in the table.",
+            operation,
+            self.table.identifier,
+            len(self.carried),
+            self.carried[0],
+        )
 
 
 def _update_table() -> sa.Update:

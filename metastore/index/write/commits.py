@@ -26,7 +26,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.rules import lies_inside
-from catalog_ext.metastore.commit.transaction import State, WriteOutcome
+from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -45,6 +45,7 @@ from catalog_ext.metastore.index.write import reservations, settling
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.applier import COUNTS, Applier, NamedPartitions
 from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
 from catalog_ext.metastore.index.write.removals import Removals
@@ -218,7 +219,7 @@ class _Committing:
         return False
 
     def _create_table(self, creation: Creation, namespace_id: int, *, deliver: bool) -> Row:
-        old = reservations.check_name(self._connection, self._row, creation)
+        old = reservations.check_name(self._connection, self._row, creation, reserved=True)
         definition = creation.definition
         if old is not None:
             self._collect_replaced(
@@ -267,13 +268,15 @@ class _Committing:
     def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
         """Collect the files of a table that is replaced; those of an external one only where the new one lies there.
 
-        What lies outside of the table's location stays, as where a table is dropped.
+        What lies outside of the table's location stays, as where a table is dropped; so do files of other engines that
+        were registered since the check, which has not looked at them.
         """
         if old.definition.table_type is TableType.EXTERNAL and old.definition.location != new.location:
             return
+        later = self._registered_later(old)
         p, f = partitions.c, files.c
         statement = (
-            sa.select(p.name, p.location, f.path, f.size)
+            sa.select(p.name, p.location, f.partition_id, f.file_id, f.path, f.size)
             .select_from(partitions.join(files, f.partition_id == p.partition_id))
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
@@ -281,9 +284,27 @@ class _Committing:
             directory = old.directory(row["name"], row["location"])
             if row["location"] is not None and not lies_inside(old, directory):
                 continue
+            if (row["partition_id"], row["file_id"]) in later:
+                continue
             uri = f"{directory}/{row['path']}"
             # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.
             self._removals.add(Removal(uri, row["size"]))
+
+    def _registered_later(self, old: Table) -> set[tuple[int, int]]:
+        """Return the files of a table that is replaced which a repair has registered since the check, by their numbers.
+
+        Files of our own statements are not among them: these came before the replacement.
+        """
+        version = None if self._plan.write is None else self._plan.write.replaced_version
+        if version is None:
+            return set()
+        fixed = FixedSet(self._connection, old, version, {})
+        return {
+            (number, file.file_id)
+            for number, late in fixed.late(fixed.changed()).items()
+            for file in late.carried
+            if transaction_id_in(file.path) is None
+        }
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         # Its owner's, whoever recovers it.

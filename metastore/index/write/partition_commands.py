@@ -20,9 +20,10 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
+from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
+from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
@@ -33,7 +34,7 @@ from catalog_ext.metastore.model.json import statistics_from_dict
 from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -64,6 +65,7 @@ class PartitionCommand:
         self._connection = connection
         self._plan = transaction.plan
         self._id = transaction.transaction_id
+        self._base_version = transaction.base_version
         self._applier = applier
         self._table = applier.table
         self._removals = removals
@@ -96,8 +98,12 @@ class PartitionCommand:
                 assert_never(command)
 
     def _add(self, command: CheckedAdd) -> None:
-        names = [partition.name for partition in command.partitions]
-        wanted = rules.partitions_to_add(command.asked, self._table, command.partitions, self._living(names))
+        there = list(self._living_rows([partition.name for partition in command.partitions]))
+        registered = self._registered_meanwhile(command, there)
+        left = [partition for partition in command.partitions if partition.name not in registered]
+        others = [partition_of(row) for row in there if row["name"] not in registered]
+        wanted = rules.partitions_to_add(command.asked, self._table, left, others)
+        self._applier.rewrite(self._with_found(command, registered))
         self._check_locations({p.name: p.location for p in wanted if p.location is not None})
         adds = [
             AddPartition(
@@ -108,6 +114,37 @@ class PartitionCommand:
             for partition in wanted
         ]
         self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
+
+    def _registered_meanwhile(self, command: CheckedAdd, there: Sequence[Row]) -> dict[str, Row]:
+        """Return those of the partitions, by name, that a repair or the follower has registered since the base version.
+
+        They are what the command asks for: the same partition in the same directory.
+        """
+        wanted = {p.name: p.location or self._table.directory(p.name) for p in command.partitions}
+        later = {
+            row["name"]: row
+            for row in there
+            if row["begin_version"] > self._base_version
+            and wanted.get(row["name"]) == self._table.directory(row["name"], row["location"])
+        }
+        if not later:
+            return {}
+        t = transactions.c
+        versions = {row["begin_version"] for row in later.values()}
+        statement = sa.select(t.version).where(t.table_id == self._table.table_id, t.version.in_(sorted(versions)))
+        by_statements = set(self._connection.execute(statement).scalars())
+        return {name: row for name, row in later.items() if row["begin_version"] not in by_statements}
+
+    def _with_found(self, command: CheckedAdd, registered: Mapping[str, Row]) -> list[Rewrite]:
+        """Return the changes that add the files which the check has found, and which are not registered yet."""
+        changes: list[Rewrite] = []
+        for name, row in registered.items():
+            f = files.c
+            statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
+            present = set(self._connection.execute(statement).scalars())
+            if missing := [file for file in command.found.get(name, ()) if file.path not in present]:
+                changes.append(Rewrite(row, missing))
+        return changes
 
     def _check_locations(self, own: Mapping[str, str]) -> None:
         hold_tables_around(self._connection, list(own.values()))
@@ -125,15 +162,29 @@ class PartitionCommand:
     def _drop(self, command: CheckedDrop) -> None:
         predicate = bound_predicate(self._plan, self._table)
         assert predicate is not None
-        living = list(matching(self._connection, self._table, predicate))
-        directories = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
-        gone = [row for row in living if rules.deletes(command.asked, self._table, directories[row["partition_id"]])]
+        matched = list(matching(self._connection, self._table, predicate))
+        later = FixedSet(self._connection, self._table, self._base_version, command.unknown).late(matched)
+        carried = [late for late in later.values() if late.stays]
+        stay = {late.row["partition_id"] for late in carried}
+        living = [row for row in matched if row["partition_id"] not in stay]
+        directories = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in matched}
+        gone = [row for row in living if self._deletes(command, row)]
         for row in gone:
             directory = directories[row["partition_id"]]
             self._removals.add_in(directory, command.unknown.get(row["name"], ()))
             self._removals.add(Removal(f"{directory}/"))
         self._removals.add_files({row["partition_id"]: directories[row["partition_id"]] for row in gone})
+        for late in carried:
+            if self._deletes(command, late.row):
+                directory = directories[late.row["partition_id"]]
+                self._removals.add_in(directory, command.unknown.get(late.row["name"], ()))
+                for file in late.ended:
+                    self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms)
         self._applier.drop(living)
+        self._applier.carry([(late, ()) for late in carried])
+
+    def _deletes(self, command: CheckedDrop, row: Row) -> bool:
+        return rules.deletes(command.asked, self._table, self._table.directory(row["name"], row["location"]))
 
     def _relocate(self, command: CheckedRelocate) -> None:
         name = command.asked.name
@@ -141,6 +192,8 @@ class PartitionCommand:
         living = rules.partitions_of(self._table, name, map(partition_of, found.values()))
         # One of the directories of these values stays, which the metastore has if it has any.
         first, *others = (found[partition.partition_id] for partition in rules.staying(living, name))
+        # A directory of these values that came since ``reserve`` is none of those that the statement brings together.
+        others = [row for row in others if row["begin_version"] <= self._base_version]
         own = rules.own_location(self._table, first["name"], command.location)
         self._check_locations({} if own is None else {first["name"]: own})
         self._applier.drop(others)
@@ -148,7 +201,7 @@ class PartitionCommand:
 
     def _rename(self, command: CheckedRename) -> None:
         target = command.asked.to
-        living = self._as_checked(self._table, command.partitions)
+        living = self._as_checked(self._table, command.partitions, lambda _: command.moves)
         rules.require_free(self._table, [target], self._living([target]))
         first, *others = living
         added: list[DataFile] = []
@@ -165,7 +218,7 @@ class PartitionCommand:
     def _exchange(self, command: CheckedExchange, taken_from: Applier) -> None:
         source = taken_from.table
         names = {moving.partition_id: moving.name for moving in command.partitions}
-        living = self._as_checked(source, command.partitions)
+        living = self._as_checked(source, command.partitions, lambda partition: rules.moves_files(source, partition))
         rules.require_free(self._table, list(names.values()), self._living(list(names.values())))
         moving = [row for row in living if rules.moves_files(source, partition_of(row))]
         self._remove_sources(source, moving)
@@ -189,14 +242,16 @@ class PartitionCommand:
         taken_from.flush()
         self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 
-    def _as_checked(self, table: Table, planned: Sequence[MovingPartition]) -> list[Row]:
+    def _as_checked(
+        self, table: Table, planned: Sequence[MovingPartition], moved: Callable[[Partition], bool]
+    ) -> list[Row]:
         """Return the rows of the partitions that ``check`` has found, in its order, if they are what is there now."""
         p = partitions.c
         found: dict[int, Row] = {}
         for chunk in batched([moving.partition_id for moving in planned], _AT_ONCE):
             statement = sa.select(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)
             found.update((row["partition_id"], dict(row)) for row in self._connection.execute(statement).mappings())
-        unchanged = rules.as_checked(table, planned, map(partition_of, found.values()))
+        unchanged = rules.as_checked(table, planned, map(partition_of, found.values()), moved)
         return [found[partition.partition_id] for partition in unchanged]
 
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:

@@ -67,9 +67,12 @@ class Removals:
                 f.partition_id.in_(some), f.end_version == ALIVE
             )
             for partition_id, path, size, modified_ms in self._connection.execute(statement).all():
-                uri = f"{directories[partition_id]}/{path}"
-                if uri not in self._as_found:
-                    self.add(Removal(uri, size, modified_ms))
+                self.add_file(f"{directories[partition_id]}/{path}", size, modified_ms)
+
+    def add_file(self, uri: str, size: int, modified_ms: int) -> None:
+        """Take a file as the index has it, unless it was taken as it was found."""
+        if uri not in self._as_found:
+            self.add(Removal(uri, size, modified_ms))
 
     def spare(self, table: Table) -> None:
         """Take back what partitions of the table still have: several may have come to lie in one directory.

@@ -9,9 +9,10 @@ from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedWrite, WritePlan
+    from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Table
 
@@ -48,13 +49,26 @@ class ReplacedFiles:
                 if not row["n_files"]:
                     self._removals.add(Removal(f"{self._directory(row)}/"))
 
+    def remove_ended(self, late: Iterable[LatePartition]) -> None:
+        """Have removed what partitions lose that keep the files which were registered since ``reserve``."""
+        if self._plan.relocate:
+            return
+        for partition in late:
+            directory = self._directory(partition.row)
+            self._remove_unknown(partition.row)
+            for file in partition.ended:
+                self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms)
+
+    def _remove_unknown(self, row: Row) -> None:
+        if row["name"] in self._unregistered:
+            self._removals.add_in(self._directory(row), self._unregistered.pop(row["name"]))
+
     def _remove_files(self, ended: Sequence[Row]) -> None:
         """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
         if self._plan.relocate:
             return
         for row in ended:
-            if row["name"] in self._unregistered:
-                self._removals.add_in(self._directory(row), self._unregistered.pop(row["name"]))
+            self._remove_unknown(row)
         for some in batched(ended, _AT_ONCE):
             self._removals.add_files({row["partition_id"]: self._directory(row) for row in some})
 

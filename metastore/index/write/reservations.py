@@ -564,8 +564,17 @@ def require_own_format(table: Table, row: Mapping[str, Any]) -> None:
         )
 
 
-def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creation) -> int | None:
+def check_name(
+    connection: sa.Connection, row: Mapping[str, Any], asked: Creation, *, reserved: bool = False
+) -> int | None:
     """Return the number of the table that a creation replaces; None where there is none.
+
+    Args:
+        connection: In a transaction that holds the lock of the namespace.
+        row: The transaction's.
+        asked: The creation.
+        reserved: Whether ``reserve`` has compared the table with the base version. Since then its claim on the table
+            stops other statements, and what a repair registers stays where it is, for the new table.
 
     Raises:
         TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
@@ -588,8 +597,11 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creatio
             {"table": shown},
         )
     base = row["base_version"]
+    if current is None or base == NOT_READ:
+        return current
     # Whoever commits to the table comes before this, or finds it replaced.
-    if current is not None and base != NOT_READ and base != lock_table(connection, current, shown)["version"]:
+    version = lock_table(connection, current, shown)["version"]
+    if version != base and not reserved:
         raise ConflictError(
             f"The table {shown} has changed since this statement read it at version {base}, and would be replaced "
             "without the change. Nothing was written; run the statement again.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.applier import Rewrite
+from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.write.applier import Applier
+    from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.index.write.removals import Removals
 
     Row = Mapping[str, Any]
@@ -58,6 +60,23 @@ class Written:
     rows: int | None = 0
     bytes: int = 0
     waiting: int = 0
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What becomes of living partitions in a write's commit.
+
+    Attributes:
+        rewrites: They are replaced, or added to.
+        drops: They end.
+        carries: They have changed since ``reserve`` and stay, with the files that come to them.
+        static_stays: Whether one of them has the values of the static partition, and stays registered.
+    """
+
+    rewrites: list[Rewrite] = field(default_factory=list)
+    drops: list[Row] = field(default_factory=list)
+    carries: list[tuple[LatePartition, Sequence[DataFile]]] = field(default_factory=list)
+    static_stays: bool = False
 
 
 class RowWrite:
@@ -91,6 +110,7 @@ class RowWrite:
         self._applier = applier
         self._table = applier.table
         self._modified = modified
+        self._fixed = FixedSet(connection, self._table, transaction.base_version, write.unknown)
         self._replaced = ReplacedFiles(self._plan, write, self._table, removals)
         self._written = Written()
         self.ends_everything = False
@@ -99,17 +119,20 @@ class RowWrite:
         """Apply the write, but for the flush of the applier, and return what it has written."""
         added = self._added_files()
         living = self._living(added)
-        rewrites, drops, static_stays = self._classified(added, living)
-        new = self._new_partitions(added, {row["name"] for row in living}, static_stays=static_stays)
-        adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
-        marked = mark_in_metastore(self._connection, self._table, adds, drops)
         self.ends_everything = self._is_all_of_many(living)
+        if self.ends_everything:
+            # A floor ends all rows that are not named here: those that have changed since ``reserve`` are.
+            numbers = {row["partition_id"] for row in living}
+            living += [row for row in self._fixed.changed() if row["partition_id"] not in numbers]
+        outcome = self._classified(added, living)
+        new = self._new_partitions(added, {row["name"] for row in living}, static_stays=outcome.static_stays)
+        adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
+        marked = mark_in_metastore(self._connection, self._table, adds, outcome.drops)
         others = () if self.ends_everything else self._others({row["partition_id"] for row in living})
-        self._take_out(rewrites, drops)
+        self._take_out(outcome)
         # Those that get no rows, and are not all, may be many.
-        for numbers in batched(others, _AT_ONCE):
-            rewrites, drops, _ = self._classified({}, living_rows(self._connection, numbers))
-            self._take_out(rewrites, drops)
+        for numbers_of_some in batched(others, _AT_ONCE):
+            self._take_out(self._classified({}, living_rows(self._connection, numbers_of_some)))
         if self.ends_everything:
             self._applier.end_everything(living)
         self._replaced.remove_unregistered()
@@ -140,11 +163,13 @@ class RowWrite:
         found = matching_numbers(self._connection, self._table, predicate)
         return [number for number in found if number not in named] if named else found
 
-    def _take_out(self, rewrites: Sequence[Rewrite], drops: Sequence[Row]) -> None:
+    def _take_out(self, outcome: _Outcome) -> None:
         """End what living partitions lose, and begin what they get."""
-        self._replaced.remove([r.row for r in rewrites if r.clear], drops)
-        self._applier.drop(drops)
-        self._applier.rewrite(rewrites)
+        self._replaced.remove([r.row for r in outcome.rewrites if r.clear], outcome.drops)
+        self._replaced.remove_ended(late for late, _ in outcome.carries)
+        self._applier.drop(outcome.drops)
+        self._applier.rewrite(outcome.rewrites)
+        self._applier.carry(outcome.carries, anew=self.ends_everything)
 
     def _added_files(self) -> dict[str, list[DataFile]]:
         added: dict[str, list[DataFile]] = {}
@@ -222,30 +247,33 @@ class RowWrite:
             return sorted(self._applier.alive(named).values(), key=_name)
         return sorted(by_values(self._connection, self._table, named, partitions.c.end_version == ALIVE), key=_name)
 
-    def _classified(
-        self, added: Mapping[str, list[DataFile]], living: Sequence[Row]
-    ) -> tuple[list[Rewrite], list[Row], bool]:
-        """Return what is to be rewritten (or appended to) and dropped, and whether the static partition stays."""
+    def _classified(self, added: Mapping[str, list[DataFile]], living: Sequence[Row]) -> _Outcome:
+        """Return what becomes of living partitions: dropped, rewritten (or appended to), or kept with later files."""
         is_replaced = replaced_by(self._plan, self._table)
         stays_registered = self._stay_registered(added)
-        rewrites: list[Rewrite] = []
-        drops: list[Row] = []
-        static_stays = False
+        later = self._fixed.late(row for row in living if is_replaced(row["name"]))
+        outcome = _Outcome()
         for row in living:
             name = row["name"]
             files_added = added.get(name, [])
             replaced = is_replaced(name)
+            stays = replaced and stays_registered(name)
+            outcome.static_stays = outcome.static_stays or stays
+            late = later.get(row["partition_id"])
+            if late is not None and late.stays:
+                if files_added:
+                    require_one_place(self._table, late, self._plan.directory(name))
+                outcome.carries.append((late, files_added))
+                continue
             if files_added and not (replaced and self._plan.relocate):
                 require_in_place(self._plan, self._table, row)
             if files_added and not replaced:
                 require_own_format(self._table, row)
-            stays = replaced and stays_registered(name)
-            static_stays = static_stays or stays
             if replaced and not files_added and not stays:
-                drops.append(row)
+                outcome.drops.append(row)
             else:
-                rewrites.extend(self._rewrites(row, files_added, replaced=replaced))
-        return rewrites, drops, static_stays
+                outcome.rewrites.extend(self._rewrites(row, files_added, replaced=replaced))
+        return outcome
 
     def _rewrites(self, row: Row, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
         """Return what becomes of a partition that stays: one rewrite, or none where nothing changes."""

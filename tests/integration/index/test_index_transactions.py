@@ -14,6 +14,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
+from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.repairs import RepairRecord, SkippedPath
@@ -21,6 +22,7 @@ from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from tests import fixed_set_cases
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import (
     begin,
@@ -335,3 +337,12 @@ def test_repairs_that_end_at_the_same_time_are_both_recorded(index: Index, table
     paths = index.skipped_rows(table).read_all().column("path").to_pylist()
     assert len(paths) == 200
     assert len({path.partition("/")[0] for path in paths}) == 1
+
+
+def test_a_commit_keeps_what_was_registered_after_reserve(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    for few in (settling.FEW, 0):
+        monkeypatch.setattr(settling, "FEW", few)
+        for number, statement in enumerate(fixed_set_cases.STATEMENTS):
+            there = fixed_set_cases.filled(index, f"fixed_{few}_{number}")
+            fixed_set_cases.check(index, there, statement)
+            index.drop_table(there.identifier, deliver=False)
