@@ -59,10 +59,15 @@ def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.Colu
         column: Has the location.
         asked: What ``overlap`` has returned for the given one, or for another one with as many keys.
     """
-    inside = (
+    return sa.or_(*inside(column, asked))
+
+
+def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.ColumnElement[bool]]:
+    """Return the parts of ``overlaps``, each a condition by itself: databases use no index of a column for an OR."""
+    ranges = [
         sa.and_(column >= sa.bindparam(f"from_{i}"), column < sa.bindparam(f"to_{i}")) for i in range(len(asked) // 2)
-    )
-    return sa.or_(column.in_(sa.bindparam("places", expanding=True)), *inside)
+    ]
+    return [sa.and_(column.is_not(None), part) for part in (column.in_(sa.bindparam("places", expanding=True)), *ranges)]
 
 
 def overlap(location: str) -> dict[str, Any]:
@@ -115,10 +120,14 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
     spelled = {place for location in locations for place in both_spellings(location)}
     places = sorted({place for location in spelled for place in (location, *_around(location))})
     for some in batched(places, _AT_ONCE):
-        numbers = sorted(_AT_PLACES.scalars(connection, {"places": list(some)}))
-        # By number: MariaDB would wait for every row that it looks at on its way to a location.
-        if numbers:
-            _HOLD.rows(connection, {"numbers": numbers})
+        hold_tables(connection, _AT_PLACES.scalars(connection, {"places": list(some)}))
+
+
+def hold_tables(connection: sa.Connection, numbers: Collection[int]) -> None:
+    """Take shared locks of tables' rows: the tables stay until the transaction ends, and nobody commits to them."""
+    # By number: MariaDB would wait for every row that it looks at on its way to a location.
+    if numbers:
+        _HOLD.rows(connection, {"numbers": sorted(numbers)})
 
 
 _AT_PLACES = Prepared(sa.select(tables.c.table_id).where(tables.c.location.in_(sa.bindparam("places", expanding=True))))
