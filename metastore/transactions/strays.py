@@ -156,7 +156,8 @@ class Strays:
 
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
-            for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
+            others = self._other_tables(root)
+            for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):
                     raise event.error
                 if root == self._root and isinstance(event, ListedFile) and copies_directory(event.directory):
@@ -165,6 +166,15 @@ class Strays:
                     yield event
         except LocationNotFoundError:
             return
+
+    def _other_tables(self, root: Location) -> set[str]:
+        """Return the directories below a place, relative to it, where other tables lie: their files are theirs."""
+        prefix = f"{root}/"
+        return {
+            place.removeprefix(prefix)
+            for number, place in self._index.table_locations()
+            if number != self._table.table_id and place.startswith(prefix)
+        }
 
     def _stray(
         self, root: Location, file: ListedFile, own: dict[str, State], known: dict[str, KnownTransaction]

@@ -125,8 +125,7 @@ def _removed(
     connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
 ) -> str | None:
     """Return a file that the committed transaction has not deleted yet."""
-    inside_table = any(f"{place}/".startswith(f"{other.plan.location}/") for place in found)
-    if not (inside_table or other.plan.beside_located or other.plan.is_command or other.plan.definition):
+    if not any(map(other.plan.may_delete_near, found)):
         return None
     if settling.is_unsettled(connection, other.transaction_id):
         raise ComesAfter(partial(settling.settle_write, transaction_id=other.transaction_id))
