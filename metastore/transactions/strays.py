@@ -257,9 +257,9 @@ def _staged_by(file: ListedFile) -> str | None:
     """Return the transaction in whose staging directory the file lies, which its name says too; None elsewhere."""
     transaction_id = transaction_id_in(file.name)
     components = file.directory.split("/")
-    # What lies below a hidden folder and in relocated data belongs to another table, which lies there.
-    hidden = is_hidden(components[0]) and DATA not in components
-    return transaction_id if hidden and transaction_id in components else None
+    # Deeper below a hidden folder lies another table, whose living files may carry the ids of its own writes.
+    is_staged = len(components) > 1 and is_hidden(components[0]) and components[0] != DATA
+    return transaction_id if is_staged and components[1] == transaction_id else None
 
 
 def _relocated_by(file: ListedFile) -> str | None:

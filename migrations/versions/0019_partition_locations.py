@@ -29,6 +29,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("dropped_tables") as batch:
-        batch.drop_column("directory")
+    op.drop_column("dropped_tables", "directory")
     op.drop_index("ix_partitions_location", "partitions")

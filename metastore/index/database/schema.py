@@ -134,7 +134,7 @@ partitions = sa.Table(
     ),
     # Before files are deleted or registered every table is asked for partitions in their directories.
     sa.Index(
-        "ix_partitions_location", "location", mysql_length=400,
+        "ix_partitions_location", "location", mysql_length=400, mariadb_length=400,
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
         # A B-tree takes no value above 2,700 bytes.
         postgresql_using="spgist",

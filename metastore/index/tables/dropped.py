@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.transactions import from_row
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.local_paths import both_spellings, real_location
+from catalog_ext.metastore.runtime.local_paths import both_spellings, lies_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -44,12 +44,14 @@ class DroppedTable:
         name: ``namespace.name``.
         location: The directory.
         dropped_at_ms: When it was dropped, in milliseconds since the epoch, UTC.
+        directory: The local directory that it had (``local_paths.directory_identity``); None where it is not known.
     """
 
     table_id: int
     name: str
     location: str
     dropped_at_ms: int
+    directory: str | None = None
 
 
 def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
@@ -263,13 +265,12 @@ def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
 def _first_inside(
     connection: sa.Connection, statement: sa.Select[Any], column: sa.ColumnElement[Any], location: str
 ) -> sa.Row[Any] | None:
-    """Return a row whose ``location`` is the given one or lies in it, by its name or by where a link leads."""
+    """Return a row whose ``location`` is the given one or lies in it, by its name, a link or a bind mount."""
     found = connection.execute(statement.where(lies_in(column, location)).limit(1)).first()
     if found is not None or not location.startswith("file:"):
         return found
-    root = real_location(location)
     local = connection.execute(statement.where(lies_in(column, "file://")))
-    return next((row for row in local if f"{real_location(row.location)}/".startswith(f"{root}/")), None)
+    return next((row for row in local if lies_within(row.location, location)), None)
 
 
 def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:
@@ -292,7 +293,7 @@ def while_undeleted(database: Database, table_id: int, work: Callable[[], bool])
 def note_deleted(database: Database, table_id: int) -> None:
     """Give a dropped table's directory free, once nothing is in it."""
     d = dropped_tables.c
-    gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None)
+    gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None, directory=None)
     database.write(lambda connection: connection.execute(gone))
 
 
@@ -304,7 +305,7 @@ def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedT
 @cache
 def _undeleted_there(asked: tuple[str, ...]) -> Prepared:
     d = dropped_tables.c
-    statement = sa.select(d.table_id, d.name, d.location, d.dropped_at_ms).where(d.location.is_not(None))
+    statement = sa.select(d.table_id, d.name, d.location, d.dropped_at_ms, d.directory).where(d.location.is_not(None))
     if asked:
         statement = statement.where(overlaps(d.location, dict.fromkeys(asked)))
     return Prepared(statement.order_by(d.dropped_at_ms, d.table_id))
