@@ -14,8 +14,8 @@ from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, needed_by
 from catalog_ext.metastore.transactions.identity import is_same_file
-from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
 from catalog_ext.metastore.transactions.reports import KeptFiles, VacuumAction, VacuumEntry, VacuumReport
+from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
 from catalog_ext.metastore.transactions.strays import Found, Strays
 
 if TYPE_CHECKING:

@@ -69,7 +69,8 @@ def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.Col
     ranges = [
         sa.and_(column >= sa.bindparam(f"from_{i}"), column < sa.bindparam(f"to_{i}")) for i in range(len(asked) // 2)
     ]
-    return [sa.and_(column.is_not(None), part) for part in (column.in_(sa.bindparam("places", expanding=True)), *ranges)]
+    parts = [column.in_(sa.bindparam("places", expanding=True)), *ranges]
+    return [sa.and_(column.is_not(None), part) for part in parts]
 
 
 def overlap(location: str) -> dict[str, Any]:

@@ -127,9 +127,7 @@ def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Col
         yield from (f"{plan.locations.get(name) or table.directory(name)}/{removal.path}" for removal in found)
 
 
-def _rows(
-    connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]
-) -> Iterator[list[Row]]:
+def _rows(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[list[Row]]:
     """Yield the rows of the living partitions that the statement replaces, some at a time."""
     predicate = bound_predicate(plan, table)
     if predicate is None and not table.definition.keys:

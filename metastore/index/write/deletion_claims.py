@@ -1,7 +1,8 @@
 """Deletion claims: vacuum records the files that it is about to delete, so that nothing registers them meanwhile.
 
-A claim is a transaction in state ``committed`` whose removals are the files. ``registration_checks`` refuses to register
-them. The vacuum forgets its claim when the files are deleted; after a crash ``recover`` deletes them and finishes it.
+A claim is a transaction in state ``committed`` whose removals are the files. ``registration_checks`` refuses to
+register them. The vacuum forgets its claim when the files are deleted; after a crash ``recover`` deletes them and
+finishes it.
 """
 
 from __future__ import annotations

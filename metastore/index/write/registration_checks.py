@@ -105,9 +105,7 @@ def _others_at(asked: tuple[str, ...]) -> Prepared:
     return Prepared(sa.union(*others))
 
 
-def _taken(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> str | None:
+def _taken(connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
     """Return the URI of a file that the transaction deletes or moves; None where it touches none of them."""
     if other.state is State.COMMITTED:
         return _removed(connection, other, found)
@@ -121,9 +119,7 @@ def _taken(
     return _to_be_removed(connection, other, found) if other.state is State.RESERVED else None
 
 
-def _removed(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
-) -> str | None:
+def _removed(connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
     """Return a file that the committed transaction has not deleted yet."""
     if not any(map(other.plan.may_delete_near, found)):
         return None
