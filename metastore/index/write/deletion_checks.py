@@ -95,7 +95,8 @@ def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
 @cache
 def _neighbours(asked: tuple[str, ...]) -> Prepared:
     """Return the query of tables that may have a table's files, and of the table where it has located partitions."""
-    p, mine = partitions.c, sa.bindparam("table_id")
+    p = partitions.c
+    mine: sa.BindParameter[int] = sa.bindparam("table_id")
     located = (p.location.is_not(None), p.end_version == ALIVE)
     own = sa.select(p.table_id).where(p.table_id == mine, *located).limit(1).subquery()
     around = overlaps(tables.c.location, dict.fromkeys(asked))

@@ -97,7 +97,8 @@ def _hold_tables(connection: sa.Connection, table: Table, directories: Collectio
 @cache
 def _others_at(asked: tuple[str, ...]) -> Prepared:
     """Return the query of the other tables at, in or around a place, or that have or had a partition there."""
-    p, mine = partitions.c, sa.bindparam("table_id")
+    p = partitions.c
+    mine: sa.BindParameter[int] = sa.bindparam("table_id")
     others = [
         sa.select(tables.c.table_id).where(tables.c.table_id != mine, overlaps(tables.c.location, dict.fromkeys(asked)))
     ]
