@@ -1,5 +1,7 @@
 """Keeps a repair from what writes have on the store that the index does not show: it is never registered.
 
+What is about to be deleted is found by its path, whatever table the write is of.
+
 Five things lie about that a listing shows and the index at the compared version does not have: files that a write has
 promoted before its commit (or after the version), files that a committed write is about to delete, directories that
 either of the two has made or is about to remove, files that a partition command is moving, and files of old versions
@@ -57,19 +59,25 @@ class InFlightWrites:
         """
         self._moves = Moves(self._index, self._table.table_id)
         root = f"{self._table.definition.location}/"
+        located: Collection[str] | None = None
         for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
-            gives = transaction.plan.source_id == self._table.table_id
-            if not gives and transaction.table_id != self._table.table_id:
-                continue
-            if not gives and (transaction.version is None or transaction.version > self._table.version):
+            is_own = transaction.table_id == self._table.table_id
+            if is_own and transaction.version is not None and transaction.version > self._table.version:
                 # The version that is compared with still has these files.
                 continue
+            # Other tables may share directories, and this one may have been unregistered and registered since.
+            if not (is_own or transaction.plan.may_delete_near(self._table.definition.location)):
+                continue
+            if located is None:
+                located = set(self._index.located_partitions(self._table).values())
             for removal in self._index.removals(transaction.transaction_id):
                 uri = removal.path
-                self._scratch.insert(
-                    "pending_removals", [(uri, removal.size, removal.modified_ms)], columns=3, ignore=True
-                )
-                if uri.startswith(root):
+                inside = uri.startswith(root)
+                if inside or uri.rpartition("/")[0] in located:
+                    self._scratch.insert(
+                        "pending_removals", [(uri, removal.size, removal.modified_ms)], columns=3, ignore=True
+                    )
+                if inside:
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
     def leave_out(self) -> None:

@@ -39,11 +39,14 @@ MOVE_POINTS = ("move.before", "move.taken", "move.asked")
 DROP_POINTS = ("drop.before", "drop.aside")
 """Those of deleting a dropped table's directory: before it, and when it has another name."""
 
+VACUUM_POINTS = ("vacuum.claimed",)
+"""Those of vacuum: before the files are deleted that it has claimed."""
+
 SETTLE_POINTS = ("settle.before", "settle.page", "settle.after")
 """Those of settling what a write of everything has ended: before it, after each of its transactions, and when the last
 one is done."""
 
-_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *SETTLE_POINTS)
+_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *VACUUM_POINTS, *SETTLE_POINTS)
 
 
 class InjectedFault(Exception):

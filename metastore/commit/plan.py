@@ -350,6 +350,12 @@ class WritePlan:
         """Whether the staged files are moved from their sources: those of a checked command, or of LOAD DATA."""
         return self.takes or (isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves)
 
+    def may_delete_near(self, directory: str) -> bool:
+        """Return whether files that the transaction deletes may lie in a directory or below it; False is certain."""
+        ours, theirs = f"{self.location}/", f"{directory}/"
+        anywhere = self.beside_located or self.is_command or self.definition is not None
+        return anywhere or ours.startswith(theirs) or theirs.startswith(ours)
+
     def directory(self, partition: str) -> str:
         """Return the URI of the directory that gets the write's files of a partition."""
         return self.locations.get(partition) or (f"{self.base}/{partition}" if partition else self.base)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 NOT_READ = -1
+VACUUM = "VACUUM"
+"""The operation of a transaction that holds the files which a vacuum is deleting."""
 
 
 class State(StrEnum):

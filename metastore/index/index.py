@@ -36,6 +36,7 @@ from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
     apply_changes,
     commits,
+    deletion_claims,
     expire_versions,
     file_statistics,
     forgotten_transactions,
@@ -603,9 +604,9 @@ class Index:
         """Return the transaction of this id and its table as it is now, by one query; None where there is no table."""
         return transactions.load_with_table(self._database, transaction_id)
 
-    def at_work(self, table_id: int) -> AtWork:
-        """Return whether others may be deleting or moving files that a listing of the table finds, by one query."""
-        return transactions.at_work(self._database, table_id)
+    def at_work(self) -> AtWork:
+        """Return whether others may be deleting or moving files that a listing finds, by one query."""
+        return transactions.at_work(self._database)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""
@@ -788,6 +789,16 @@ class Index:
     def finish_transaction(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
         return transactions.move(self._database, transaction_id, (State.COMMITTED,), State.FINISHED, error=None)
+
+    def claim_deletion(
+        self, table: Table, removals: Sequence[Removal], owner: str, staging: str
+    ) -> deletion_claims.DeletionClaim:
+        """Claim files that vacuum is about to delete (``deletion_claims.claim_deletion``)."""
+        return deletion_claims.claim_deletion(self._database, table, removals, owner, staging)
+
+    def forget_claim(self, transaction_id: str) -> None:
+        """Forget a claim whose files are deleted, or stay for good."""
+        deletion_claims.forget_claim(self._database, transaction_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
         """Return the table's transactions with files that the version does not show, or that still wait."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.read.needed_files import FileUser
     from catalog_ext.metastore.model.tables import Table
 
     StillNamed = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
@@ -64,11 +65,8 @@ class DeletionGate:
     def needs(self, uris: Collection[str]) -> dict[str, Need]:
         """Return those of the files that a partition of the index has, or that a statement under way is to bring."""
         # Statements first: one that ends in between has its files in the index by the second question.
-        needs = self._under_way(uris)
-        for uri, user in self._index.file_users(uris).items():
-            part = f" (partition {user.partition[:200]})" if user.partition else ""
-            needs[uri] = Need(f"needed by version {user.version} of table {user.table}{part}")
-        return needs
+        needs = self.under_way(uris)
+        return needs | {uri: needed_by(user) for uri, user in self._index.file_users(uris).items()}
 
     def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
         """Return those of the files in whose directories the metastore has a partition that the index has elsewhere.
@@ -95,7 +93,7 @@ class DeletionGate:
             if (place := uri.rpartition("/")[0]) in still
         }
 
-    def _under_way(self, uris: Collection[str]) -> dict[str, Need]:
+    def under_way(self, uris: Collection[str]) -> dict[str, Need]:
         """Return the files that statements under way have listed, or may list, to register or to move them."""
         directories: dict[str, Need] = {}
         sources: dict[str, Need] = {}
@@ -108,6 +106,12 @@ class DeletionGate:
             directories.update((place, reason) for place in _places(one))
         found = {uri: need for uri in uris if (need := directories.get(uri.rpartition("/")[0])) is not None}
         return found | {uri: sources[uri] for uri in uris if uri in sources}
+
+
+def needed_by(user: FileUser) -> Need:
+    """Return why a file stays that a living partition has."""
+    part = f" (partition {user.partition[:200]})" if user.partition else ""
+    return Need(f"needed by version {user.version} of table {user.table}{part}")
 
 
 def _places(command: Transaction) -> Iterable[str]:

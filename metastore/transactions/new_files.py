@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
@@ -79,8 +79,8 @@ class NewFiles:
             StorageError: A directory cannot be listed.
         """
         # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
-        at_work = self._index.at_work(table_id)
-        pending = self._pending_removals(table_id) if at_work.cleans else {}
+        at_work = self._index.at_work()
+        pending = self._pending_removals(directories, by_hand) if at_work.cleans else {}
         moves = Moves(self._index, table_id, exist=at_work.moves)
         found = self.visible(directories)
         if not any(found.values()):
@@ -173,10 +173,29 @@ class NewFiles:
             for file in files.get(partition.partition_id, ())
         }
 
-    def _pending_removals(self, table_id: int) -> dict[str, Removal]:
-        """Return the files that committed overwrites have yet to delete, by URI."""
-        committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
-        return {str(Location.parse(r.path)): r for t in committed for r in self._index.removals(t.transaction_id)}
+    def _pending_removals(self, directories: Mapping[str, Location], by_hand: Collection[str]) -> dict[str, Removal]:
+        """Return the files in the directories that committed writes of any table are to delete, by URI.
+
+        Raises:
+            ConflictError: Vacuum is deleting files in a directory that was named: the rows were asked for.
+        """
+        names = {str(place): name for name, place in directories.items()}
+        pending: dict[str, Removal] = {}
+        for committed in self._index.list_transactions(states=(State.COMMITTED,)):
+            if not any(map(committed.plan.may_delete_near, names)):
+                continue
+            for removal in self._index.removals(committed.transaction_id):
+                name = names.get(removal.path.rpartition("/")[0])
+                if name in by_hand and committed.operation == VACUUM:
+                    raise ConflictError(
+                        f"Vacuum is deleting replaced files of table {committed.table} such as {removal.path}. "
+                        "Nothing was changed; try again when it has ended. If its process is gone, "
+                        "`catalog-ext recover --older-than 0s` finishes it.",
+                        {"location": removal.path, "transaction": committed.transaction_id},
+                    )
+                if name is not None:
+                    pending[removal.path] = removal
+        return pending
 
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
         """Return the files of the partitions that a bound predicate is true for, by URI."""

@@ -80,6 +80,20 @@ class Recovery:
                         found.error,
                     )
 
+    def finish_committed(self, table_id: int) -> None:
+        """Clean up after the committed writes of a table, whatever their leases say: no later write would do it.
+
+        Their owners may be at it, too: a file is deleted once. One that fails is left to ``recover``.
+        """
+        for transaction in self._index.list_transactions(table_id, states=(State.COMMITTED,)):
+            try:
+                self._steps.clean_up(transaction)
+            except CatalogExtError as error:
+                logger.warning(
+                    "What the write %s to table %s replaced could not all be removed, recover does it: %s",
+                    transaction.transaction_id, transaction.table, error.message,
+                )  # fmt: skip
+
     def recover(self, table: Table | str | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
         """Return what became of every transaction whose owner is gone; see ``Transactions.recover``."""
         found = _of(table, self._found(None, older_than_s))

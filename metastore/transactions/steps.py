@@ -15,7 +15,7 @@ from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
 from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -659,6 +659,8 @@ class Steps:
                 # By somebody else: these names may be given again, as a RENAME brings back any that it finds elsewhere.
                 return removed
             replaced = [removal for removal in batch if not removal.is_directory]
+            if transaction.operation == VACUUM:
+                replaced = self._unneeded(transaction, replaced)
             files = self._cleanup.remove_replaced(transaction.table_id, replaced, locations.location)
             removed += len(files)
             directories = {file.parent for file in files}
@@ -682,6 +684,16 @@ class Steps:
         self._index.finish_transaction(transaction.transaction_id)
         fault_point("clean.after")
         return removed
+
+    def _unneeded(self, claim: Transaction, removals: Sequence[Removal]) -> list[Removal]:
+        """Return what a vacuum that died has claimed and no command that is under way is to register."""
+        try:
+            table = self._index.load_table_by_id(claim.table_id or 0)
+        except TableNotFoundError:
+            # Its replaced files belong to the user now, as all other files of a table that is unregistered.
+            return []
+        free = without_needed(self._index, table, {removal.path for removal in removals})
+        return [removal for removal in removals if removal.path in free]
 
     def _still_waiting(self, transaction: Transaction, locations: StagingLocations) -> frozenset[Location]:
         """Return where the transaction's files that wait for their partition are: staged files, or keys of uploads."""

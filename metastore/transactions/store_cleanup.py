@@ -23,6 +23,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.runtime.local_paths import directory_identity
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
@@ -148,7 +149,11 @@ class StoreCleanup:
             # Whoever was at it before has died there.
             self._delete_tree(aside)
         fault_point("drop.before")
-        if late and any(_is_newer(file, dropped) for _, file in self._files(location)):
+        if self._is_another(dropped):
+            logger.warning(
+                "%s is another directory than the one of the dropped table %s: its files stay.", location, dropped.name
+            )
+        elif late and any(_is_newer(file, dropped) for _, file in self._files(location)):
             logger.warning("Somebody has written to %s since its table was dropped: their files stay.", location)
             old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
             self._delete_while_dropped(old, dropped)
@@ -169,6 +174,12 @@ class StoreCleanup:
         # Nobody would delete again what came back after a power loss, and nobody could make a table there.
         self._storage.sync_directories([location.parent])
         self._index.note_deleted(dropped.table_id)
+
+    @staticmethod
+    def _is_another(dropped: DroppedTable) -> bool:
+        """Return whether another local directory has got the name of the dropped table's since it was dropped."""
+        there = directory_identity(dropped.location)
+        return None not in (there, dropped.directory) and there != dropped.directory
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
         """Remove files of a dropped table for as long as nobody else has given its directory free."""

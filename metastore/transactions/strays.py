@@ -156,7 +156,8 @@ class Strays:
 
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
-            for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
+            others = self._other_tables(root)
+            for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):
                     raise event.error
                 if root == self._root and isinstance(event, ListedFile) and copies_directory(event.directory):
@@ -165,6 +166,15 @@ class Strays:
                     yield event
         except LocationNotFoundError:
             return
+
+    def _other_tables(self, root: Location) -> set[str]:
+        """Return the directories below a place, relative to it, where other tables lie: their files are theirs."""
+        prefix = f"{root}/"
+        return {
+            place.removeprefix(prefix)
+            for number, place in self._index.table_locations()
+            if number != self._table.table_id and place.startswith(prefix)
+        }
 
     def _stray(
         self, root: Location, file: ListedFile, own: dict[str, State], known: dict[str, KnownTransaction]
@@ -247,9 +257,9 @@ def _staged_by(file: ListedFile) -> str | None:
     """Return the transaction in whose staging directory the file lies, which its name says too; None elsewhere."""
     transaction_id = transaction_id_in(file.name)
     components = file.directory.split("/")
-    # What lies below a hidden folder and in relocated data belongs to another table, which lies there.
-    hidden = is_hidden(components[0]) and DATA not in components
-    return transaction_id if hidden and transaction_id in components else None
+    # Deeper below a hidden folder lies another table, whose living files may carry the ids of its own writes.
+    is_staged = len(components) > 1 and is_hidden(components[0]) and components[0] != DATA
+    return transaction_id if is_staged and components[1] == transaction_id else None
 
 
 def _relocated_by(file: ListedFile) -> str | None:

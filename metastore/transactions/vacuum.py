@@ -7,22 +7,25 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, MetastoreError
+from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.deletion_gate import DeletionGate
+from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, needed_by
 from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore.transactions.reports import KeptFiles, VacuumAction, VacuumEntry, VacuumReport
+from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
 from catalog_ext.metastore.transactions.strays import Found, Strays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.metastore.transactions.deletion_gate import StillNamed
+    from catalog_ext.metastore.transactions.deletion_gate import Need, StillNamed
     from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 logger = logging.getLogger(__name__)
@@ -124,21 +127,55 @@ class Vacuum:
         except CatalogExtError as error:
             self._fail(str(self._root), error, entries)
             return
-        entries.extend(item.entry for item in batch)
+        entries.extend(item.entry for item in batch if self._dry_run or item.entry.action is not VacuumAction.DELETE)
         if self._dry_run or not batch:
             return
-        files = [Location.parse(item.entry.path) for item in batch if item.entry.action is VacuumAction.DELETE]
         try:
             for item in batch:
                 if item.upload is not None and item.entry.action is VacuumAction.ABORT_UPLOAD:
                     self._storage.abort_upload(Location.parse(item.entry.path), item.upload)
+            entries.extend(item.entry for item in self._delete(batch))
+        except IndexUnavailableError:
+            raise
+        except CatalogExtError as error:
+            self._fail(batch[0].entry.path, error, entries)
+
+    def _delete(self, batch: list[Found]) -> list[Found]:
+        """Claim files, delete them, and forget the claim; return those that were deleted.
+
+        Between the gate's answer and the claim a statement may have registered a file: it is kept.
+        """
+        found = {item.entry.path: item for item in batch if item.entry.action is VacuumAction.DELETE}
+        if not found:
+            return []
+        removals = [
+            Removal(path, item.entry.bytes, None if item.replaced is None else item.replaced.modified_ms)
+            for path, item in found.items()
+        ]
+        claim = self._index.claim_deletion(self._table, removals, this_process(), DEFAULT_STAGING)
+        needs = {path: needed_by(user) for path, user in claim.users.items()}
+        if claim.transaction_id is None:
+            return self._spared(found, needs)
+        try:
+            # A command that began before the claim has not seen it, and is seen here. A later one is refused.
+            needs |= self._gate.under_way(found)
+            going = self._spared(found, needs)
+            files = [Location.parse(item.entry.path) for item in going]
+            fault_point("vacuum.claimed")
             self._storage.delete_files(files)
             directories = {file.parent for file in files}
             self._cleanup.remove_directories(self._table.table_id, directories, self._root)
             # The index forgets these files: after a power failure no later run would delete them again.
             self._storage.sync_directories(directories)
-        except CatalogExtError as error:
-            self._fail(batch[0].entry.path, error, entries)
+        finally:
+            self._index.forget_claim(claim.transaction_id)
+        return going
+
+    def _spared(self, found: Mapping[str, Found], needs: Mapping[str, Need]) -> list[Found]:
+        """Return the files that are not needed; report the others."""
+        for path in found.keys() & needs.keys():
+            self._keep(found[path], VacuumAction.KEPT, needs[path].reason)
+        return [item for path, item in found.items() if path not in needs]
 
     def _without_needed(self, batch: list[Found], entries: list[VacuumEntry]) -> list[Found]:
         """Return what may be removed, as of now; report what a partition or a statement under way needs.

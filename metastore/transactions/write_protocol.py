@@ -484,6 +484,7 @@ class Transactions:
         They take Hive's locks that they had asked for: whoever has the table's own waits for himself.
         """
         self._recovery.of_table(table.table_id, str(table.identifier))
+        self._recovery.finish_committed(table.table_id)
 
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:

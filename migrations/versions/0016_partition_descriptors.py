@@ -41,20 +41,28 @@ def upgrade() -> None:
     )  # fmt: skip
 
 
-def downgrade() -> None:
-    bind = op.get_bind()
+def check_downgrade(bind: sa.Connection) -> None:
+    """Return if the release before can go on with the index; asked before the first revision goes down."""
     _check_writes(bind)
     _check_outbox(bind)
-    there = {column["name"] for column in sa.inspect(bind).get_columns("partitions")}
-    if "descriptor_id" in there:
-        alive = f"SELECT count(*) FROM partitions WHERE descriptor_id IS NOT NULL AND end_version = {_ALIVE}"
-        left = bind.execute(sa.text(alive)).scalar()
-        if left:
-            # The release before reads every partition as its table.
-            raise RuntimeError(
-                f"{left} partitions of the index are not read as their tables. Overwrite or drop them, and migrate "
-                "again."
-            )
+    if not _has_descriptors(bind):
+        return
+    alive = f"SELECT count(*) FROM partitions WHERE descriptor_id IS NOT NULL AND end_version = {_ALIVE}"
+    left = bind.execute(sa.text(alive)).scalar()
+    if left:
+        # The release before reads every partition as its table.
+        raise RuntimeError(
+            f"{left} partitions of the index are not read as their tables. Overwrite or drop them, and migrate again."
+        )
+
+
+def _has_descriptors(bind: sa.Connection) -> bool:
+    return "descriptor_id" in {column["name"] for column in sa.inspect(bind).get_columns("partitions")}
+
+
+def downgrade() -> None:
+    bind = op.get_bind()
+    if _has_descriptors(bind):
         # Versions that had such partitions are refused from now on, as those that have expired.
         last = (
             "SELECT max(end_version) FROM partitions WHERE partitions.table_id = tables.table_id "

@@ -128,7 +128,19 @@ def _run(connection: sa.Connection, before: str | None, target: str | None, orde
     if position[target] > position[before]:
         command.upgrade(config, str(target))
     elif position[target] < position[before]:
+        _check_downgrade(connection, config, order[position[target] : position[before]])
         command.downgrade(config, target or "base")
+
+
+def _check_downgrade(connection: sa.Connection, config: Config, revisions: tuple[str, ...]) -> None:
+    """Ask each revision that goes down whether it can, before any does: MariaDB cannot take the first ones back."""
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory.from_config(config)
+    for revision in reversed(revisions):
+        check = getattr(scripts.get_revision(revision).module, "check_downgrade", None)
+        if check is not None:
+            check(connection)
 
 
 def _refuse_newer(revision: str | None, order: tuple[str, ...], database: Database) -> None:

@@ -132,6 +132,13 @@ partitions = sa.Table(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
     ),
+    # Before files are deleted or registered every table is asked for partitions in their directories.
+    sa.Index(
+        "ix_partitions_location", "location", mysql_length=400, mariadb_length=400,
+        sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
+        # A B-tree takes no value above 2,700 bytes.
+        postgresql_using="spgist",
+    ),
     # Asked of tables alone that have such partitions.
     sa.Index(
         "ix_partitions_described", "table_id", "descriptor_id",
@@ -213,6 +220,7 @@ dropped_tables = sa.Table(
     _big("dropped_at_ms"),
     _text("name", nullable=True),
     _text("location", nullable=True),
+    _text("directory", nullable=True),
 )  # fmt: skip
 """Tables whose name is gone, and whose rows or (where there is a location) files are still to be removed."""
 

@@ -37,29 +37,37 @@ class FileUser:
 
 
 def file_users(database: Database, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
+    """As ``users_within``, by a query of its own."""
+    with database.reading() as connection:
+        return users_within(connection, uris, besides)
+
+
+def users_within(
+    connection: sa.Connection, uris: Collection[str], besides: Collection[int] = (), *, besides_table: int | None = None
+) -> dict[str, FileUser]:
     """Return those of the files that the current version of some table names, with a partition that has each.
 
     A partition has the files of its directory: its own location, or the table's location and its name. All tables of
     the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder.
 
     Args:
-        database: The index.
+        connection: Of the index.
         uris: The files.
         besides: The numbers of partitions that do not count.
+        besides_table: The number of a table whose partitions do not count.
     """
     wanted = {uri.rpartition("/")[0] for uri in uris}
     found: dict[str, FileUser] = {}
     if not wanted:
         return found
-    with database.reading() as connection:
-        named = {row.table_id: row for row in connection.execute(_TABLES)}
-        roots = {number: row.location for number, row in named.items()}
-        there = (each for each in _partitions_at(connection, wanted, roots) if each[0] not in besides)
-        for some in batched(there, _AT_ONCE):
-            for uri, number, partition, version in _files(connection, dict(some)):
-                if uri in uris and number in named:
-                    table = named[number]
-                    found[uri] = FileUser(f"{table.namespace}.{table.name}", partition, version)
+    named = {row.table_id: row for row in connection.execute(_TABLES) if row.table_id != besides_table}
+    roots = {number: row.location for number, row in named.items()}
+    there = (each for each in _partitions_at(connection, wanted, roots) if each[0] not in besides)
+    for some in batched(there, _AT_ONCE):
+        for uri, number, partition, version in _files(connection, dict(some)):
+            if uri in uris and number in named:
+                table = named[number]
+                found[uri] = FileUser(f"{table.namespace}.{table.name}", partition, version)
     return found
 
 
@@ -76,7 +84,6 @@ def _partitions_at(
     of_root: dict[str, list[int]] = {}
     for number, root in roots.items():
         of_root.setdefault(root, []).append(number)
-    # Locations have no index: each such query reads all of them, so that there is one, however many are asked for.
     own = sa.select(p.partition_id, p.location).where(p.location.is_not(None), p.end_version == ALIVE)
     if len(directories) <= _MOST_LOCATIONS:
         own = own.where(p.location.in_(sorted(directories)))

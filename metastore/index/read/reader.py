@@ -386,19 +386,24 @@ def located_for_write(
 
 def partitions_at(database: Database, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
     """Return the names of the table's partitions that lie in one of the directories, by its URI."""
+    with database.reading() as connection:
+        return partitions_at_within(connection, table, locations)
+
+
+def partitions_at_within(connection: sa.Connection, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
+    """As ``partitions_at``, within a transaction."""
     root = f"{table.definition.location}/"
     found: dict[str, set[str]] = {}
-    with database.reading() as connection:
-        for some in batched(locations, _NAMES_AT_ONCE):
-            own = connection.execute(located_statement(table).where(partitions.c.location.in_(some)))
-            for row in own:
-                found.setdefault(row.location, set()).add(row.name)
-            hashes = [name_hash(uri.removeprefix(root)) for uri in some if uri.startswith(root)]
-            usual = sa.select(partitions.c.name).where(
-                *at_version(partitions, table), partitions.c.location.is_(None), partitions.c.name_hash.in_(hashes)
-            )
-            for name in connection.execute(usual).scalars() if hashes else ():
-                found.setdefault(f"{root}{name}", set()).add(name)
+    for some in batched(locations, _NAMES_AT_ONCE):
+        own = connection.execute(located_statement(table).where(partitions.c.location.in_(some)))
+        for row in own:
+            found.setdefault(row.location, set()).add(row.name)
+        hashes = [name_hash(uri.removeprefix(root)) for uri in some if uri.startswith(root)]
+        usual = sa.select(partitions.c.name).where(
+            *at_version(partitions, table), partitions.c.location.is_(None), partitions.c.name_hash.in_(hashes)
+        )
+        for name in connection.execute(usual).scalars() if hashes else ():
+            found.setdefault(f"{root}{name}", set()).add(name)
     return found
 
 

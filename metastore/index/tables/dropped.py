@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.transactions import from_row
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.local_paths import both_spellings, real_location
+from catalog_ext.metastore.runtime.local_paths import both_spellings, lies_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -44,12 +44,14 @@ class DroppedTable:
         name: ``namespace.name``.
         location: The directory.
         dropped_at_ms: When it was dropped, in milliseconds since the epoch, UTC.
+        directory: The local directory that it had (``local_paths.directory_identity``); None where it is not known.
     """
 
     table_id: int
     name: str
     location: str
     dropped_at_ms: int
+    directory: str | None = None
 
 
 def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
@@ -59,10 +61,16 @@ def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.Colu
         column: Has the location.
         asked: What ``overlap`` has returned for the given one, or for another one with as many keys.
     """
-    inside = (
+    return sa.or_(*inside(column, asked))
+
+
+def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.ColumnElement[bool]]:
+    """Return the parts of ``overlaps``, each a condition by itself: databases use no index of a column for an OR."""
+    ranges = [
         sa.and_(column >= sa.bindparam(f"from_{i}"), column < sa.bindparam(f"to_{i}")) for i in range(len(asked) // 2)
-    )
-    return sa.or_(column.in_(sa.bindparam("places", expanding=True)), *inside)
+    ]
+    parts = [column.in_(sa.bindparam("places", expanding=True)), *ranges]
+    return [sa.and_(column.is_not(None), part) for part in parts]
 
 
 def overlap(location: str) -> dict[str, Any]:
@@ -115,10 +123,14 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
     spelled = {place for location in locations for place in both_spellings(location)}
     places = sorted({place for location in spelled for place in (location, *_around(location))})
     for some in batched(places, _AT_ONCE):
-        numbers = sorted(_AT_PLACES.scalars(connection, {"places": list(some)}))
-        # By number: MariaDB would wait for every row that it looks at on its way to a location.
-        if numbers:
-            _HOLD.rows(connection, {"numbers": numbers})
+        hold_tables(connection, _AT_PLACES.scalars(connection, {"places": list(some)}))
+
+
+def hold_tables(connection: sa.Connection, numbers: Collection[int]) -> None:
+    """Take shared locks of tables' rows: the tables stay until the transaction ends, and nobody commits to them."""
+    # By number: MariaDB would wait for every row that it looks at on its way to a location.
+    if numbers:
+        _HOLD.rows(connection, {"numbers": sorted(numbers)})
 
 
 _AT_PLACES = Prepared(sa.select(tables.c.table_id).where(tables.c.location.in_(sa.bindparam("places", expanding=True))))
@@ -254,13 +266,12 @@ def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
 def _first_inside(
     connection: sa.Connection, statement: sa.Select[Any], column: sa.ColumnElement[Any], location: str
 ) -> sa.Row[Any] | None:
-    """Return a row whose ``location`` is the given one or lies in it, by its name or by where a link leads."""
+    """Return a row whose ``location`` is the given one or lies in it, by its name, a link or a bind mount."""
     found = connection.execute(statement.where(lies_in(column, location)).limit(1)).first()
     if found is not None or not location.startswith("file:"):
         return found
-    root = real_location(location)
     local = connection.execute(statement.where(lies_in(column, "file://")))
-    return next((row for row in local if f"{real_location(row.location)}/".startswith(f"{root}/")), None)
+    return next((row for row in local if lies_within(row.location, location)), None)
 
 
 def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:
@@ -283,7 +294,7 @@ def while_undeleted(database: Database, table_id: int, work: Callable[[], bool])
 def note_deleted(database: Database, table_id: int) -> None:
     """Give a dropped table's directory free, once nothing is in it."""
     d = dropped_tables.c
-    gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None)
+    gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None, directory=None)
     database.write(lambda connection: connection.execute(gone))
 
 
@@ -295,7 +306,7 @@ def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedT
 @cache
 def _undeleted_there(asked: tuple[str, ...]) -> Prepared:
     d = dropped_tables.c
-    statement = sa.select(d.table_id, d.name, d.location, d.dropped_at_ms).where(d.location.is_not(None))
+    statement = sa.select(d.table_id, d.name, d.location, d.dropped_at_ms, d.directory).where(d.location.is_not(None))
     if asked:
         statement = statement.where(overlaps(d.location, dict.fromkeys(asked)))
     return Prepared(statement.order_by(d.dropped_at_ms, d.table_id))

@@ -54,6 +54,7 @@ from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.runtime.local_paths import directory_identity
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
@@ -311,8 +312,13 @@ def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = Fa
     if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
         raise _not_found(str(table.identifier))
     _hand_over_forgotten(connection, table)
-    left = {"name": str(table.identifier), "location": table.definition.location} if deletes else {}
-    row = {"table_id": table.table_id, "dropped_at_ms": now_ms(connection), "name": None, "location": None, **left}
+    row = {
+        "table_id": table.table_id,
+        "dropped_at_ms": now_ms(connection),
+        "name": str(table.identifier) if deletes else None,
+        "location": table.definition.location if deletes else None,
+        "directory": directory_identity(table.definition.location) if deletes else None,
+    }
     connection.execute(sa.insert(dropped_tables), row)
     forget_table(connection, table.table_id)
 

@@ -15,6 +15,7 @@ from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, files
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.partition_rows import changed_after, mark_in_metastore
+from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
@@ -41,7 +42,7 @@ class _Application:
         """Write the changes.
 
         Raises:
-            ConflictError: The table is not as the changes presume.
+            ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
         """
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
@@ -51,6 +52,7 @@ class _Application:
             c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
         ])  # fmt: skip
         self._check(drops, replaced, adds, known)
+        require_unclaimed(self._applier.connection, self._applier.table, self._registered([*replaced, *adds], known))
         dropped = [known[c.name] for c in drops]
         marked = self._marked(adds, dropped)
         self._applier.drop(dropped)
@@ -96,6 +98,19 @@ class _Application:
         for added in adds:
             if added.name in known and added.name not in dropped:
                 raise self._conflict(added.name, "it is there already")
+
+    def _registered(
+        self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, dict[str, DataFile]]:
+        """Return the files that the changes register, by directory and name."""
+        found: dict[str, dict[str, DataFile]] = {}
+        for change in changes:
+            files_there = change.files if isinstance(change, AddPartition) else change.added
+            row = known.get(change.name) if isinstance(change, ReplaceFiles) else None
+            place = change.location or (None if row is None else row["location"])
+            directory = self._applier.table.directory(change.name, place)
+            found.setdefault(directory, {}).update({file.path: file for file in files_there})
+        return found
 
     def _conflict(self, name: str, what: str) -> ConflictError:
         table = self._applier.table.identifier
@@ -169,7 +184,7 @@ def commit(
         presume_new: Do not look whether a partition that is to be added is there: the database refuses its row if so.
 
     Raises:
-        ConflictError: The table is not as the changes presume.
+        ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
         SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
     """
     table = table_from_row(row)

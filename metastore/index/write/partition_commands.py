@@ -27,6 +27,7 @@ from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
+from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -105,6 +106,7 @@ class PartitionCommand:
         wanted = rules.partitions_to_add(command.asked, self._table, left, others)
         self._applier.rewrite(self._with_found(command, registered))
         self._check_locations({p.name: p.location for p in wanted if p.location is not None})
+        self._require_unclaimed({p.name: (p.location, command.found.get(p.name, ())) for p in wanted})
         adds = [
             AddPartition(
                 partition.name,
@@ -152,6 +154,14 @@ class PartitionCommand:
             for name, location in own.items():
                 check_location_free(self._connection, self._table.identifier, location, name)
 
+    def _require_unclaimed(self, found: Mapping[str, tuple[str | None, Sequence[DataFile]]]) -> None:
+        """Return if no transaction deletes files that are registered, given by partition with the location."""
+        there = {
+            self._table.directory(name, location): {file.path: file for file in files_there}
+            for name, (location, files_there) in found.items()
+        }
+        require_unclaimed(self._connection, self._table, there, self._id)
+
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""
         return [partition_of(row) for row in self._living_rows(names)]
@@ -196,6 +206,7 @@ class PartitionCommand:
         others = [row for row in others if row["begin_version"] <= self._base_version]
         own = rules.own_location(self._table, first["name"], command.location)
         self._check_locations({} if own is None else {first["name"]: own})
+        self._require_unclaimed({first["name"]: (own, command.found)})
         self._applier.drop(others)
         self._applier.rewrite([Rewrite(first, command.found, clear=True, location=own, moved=True)])
 

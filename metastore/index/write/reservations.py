@@ -46,6 +46,7 @@ from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write.deletion_checks import require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     lock_table,
@@ -339,6 +340,8 @@ class _Reservation:
             self._require_own_format(table, names)
         if isinstance(self._plan.asked, ExchangePartitions):
             self._reserve_source(self._plan.asked)
+        else:
+            require_unneeded(self._connection, self._id, self._plan, table, names)
         self._reserve_places(table)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
@@ -421,6 +424,7 @@ class _Reservation:
             raise self._expired(source, base, row["oldest_version"])
         ended = self._check_others(source, base, mine, predicate)
         self._check_changed(source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)})
+        require_unneeded(self._connection, self._id, self._plan, source, ())
         self._claim([(PREDICATE_CLAIM, "")], source.table_id)
 
     def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:

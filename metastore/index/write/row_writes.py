@@ -24,6 +24,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     mark_in_metastore,
     matching_numbers,
 )
+from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
 from catalog_ext.metastore.index.write.reservations import require_in_place, require_own_format
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
@@ -117,6 +118,10 @@ class RowWrite:
 
     def run(self) -> Written:
         """Apply the write, but for the flush of the applier, and return what it has written."""
+        if self._write.found:
+            # Files of others, which an append to an external table takes in with the partition that it makes.
+            there = {self._plan.directory(n): {f.path: f for f in found} for n, found in self._write.found.items()}
+            require_unclaimed(self._connection, self._table, there, self._id)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)

@@ -104,6 +104,11 @@ def settle_write(database: Database, transaction_id: str) -> None:
     _settle(database, _OF_WRITE, transaction_id)
 
 
+def is_unsettled(connection: sa.Connection, transaction_id: str) -> bool:
+    """Return whether a committed write has ended rows whose files it has not listed to be deleted yet."""
+    return _found(connection, _OF_WRITE, transaction_id) is not None
+
+
 def settle_all(database: Database) -> None:
     """Settle every table, as before a migration to a release that knows no floors."""
     with database.reading() as connection:

@@ -125,6 +125,11 @@ def begin(
         return _same(from_row(row), transaction)
 
 
+def insert_within(connection: sa.Connection, transaction: Transaction) -> None:
+    """Write the row of a transaction that is new and in whatever state."""
+    _INSERT.run(connection, {**_to_row(transaction), "replaces": None})
+
+
 def replaced_meanwhile(table: str) -> ConflictError:
     """Return the error of a statement that makes a table under a name that has changed its meaning."""
     return ConflictError(
@@ -707,7 +712,7 @@ class AtWork:
     """What hardly ever is, and makes a listing of a table's directories one of a moment.
 
     Attributes:
-        cleans: Whether a committed write of the table may still have to delete what it has replaced.
+        cleans: Whether a committed write, of any table, may still have to delete what it has replaced.
         moves: Whether ``moving_commands`` has one, of any table, that is not committed.
     """
 
@@ -715,10 +720,10 @@ class AtWork:
     moves: bool
 
 
-def at_work(database: Database, table_id: int) -> AtWork:
-    """Return whether others may be deleting or moving files that a listing of the table finds."""
+def at_work(database: Database) -> AtWork:
+    """Return whether others may be deleting or moving files that a listing finds."""
     with database.reading() as connection:
-        (row,) = _AT_WORK.rows(connection, {"table_id": table_id})
+        (row,) = _AT_WORK.rows(connection)
     return AtWork(bool(row["cleans"]), bool(row["moves"]))
 
 
@@ -729,7 +734,7 @@ def _at_work() -> sa.Select[Any]:
     going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
     # As in ``_moving``.
     undone = sa.exists().where(moves, sa.func.coalesce(t.state, "") == str(State.ABORTED), t.transaction_id.in_(staged))
-    cleans = sa.exists().where(t.table_id == sa.bindparam("table_id"), t.state == str(State.COMMITTED))
+    cleans = sa.exists().where(t.state == str(State.COMMITTED))
     columns = {"cleans": cleans, "moves": sa.or_(going, undone)}
     return sa.select(*(sa.case((is_so, 1), else_=0).label(name) for name, is_so in columns.items()))
 

@@ -15,6 +15,7 @@ from catalog_ext.metastore.index.read.reader import at_version
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import TRUE
 from tests.index_cases import create, data_files, listed_names, local_index, planned_names
 from tests.transaction_cases import begin, files_by_partition, finish, plan, write
@@ -133,7 +134,9 @@ def append(index: Index, table: Table) -> None:
 
 
 def repair(index: Index, table: Table) -> None:
-    index.commit(table.table_id, [AddPartition("k=1/r=a", data_files(1))], operation="repair", deliver=False)
+    # Another file than those that are about to be deleted, which nothing registers any more.
+    found = (DataFile("found.parquet", 100, 1_700_000_000_000),)
+    index.commit(table.table_id, [AddPartition("k=1/r=a", found)], operation="repair", deliver=False)
 
 
 def repair_of_what_is_gone(index: Index, table: Table) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
+    ConflictError,
     InvalidInputError,
     LocationNotFoundError,
     PartitionAlreadyExistsError,
@@ -30,7 +31,8 @@ from tests.write_cases import Stand, definition
 
 RELOCATE = {"overwrite-mode": "relocate"}
 REFUSED = (
-    InvalidInputError, LocationNotFoundError, PartitionAlreadyExistsError, PartitionNotFoundError, TableLayoutError,
+    ConflictError, InvalidInputError, LocationNotFoundError, PartitionAlreadyExistsError, PartitionNotFoundError,
+    TableLayoutError,
 )  # fmt: skip
 """What a statement may say of a table that is not as it needs it; then it has changed nothing."""
 
@@ -42,7 +44,8 @@ tables, values = st.sampled_from(["t", "t", "o"]), st.sampled_from(["1", "1", "2
 statements = st.lists(
     st.tuples(
         st.sampled_from([
-            "append", "overwrite", "in place", "rename", "exchange", "delete", "truncate", "drop", "drop", "add", "add",
+            "append", "overwrite", "in place", "in place", "rename", "exchange", "delete", "truncate", "delete in place",
+            "truncate in place", "register again", "drop", "drop", "add", "add",
             "add there", "add there", "set location", "set location", "repair", "vacuum", "vacuum", "vacuum all",
         ]),
         tables, values, st.integers(0, 9),
@@ -53,26 +56,35 @@ statements = st.lists(
 
 
 class Tables:
-    """Two tables: external ones over one folder or two, or managed ones, which do not share directories.
+    """Two tables ``t`` and ``o``, whose partitions may lie in each other's directories.
 
-    What an overwrite in place, or a managed table's DROP or RENAME, deletes or moves of another table's partitions is
-    not asked here.
+    External ones lie in two folders, in one, or ``o`` below a hidden folder of ``t``. Of managed ones each has a folder.
+    With ``mixed`` ``t`` is managed and ``o`` external.
     """
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
         self.managed = kind == "managed"
+        self.kind = kind
         self.catalog = local_catalog(folder)
         self.stand = Stand(self.catalog.index)
         for name in ("t", "o"):
-            place = folder / ("t" if kind == "one folder" else name)
-            place.mkdir(exist_ok=True)
-            self.stand.create(definition(place, name=name, external=not self.managed))
+            place = folder / self._folder(name)
+            place.mkdir(exist_ok=True, parents=True)
+            self.stand.create(definition(place, name=name, external=not self.is_managed(name)))
         self.written = 0
+
+    def _folder(self, name: str) -> str:
+        if name == "o" and self.kind == "nested":
+            return "t/_archive/o"
+        return "t" if self.kind == "one folder" else name
+
+    def is_managed(self, name: str) -> bool:
+        return self.managed or (self.kind == "mixed" and name == "t")
 
     def places(self, name: str) -> list[str]:
         """Every directory that holds, or held, a partition's files, and that a partition of the table may have."""
-        folder = self.folder / name if self.managed else self.folder
+        folder = self.folder / name if self.is_managed(name) else self.folder
         return sorted({f"file://{path}" for path in folder.rglob("k=*") if path.is_dir()})
 
     def files(self) -> set[Path]:
@@ -91,16 +103,18 @@ class Tables:
             case "overwrite":
                 kind = WriteKind.OVERWRITE_PARTITIONS
                 stand.write({f"k={value}": f"{self.written}\n"}, kind, table=table, options=RELOCATE)
-            case "in place" if self.managed:
+            case "in place":
                 stand.write({f"k={value}": f"{self.written}\n"}, WriteKind.OVERWRITE_PARTITIONS, table=table)
-            case "rename" if self.managed:
+            case "rename":
                 commands.rename(f"s.{name}", spec, {"k": "3" if choice % 2 else str(3 - int(value))})
             case "exchange":
                 commands.exchange(f"s.{name}", "s.o" if name == "t" else "s.t", [spec])
-            case "in place" | "rename":
-                pass
             case "delete" | "truncate":
                 stand.engine.delete(table, where, statement == "truncate", options=RELOCATE)
+            case "delete in place" | "truncate in place":
+                stand.engine.delete(table, where, statement == "truncate in place")
+            case "register again":
+                self._register_again(name)
             case "drop":
                 commands.drop(table, [where], if_exists=True)
             case "add":
@@ -118,10 +132,18 @@ class Tables:
                     f"s.{name}", retention=0, allow_short_retention=True, unknown_writes=statement == "vacuum all"
                 )
 
+    def _register_again(self, name: str) -> None:
+        """Forget the table, and register it anew with what lies there."""
+        if self.is_managed(name):
+            return
+        made = self.catalog.unregister_table(f"s.{name}").definition
+        self.stand.create(made)
+        self.catalog.repair_partitions(f"s.{name}", allow_mass_drop=True)
+
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::catalog_ext.tables.locations.TableOverlapWarning")
-@pytest.mark.parametrize("kind", ["two folders", "one folder", "managed"])
+@pytest.mark.parametrize("kind", ["two folders", "one folder", "nested", "mixed", "managed"])
 @settings(max_examples=examples(20), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(statements)
 def test_each_living_row_has_its_file_after_each_statement(
@@ -134,7 +156,7 @@ def test_each_living_row_has_its_file_after_each_statement(
                 before = tables.files()
                 with contextlib.suppress(*REFUSED):
                     tables.run(statement, name, value, choice)
-                keeps = statement in DELETES_NOTHING and not (tables.managed and statement == "drop")
+                keeps = statement in DELETES_NOTHING and not (tables.is_managed(name) and statement == "drop")
                 lost = before - tables.files() if keeps else set()
                 if statement == "append":
                     # The first write to a partition's default directory deletes replaced files there.

@@ -1,0 +1,167 @@
+"""The deletion gate at ``reserve``: a statement deletes or moves no file that another table's partition has.
+
+The caller holds the lock of the table's row. ``registration_checks`` is the other half: whoever registers files takes
+a shared lock of that row first. So one of the two sees what the other has written.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit import rules
+from catalog_ext.metastore.commit.claims import bound_predicate
+from catalog_ext.metastore.commit.plan import Append, CheckedDrop, CheckedExchange, CheckedRename, CheckedWrite
+from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, tables
+from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
+from catalog_ext.metastore.index.write.partition_rows import by_values, living_rows, matching_numbers
+from catalog_ext.metastore.index.write.transaction_files import staged_within
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.predicates.tree import TRUE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.removals import Removal
+    from catalog_ext.metastore.index.read.needed_files import FileUser
+    from catalog_ext.metastore.model.tables import Table
+
+    Row = Mapping[str, Any]
+
+_PARTITIONS, _FILES = 500, 5000
+"""Partitions and files that are looked at together: a statement may delete a million."""
+
+
+def require_unneeded(
+    connection: sa.Connection, transaction_id: str, plan: WritePlan, table: Table, names: Collection[str]
+) -> None:
+    """Return if no living partition of another table has a file that the statement deletes or moves.
+
+    One query, unless another table lies in, at or around the table's directory or has a partition there, or the table
+    has partitions at locations of their own.
+
+    Args:
+        connection: Holds the lock of the table's row.
+        transaction_id: The statement's transaction.
+        plan: Checked.
+        table: The table that loses the files: of an exchange, its source.
+        names: The partitions that the statement names.
+
+    Raises:
+        TableLayoutError: One has. Nothing was changed.
+        ConflictError: The same, for an append: it finds other files to delete when it runs again.
+    """
+    if not (_ends_files(plan) or _unknown(plan)) or not _has_neighbours(connection, table):
+        return
+    if isinstance(plan.change, CheckedRename | CheckedExchange):
+        moving = {moved.partition_id for moved in plan.change.partitions}
+        sources = (value["source"] for value in staged_within(connection, transaction_id))
+        for some in batched(sources, _FILES):
+            _refuse(plan, table, users_within(connection, set(some), moving))
+        return
+    for some in batched(_doomed(connection, plan, table, names), _FILES):
+        _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
+
+
+def _ends_files(plan: WritePlan) -> bool:
+    match plan.change:
+        case CheckedWrite(asked=asked):
+            return not (plan.relocate or plan.definition is not None or isinstance(asked, Append))
+        case CheckedDrop():
+            return True
+        case CheckedRename() | CheckedExchange() as moved:
+            return moved.moves
+        case _:
+            return False
+
+
+def _unknown(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
+    """Return the files that the statement deletes although the index does not know them, by partition."""
+    return plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
+
+
+def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
+    asked = overlap(table.definition.location)
+    found = _neighbours(tuple(asked)).rows(connection, {**asked, "table_id": table.table_id})
+    return bool(found)
+
+
+@cache
+def _neighbours(asked: tuple[str, ...]) -> Prepared:
+    """Return the query of tables that may have a table's files, and of the table where it has located partitions."""
+    p = partitions.c
+    mine: sa.BindParameter[int] = sa.bindparam("table_id")
+    located = (p.location.is_not(None), p.end_version == ALIVE)
+    own = sa.select(p.table_id).where(p.table_id == mine, *located).limit(1).subquery()
+    around = overlaps(tables.c.location, dict.fromkeys(asked))
+    others = [sa.select(tables.c.table_id).where(tables.c.table_id != mine, around)]
+    others += [
+        sa.select(p.table_id).where(p.table_id != mine, p.end_version == ALIVE, one)
+        for one in inside(p.location, asked)
+    ]
+    return Prepared(sa.union(*others, sa.select(own.c.table_id)))
+
+
+def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:
+    """Yield the files that the statement deletes, by URI."""
+    unknown = dict(_unknown(plan))
+    for rows in _rows(connection, plan, table, names) if _ends_files(plan) else ():
+        places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
+        if isinstance(plan.change, CheckedDrop):
+            asked = plan.change.asked
+            places = {number: place for number, place in places.items() if rules.deletes(asked, table, place)}
+        for row in rows:
+            if row["partition_id"] in places:
+                found = unknown.pop(row["name"], ())
+                yield from (f"{places[row['partition_id']]}/{removal.path}" for removal in found)
+        f = files.c
+        living = sa.select(f.partition_id, f.path).where(f.partition_id.in_(list(places)), f.end_version == ALIVE)
+        for file in connection.execute(living).all():
+            yield f"{places[file.partition_id]}/{file.path}"
+    for name, found in unknown.items():
+        yield from (f"{plan.locations.get(name) or table.directory(name)}/{removal.path}" for removal in found)
+
+
+def _rows(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[list[Row]]:
+    """Yield the rows of the living partitions that the statement replaces, some at a time."""
+    predicate = bound_predicate(plan, table)
+    if predicate is None and not table.definition.keys:
+        predicate = TRUE
+    if predicate is None:
+        named = by_values(connection, table, sorted(names), partitions.c.end_version == ALIVE)
+        yield from map(list, batched(named, _PARTITIONS))
+        return
+    for numbers in batched(matching_numbers(connection, table, predicate), _PARTITIONS):
+        yield living_rows(connection, numbers)
+
+
+def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> None:
+    if not users:
+        return
+    uri, user = min(users.items(), key=lambda each: each[0])
+    shown = f"partition {user.partition[:200]!r} of table {user.table}" if user.partition else f"table {user.table}"
+    parameters = {"table": str(table.identifier), "location": uri, "other": user.table}
+    if isinstance(plan.asked, Append):
+        raise ConflictError(
+            f"The file {uri}, which an overwrite of table {table.identifier} had replaced, belongs to {shown} since "
+            "this write looked. Nothing was written; run the statement again.",
+            parameters,
+        )
+    raise TableLayoutError(
+        f"The statement would delete or move the file {uri} of table {table.identifier}: {shown} has it too, and would "
+        f"lose its rows. Nothing was changed. {_remedy(plan, user)}",
+        parameters,
+    )
+
+
+def _remedy(plan: WritePlan, user: FileUser) -> str:
+    others = f"give the other partition a directory of its own (SET LOCATION), or unregister table {user.table}"
+    if isinstance(plan.change, CheckedWrite):
+        return f"Set 'overwrite-mode' to 'relocate', which leaves the file where it is, {others}."
+    return f"To go on, {others}."

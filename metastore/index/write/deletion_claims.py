@@ -1,0 +1,101 @@
+"""Deletion claims: vacuum records the files that it is about to delete, so that nothing registers them meanwhile.
+
+A claim is a transaction in state ``committed`` whose removals are the files. ``registration_checks`` refuses to
+register them. The vacuum forgets its claim when the files are deleted; after a crash ``recover`` deletes them and
+finishes it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
+from catalog_ext.metastore.commit.transaction import VACUUM, State, Transaction
+from catalog_ext.metastore.index.database.schema import transaction_files, transactions
+from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.transactions import insert_within
+from catalog_ext.metastore.predicates.tree import TRUE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.commit.removals import Removal
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.needed_files import FileUser
+    from catalog_ext.metastore.model.tables import Table
+
+_LEASE_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionClaim:
+    """Files that may be deleted.
+
+    Attributes:
+        transaction_id: What holds them; None where no file is left.
+        users: The files that a living partition has, with the partition: they are not claimed.
+    """
+
+    transaction_id: str | None
+    users: Mapping[str, FileUser]
+
+
+def claim_deletion(
+    database: Database, table: Table, removals: Sequence[Removal], owner: str, staging: str
+) -> DeletionClaim:
+    """Claim files that no living partition of any table has, under the lock of the table's row.
+
+    Args:
+        database: The index.
+        table: The table that they belonged to.
+        removals: The files, some thousands at most.
+        owner: Names the process, for people.
+        staging: The name of the table's staging directory.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+
+    def work(connection: sa.Connection) -> DeletionClaim:
+        row = lock_table(connection, table.table_id, str(table.identifier))
+        users = users_within(connection, {removal.path for removal in removals})
+        left = [removal for removal in removals if removal.path not in users]
+        if not left:
+            return DeletionClaim(None, users)
+        claim = _transaction(table, row["version"], row["now_ms"], owner, staging)
+        insert_within(connection, claim)
+        files = Removals(connection, claim.transaction_id)
+        for removal in left:
+            files.add(removal)
+        files.flush()
+        return DeletionClaim(claim.transaction_id, users)
+
+    return database.write(work)
+
+
+def forget_claim(database: Database, transaction_id: str) -> None:
+    """Forget a claim: its files are deleted, or stay for good."""
+
+    def work(connection: sa.Connection) -> None:
+        for rows in (transaction_files, transactions):
+            connection.execute(sa.delete(rows).where(rows.c.transaction_id == transaction_id))
+
+    database.write(work)
+
+
+def _transaction(table: Table, version: int, now_ms: int, owner: str, staging: str) -> Transaction:
+    location = table.definition.location
+    promotion = Promotion.UPLOAD if location.startswith("s3a:") else Promotion.RENAME
+    # Nothing else of the plan counts but that no partition, and no staging directory, goes with the files.
+    change = CheckedDrop(DropPartitions(TRUE, DataDeletion.NONE))
+    return Transaction(
+        secrets.token_hex(16), table.table_id, str(table.identifier), VACUUM, State.COMMITTED, owner, version, now_ms,
+        now_ms + _LEASE_MS, WritePlan(change, location, staging, location, promotion), ended_at_ms=now_ms,
+        version=version,
+    )  # fmt: skip
