@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from catalog_ext.cli.listing import Shape
 
 _ENTRIES = (Column("action"), Column("subject"), Column("detail", wraps=True, rank=1))
-_NEXT = "Compare the metastore now: catalog-ext drift --check. It begins with what the store has: see docs/operations.md"
+_NEXT = "Compare the metastore now: catalog-ext drift --check (docs/operations.md)"
 
 
 @click.command(short_help="Go on with an index that was restored from a backup.")

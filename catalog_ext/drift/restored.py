@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.repair.table_repair import TableRepair
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
-_LEFT = "a committed write of before replaced it, and was to delete it; a repair registers it again: delete it, or keep it"
+_LEFT = "a committed write has replaced it and was to delete it; a repair registers it again: delete it, or keep it"
 
 
 class RestoredEntry(NamedTuple):

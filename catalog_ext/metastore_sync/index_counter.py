@@ -173,7 +173,9 @@ class IndexCounter:
     def look(self) -> None:
         """Compare the index with the store, and log if it is older than what it once wrote."""
         with self._lock:
-            self._look()
+            # Who only opens an index writes nothing into it.
+            if COUNTER_ID in self._index.properties():
+                self._look()
 
     def forget(self) -> None:
         """Look again before the next change."""

@@ -118,8 +118,8 @@ def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:
     if version <= newest and (of_now or row["known"] or version < row["oldest_version"]):
         return
     raise IndexRestoredError(
-        f"Version {version} of the table with the id {table_id} is not one of this index, where the table is at version "
-        f"{newest}: the index was put back to an earlier time, and what it had given since is not known any more. "
+        f"Version {version} of the table with the id {table_id} is not one of this index, where the table is at "
+        f"version {newest}: the index was put back to an earlier time, and does not know what it had given since. "
         "Read the table again; start a stream with a new checkpoint. Its rows since then may be in both.",
         {"table_id": str(table_id), "version": str(version), "newest": str(newest)},
     )

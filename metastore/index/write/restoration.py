@@ -69,7 +69,7 @@ def _begin(connection: sa.Connection, position: Position) -> None:
 
 
 def _end_transactions(connection: sa.Connection) -> None:
-    """End all transactions. Those that were not committed count as never reserved: a file of theirs may be committed."""
+    """End all transactions. Those that were not committed count as never reserved: their files may be of commits."""
     t, f = transactions.c, transaction_files.c
     undone, committed = t.state.in_(_BEFORE_COMMIT), t.state == str(State.COMMITTED)
     mine = sa.select(t.transaction_id).where(undone)
