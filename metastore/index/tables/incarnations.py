@@ -81,7 +81,7 @@ def raise_counter(database: Database) -> int:
 def newest_number(database: Database) -> int:
     """Return the greatest number that a table has, or a dropped one whose rows are still there."""
     with database.reading() as connection:
-        return max(_NUMBERS.scalars(connection))
+        return max(int(number) for number in _NUMBERS.scalars(connection))
 
 
 _NUMBERS = Prepared(

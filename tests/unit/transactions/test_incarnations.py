@@ -59,9 +59,10 @@ def copied(folder: Path) -> Callable[[str], None]:
 
     def copy(_: str) -> None:
         if not (folder / "backup.db").exists():
-            with closing(sqlite3.connect(folder / "index.db")) as there, closing(
-                sqlite3.connect(folder / "backup.db")
-            ) as here:
+            with (
+                closing(sqlite3.connect(folder / "index.db")) as there,
+                closing(sqlite3.connect(folder / "backup.db")) as here,
+            ):
                 there.backup(here)
 
     return copy
