@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-HISTORIES = int(os.environ.get("CATALOG_EXT_TEST_HISTORIES", "8"))
+HISTORIES = int(os.environ.get("CATALOG_EXT_TEST_HISTORIES", "6"))
 POINTS = (
     "begin.after", "promote.before", "promote.after", "commit.before", "deliver.before", "clean.before",
     "clean.removed", "clean.after",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -236,3 +238,56 @@ def test_garbled_counter_keeps_files(tmp_path: Path) -> None:
         counter.write_text("{}")
         with pytest.raises(StorageError, match="cannot be read"):
             catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+
+
+def test_steps_of_the_documentation_restore_an_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commands of docs/operations.md, literally, in the folder of the index ``lake.db``."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[3] / "docs/operations.md").read_text()
+    section = text.split("### How do I back up and restore an index?")[1].split("\n###")[0]
+    backup, restore = (block.split("\n```")[0].strip().splitlines() for block in section.split("```bash\n")[1:])
+    with opened(tmp_path, "lake.db") as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "old")
+    for line in backup:
+        assert main(shlex.split(line)[1:]) == 0
+    with opened(tmp_path, "lake.db") as catalog:
+        overwrite(catalog)
+        write(catalog, "t", "more", k=2)
+        reality = rows(catalog, "t")
+    for rest in ("lake.db-wal", "lake.db-shm"):
+        (tmp_path / rest).unlink(missing_ok=True)
+    for line in restore:
+        command, *arguments = shlex.split(line)
+        if command == "cp":
+            shutil.copy(*arguments)
+        elif "drift" in arguments:
+            # There is no metastore here to compare with.
+            assert arguments == ["--index", "lake.db", "drift", "--check"]
+        else:
+            assert main(arguments) == 0, capsys.readouterr().err
+    with opened(tmp_path, "lake.db") as catalog:
+        assert rows(catalog, "t") == reality
+        write(catalog, "t", "later")
+
+
+def test_plain_append_costs_no_request_for_the_counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "first")
+        write(catalog, "t", "second")
+        asked: list[str] = []
+        for name in ("read_file", "replace_file"):
+            real = getattr(catalog.storage, name)
+
+            def counted(place: object, *more: object, name: str = name, real: Callable[..., object] = real) -> object:
+                asked.append(name)
+                return real(place, *more)
+
+            monkeypatch.setattr(catalog.storage, name, counted)
+        write(catalog, "t", "third")
+        assert asked == []
+        overwrite(catalog)
+        assert asked == ["read_file", "replace_file"]
