@@ -10,6 +10,7 @@ from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_s
 from catalog_ext.context import Context
 from catalog_ext.drift.drift import Drift
 from catalog_ext.drift.mending import DriftMending
+from catalog_ext.drift.restored import Restoring
 from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
@@ -85,7 +86,9 @@ def connect(
         name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
         site=hive_site(metastore),
     )  # fmt: skip
-    return Catalog(settings, settings.open_storage)
+    catalog = Catalog(settings, settings.open_storage)
+    catalog.look_whether_restored()
+    return catalog
 
 
 class Catalog(ShownCatalog):
@@ -132,6 +135,7 @@ class Catalog(ShownCatalog):
         refresh = ViewRefresh(index, metastore, settings.name)
         sync = MetastoreSync(index, metastore, settings, before=refresh.refresh_stale)
         self._context = context = Context(settings, index, metastore, sync, storage, distributed_listing)
+        index.watch(context.counter)
         self.views = Views(context, refresh)
         self._repair = TableRepair(context)
         self._creation = TableCreation(context)
@@ -150,6 +154,7 @@ class Catalog(ShownCatalog):
         self.statistics = ColumnStatistics(context)
         self.events = StoreEvents(context, self._repair)
         self._drift = Drift(context, self._repair)
+        self._restoring = Restoring(context, self._repair)
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
         self.follower = Follower(context, self._repair, self._hive_import, self._removal)
 
@@ -237,8 +242,14 @@ class Catalog(ShownCatalog):
     export_statements = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export_statements)
     drift = Forwarded(lambda c: c._drift, Drift.drift)
     mend_drift = Forwarded(lambda c: c._mending, DriftMending.mend_drift)
+    restored = Forwarded(lambda c: c._restoring, Restoring.restored)
+    backup = Forwarded(lambda c: c._restoring, Restoring.backup)
     outbox = Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)
     keep_delivering = Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
+
+    def look_whether_restored(self) -> None:
+        """Log if the index is older than what it once wrote: it then plans queries, and changes nothing."""
+        self._context.counter.look()
 
     def metastore_state(self, table: Table | None = None) -> str:
         """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""

@@ -11,6 +11,7 @@ from catalog_ext.conf import write_keys
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.write_protocol import Transactions
+from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ class Context:
     def marks(self) -> WarehouseMarks:
         """The marks of warehouses, by which another index over the same files is noticed."""
         return WarehouseMarks(self.index, lambda: self.storage, self.settings.warehouse)
+
+    @cached_property
+    def counter(self) -> IndexCounter:
+        """The index's counter in its warehouse, by which it learns that it was put back to an earlier time."""
+        return IndexCounter(self.index, lambda: self.storage)
 
     def identify(self, table: str) -> TableIdentifier:
         """Return the identifier that the text names.

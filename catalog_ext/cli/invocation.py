@@ -91,6 +91,7 @@ class Invocation:
             return at_home(index, found)
 
         catalog = Catalog(settings, settings.open_storage, at_home=checked, embedded=embedded)
+        catalog.look_whether_restored()
         if at_once:
             try:
                 _check_embedded(catalog.settings)

@@ -54,6 +54,8 @@ COMMANDS = {
     "outbox": "outbox",
     "publish": "outbox",
     "adopt": "adopt",
+    "backup": "restored",
+    "restored": "restored",
     "migrate": "tables",
     "serve": "serve",
     "events": "events",
@@ -74,7 +76,7 @@ _EPILOG = """
 Exit codes:
   0    done
   1    an error; `doctor`: something is wrong; `migrate --check`: not at head;
-       `recover`, `vacuum`: not all could be done; `follow --once`: a table
+       `recover`, `vacuum`, `restored`: not all could be done; `follow --once`: a table
        is not in step
   2    an argument is wrong
   3    `repair --strict`: something was skipped; `repair --check`: out of

@@ -70,9 +70,14 @@ class MetastoreSync:
             self.deliver()
 
     def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
-        """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``)."""
+        """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``).
+
+        Raises:
+            IndexRestoredError: The index was put back: the metastore has had its messages, or has gone on since.
+        """
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
+        self._index.require_current()
         end = time.monotonic() + (timeout_s or self._timeout_s)
         # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
         mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)

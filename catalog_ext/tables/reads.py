@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.tables.freshness import Freshness, Staleness
+
+logger = logging.getLogger(__name__)
 
 _REMEMBERED_TABLES = 1024
 
@@ -246,6 +249,7 @@ class TableReads:
         Raises:
             TableNotFoundError: There is no table of that number.
             VersionExpiredError: A version is forgotten.
+            IndexRestoredError: A version is newer than the table, or of an incarnation that was given up.
             StreamChangedError: One removed files, which ``removals`` refuses.
         """
         return self._context.index.changes(table_id, after, upto, removals)
@@ -257,4 +261,9 @@ class TableReads:
             table = self._context.index.load_table_by_id(table_id)
             if table.definition.table_type is not TableType.VIEW:  # whose keys may change
                 self.remember(table)
+            if version != table.version:
+                self._context.index.require_version(table_id, version)
+        behind = self._context.counter.behind
+        if behind is not None:
+            logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)
         return replace(table, version=version)

@@ -274,13 +274,20 @@ class Writes:
         return self.transactions.delete(table, chosen, truncate, options)
 
     def table_at(self, table_id: int, version: int | None) -> Table:
-        """Return the table as it is now, at the version that a statement has read; None for the newest."""
+        """Return the table as it is now, at the version that a statement has read; None for the newest.
+
+        Raises:
+            TableNotFoundError: The table is gone, or a view.
+            IndexRestoredError: The version is newer than the table, or of an incarnation that was given up.
+        """
         # Loaded anew: what is written goes by the table's properties of today.
         table = self._context.index.load_table_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(
                 f"{table.identifier} is a view, which nobody writes.", {"table": str(table.identifier)}
             )
+        if version not in (None, table.version):
+            self._context.index.require_version(table_id, version)
         return table if version is None else replace(table, version=version)
 
     def _settings(

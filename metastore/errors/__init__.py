@@ -62,7 +62,8 @@ reference in ``docs/errors.md`` is made of them.
     ├── CommitStateUnknownError           the write may be committed, and will be if it can: never repeat it blindly
     ├── IndexDatabaseError
     │   ├── IndexUnavailableError         database gone or locked                (retryable)
-    │   └── IndexNotAtHeadError           schema is not the one this release wants
+    │   ├── IndexNotAtHeadError           schema is not the one this release wants
+    │   └── IndexRestoredError            it was put back to an earlier time, or the version asked for was
     ├── StorageError
     │   ├── StorageAccessDeniedError
     │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
@@ -108,6 +109,7 @@ from catalog_ext.metastore.errors.existing import (
 from catalog_ext.metastore.errors.index import (
     IndexDatabaseError,
     IndexNotAtHeadError,
+    IndexRestoredError,
     IndexUnavailableError,
 )
 from catalog_ext.metastore.errors.input import (
@@ -204,6 +206,7 @@ __all__ = [
     "IncompleteListingError",
     "IndexDatabaseError",
     "IndexNotAtHeadError",
+    "IndexRestoredError",
     "IndexUnavailableError",
     "InvalidAlterationError",
     "InvalidConfigurationError",

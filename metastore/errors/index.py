@@ -33,3 +33,16 @@ class IndexNotAtHeadError(IndexDatabaseError):
     """
 
     code = "CATALOG_EXT_INDEX_NOT_AT_HEAD"
+
+
+class IndexRestoredError(IndexDatabaseError):
+    """The index is older than what it once wrote: it was restored, copied, or its database failed over.
+
+    It does not know the last commits, so that it recovers, vacuums, delivers and writes nothing; or a version or a
+    table was asked for that belongs to another incarnation of the index.
+
+    Remedy: Run `catalog-ext restored --dry-run`, then `catalog-ext restored`. A stream begins with a new checkpoint, a
+    DataFrame is read again.
+    """
+
+    code = "CATALOG_EXT_INDEX_RESTORED"

@@ -29,7 +29,7 @@ from catalog_ext.metastore.index.read import (
 )
 from catalog_ext.metastore.index.read.enough_files import enough_files
 from catalog_ext.metastore.index.read.overviews import Overviews
-from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, properties, retyping
+from catalog_ext.metastore.index.tables import alter_table, dropped, incarnations, namespaces, properties, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
@@ -46,6 +46,7 @@ from catalog_ext.metastore.index.write import (
     publishing,
     repairs,
     reservations,
+    restoration,
     settling,
     transaction_files,
     transactions,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.index.read.state import IndexState
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
+    from catalog_ext.metastore.index.tables.incarnations import IndexGuard, Position
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
@@ -94,6 +96,7 @@ class Index:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._guard: IndexGuard | None = None
         self._statistics = planner_statistics.StatisticsRenewal(database)
         self.views = IndexedViews(database)
         self.followed = FollowedMetastore(database)
@@ -207,6 +210,50 @@ class Index:
     def replace_properties(self, values: Mapping[str, str], *, removed: Iterable[str] = ()) -> None:
         """Set what the index says of itself, and remove what it no longer says."""
         properties.replace(self._database, values, removed)
+
+    def watch(self, guard: IndexGuard) -> None:
+        """Have a guard asked before each change and each deletion of files whether the index was put back."""
+        self._guard = guard
+        self._database.require_current = guard.require_current
+
+    def require_current(self) -> None:
+        """Return unless the index is older than what it once wrote.
+
+        Raises:
+            IndexRestoredError: It is.
+        """
+        if self._guard is not None:
+            self._guard.require_current()
+
+    def before_deleting(self) -> None:
+        """Have the store know that an older copy of this index may name files that are about to go or to move.
+
+        Raises:
+            IndexRestoredError: The index is such a copy itself.
+            StorageError: The store does not answer.
+        """
+        if self._guard is not None:
+            self._guard.advance()
+
+    def position(self) -> Position:
+        """Return the incarnation and the counter."""
+        return incarnations.position_of(self.properties())
+
+    def raise_counter(self) -> int:
+        """Return the counter, raised by one."""
+        return incarnations.raise_counter(self._database)
+
+    def newest_table_number(self) -> int:
+        """Return the greatest number that a table has."""
+        return incarnations.newest_number(self._database)
+
+    def require_version(self, table_id: int, version: int) -> None:
+        """Return if the table has, or has had, the version; ``TableNotFoundError``, ``IndexRestoredError``."""
+        incarnations.require_version(self._database, table_id, version)
+
+    def begin_incarnation(self, position: Position, newest_table: int) -> None:
+        """End every unfinished transaction and delivery without touching a file, and give no number a second time."""
+        restoration.begin_incarnation(self._database, position, newest_table)
 
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""

@@ -106,6 +106,14 @@ class Uploads:
             self._attempt(location, "write", put)
         return True
 
+    def put(self, location: Location, data: bytes) -> None:
+        """Write a small object, over one that is there."""
+        self._attempt(
+            location,
+            "write",
+            partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data),
+        )
+
     def begin(self, location: Location) -> str:
         """Return the id of a new upload to that key, which no listing shows."""
         answer = self._attempt(

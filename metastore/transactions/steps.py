@@ -134,6 +134,9 @@ class Steps:
                     # Of a table that is gone nothing is promoted.
                     self._definition(transaction)
                 self._moves.require_unshared(transaction, staged)
+                if transaction.plan.moves:
+                    # A backup of before would take what moves for lost.
+                    self._index.before_deleting()
                 with span("promote"):
                     modified, left = self._promote(transaction, touched, staged)
             except OvertakenError:
@@ -652,6 +655,8 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("clean.before")
+        # After the commit: a copy of the index that does not know it is to know that it is old.
+        self._index.before_deleting()
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         removed = 0
         for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):

@@ -140,6 +140,7 @@ class StoreCleanup:
         Raises:
             StorageError: Something could not be removed.
         """
+        self._index.before_deleting()
         location = Location.parse(dropped.location)
         if not location.key:
             # Which is refused.

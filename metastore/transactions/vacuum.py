@@ -83,7 +83,10 @@ class Vacuum:
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
+            IndexRestoredError: The index was put back to an earlier time.
         """
+        if not self._dry_run:
+            self._index.before_deleting()
         version = self._index.version_at(self._table.table_id, self._before_ms)
         entries: list[VacuumEntry] = []
         strays = self._strays

@@ -517,6 +517,8 @@ class Transactions:
             older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
             dry_run: Preview only.
         """
+        if not dry_run:
+            self._index.require_current()
         report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
         if not dry_run and report.transactions:
             try:

@@ -81,6 +81,8 @@ class Database:
         self._counter = itertools.count()
         self._counted = 0
         self._streams = threading.BoundedSemaphore(MOST_STREAMS)
+        self.require_current: Callable[[], None] | None = None
+        """Is called before each change, and raises where the index is older than what it once wrote."""
         self.engine = _make_engine(url)
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
@@ -179,7 +181,10 @@ class Database:
             ConflictError: It lost several times in a row.
             IndexUnavailableError: The database is gone or locked.
             IndexDatabaseError: It refused a statement.
+            IndexRestoredError: The index was put back to an earlier time.
         """
+        if self.require_current is not None:
+            self.require_current()
 
         def attempt() -> _Result:
             options = {"catalog_ext_write": True, "catalog_ext_durable": durable}

@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import PartitionDescriptorError, StreamChanged
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, namespaces, partitions, table_versions, tables
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
+from catalog_ext.metastore.index.tables.incarnations import require_version
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,9 +49,12 @@ def changes(
     Raises:
         TableNotFoundError: The table is gone.
         VersionExpiredError: Vacuum has forgotten one of the versions.
+        IndexRestoredError: One of the two is newer than the table, or of an incarnation that was given up.
         PartitionDescriptorError: A partition of theirs is not read as its table.
         StreamChangedError: A version removed files, which ``removals`` refuses.
     """
+    for version in (after, upto):
+        require_version(database, table_id, version)
     first_file = _require_whole(database, table_id, after, upto)
     removing = {} if removals is Removals.IGNORE else _removing(database, table_id, after, upto)
     if removing and removals is Removals.REFUSE:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
-_MOVES = '%"moves":true%'
+MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
 _INSERT = Prepared(sa.insert(transactions))
 
@@ -567,7 +567,7 @@ def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
     t = transactions.c
     id_: sa.BindParameter[str] = sa.bindparam("id")
     statement = sa.delete(rows).where(rows.c.transaction_id == id_)
-    moves = sa.exists().where(t.transaction_id == id_, t.plan.like(_MOVES))
+    moves = sa.exists().where(t.transaction_id == id_, t.plan.like(MOVES))
     return Prepared(statement.where(~moves) if unless_moving else statement)
 
 
@@ -694,7 +694,7 @@ def moving_commands(database: Database, states: Collection[State]) -> list[Trans
 
 def _moving() -> sa.CompoundSelect[Any]:
     t, f = transactions.c, transaction_files.c
-    command = sa.select(transactions).where(t.plan.like(_MOVES))
+    command = sa.select(transactions).where(t.plan.like(MOVES))
     staged = sa.select(f.transaction_id).where(f.removal == 0)
     # By an expression, which has no index: those that have ended are to be found by their lists.
     ended = sa.func.coalesce(t.state, "").in_(sa.bindparam("ended", expanding=True))
@@ -729,7 +729,7 @@ def at_work(database: Database) -> AtWork:
 
 def _at_work() -> sa.Select[Any]:
     t, f = transactions.c, transaction_files.c
-    moves = t.plan.like(_MOVES)
+    moves = t.plan.like(MOVES)
     staged = sa.select(f.transaction_id).where(f.removal == 0)
     going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
     # As in ``_moving``.

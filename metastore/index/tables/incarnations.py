@@ -1,0 +1,137 @@
+"""Incarnations of an index: after it was put back to an earlier time, it gives no number a second time.
+
+The counter rises before files are deleted, and now and then. It is kept on the store, too (``IndexGuard``), where a
+backup of the index does not take it back. An incarnation begins with ``catalog-ext restored``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import IndexRestoredError, TableNotFoundError
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import dropped_tables, index_properties, table_versions, tables
+from catalog_ext.metastore.index.tables import properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.index.database.database import Database
+
+INCARNATION = "index.incarnation"
+COUNTER = "index.counter"
+
+VERSIONS = 1_000_000_000
+"""How many versions a table has in one incarnation: the n-th begins at n times as much."""
+
+
+class IndexGuard(Protocol):
+    """Compares the counter of the index with the one on the store."""
+
+    def require_current(self) -> None:
+        """Return unless the index is older than what it once wrote (``IndexRestoredError``)."""
+        ...
+
+    def advance(self) -> None:
+        """Raise the counter, here and on the store, before files are deleted that a backup may still name.
+
+        Raises:
+            IndexRestoredError: The index is older than what it once wrote.
+            StorageError: The store does not answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """How far an index has come: of two, the greater one is the later.
+
+    Attributes:
+        incarnation: 0 for an index that was never restored.
+        counter: Rises within an incarnation, and over all.
+    """
+
+    incarnation: int = 0
+    counter: int = 0
+
+
+def position_of(recorded: Mapping[str, str]) -> Position:
+    """Return the position that the properties of an index say."""
+    return Position(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
+
+
+def raise_counter(database: Database) -> int:
+    """Return the counter, raised by one; it is on the disk when this returns."""
+    if COUNTER not in properties.load(database):
+        properties.add_missing(database, {COUNTER: "0"})
+    row = sa.select(index_properties.c.value).where(index_properties.c.name == COUNTER).with_for_update()
+
+    def work(connection: sa.Connection) -> int:
+        raised = int(connection.execute(row).scalar_one()) + 1
+        mine = index_properties.c.name == COUNTER
+        connection.execute(sa.update(index_properties).where(mine).values(value=str(raised)))
+        return raised
+
+    return database.write(work)
+
+
+def newest_number(database: Database) -> int:
+    """Return the greatest number that a table has, or a dropped one whose rows are still there."""
+    with database.reading() as connection:
+        return max(int(number) for number in _NUMBERS.scalars(connection))
+
+
+_NUMBERS = Prepared(
+    sa.union_all(
+        sa.select(sa.func.coalesce(sa.func.max(tables.c.table_id), 0)),
+        sa.select(sa.func.coalesce(sa.func.max(dropped_tables.c.table_id), 0)),
+    )
+)
+
+
+def require_version(database: Database, table_id: int, version: int) -> None:
+    """Return if a table has, or has had, a version in this incarnation of the index.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+        IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
+    """
+    asked = {"table_id": table_id, "version": version}
+    with database.reading() as connection:
+        row = _VERSION.row(connection, asked)
+    if row is None:
+        raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+    require_given(table_id, version, row)
+
+
+def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:
+    """Return if a version was given, by a row of ``version``, ``oldest_version`` and ``known`` of its table.
+
+    Raises:
+        IndexRestoredError: It was not.
+    """
+    newest = row["version"]
+    of_now = version // VERSIONS == newest // VERSIONS
+    if version <= newest and (of_now or row["known"] or version < row["oldest_version"]):
+        return
+    raise IndexRestoredError(
+        f"Version {version} of the table with the id {table_id} is not one of this index, where the table is at "
+        f"version {newest}: the index was put back to an earlier time, and does not know what it had given since. "
+        "Read the table again; start a stream with a new checkpoint. Its rows since then may be in both.",
+        {"table_id": str(table_id), "version": str(version), "newest": str(newest)},
+    )
+
+
+KNOWN = sa.exists().where(
+    table_versions.c.table_id == sa.bindparam("table_id"), table_versions.c.version == sa.bindparam("version")
+)
+"""Whether the history has the version that is asked for."""
+
+_VERSION = Prepared(
+    sa.select(tables.c.version, tables.c.oldest_version, sa.case((KNOWN, 1), else_=0).label("known")).where(
+        tables.c.table_id == sa.bindparam("table_id")
+    )
+)

@@ -1,0 +1,115 @@
+"""The end of what an index that was put back had unfinished, and the beginning of its next incarnation.
+
+No file is touched. What was in flight at the time of the backup has ended since, one way or the other: only the store
+has its rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.schema import (
+    dropped_tables,
+    outbox,
+    table_versions,
+    tables,
+    transaction_claims,
+    transaction_files,
+    transaction_locations,
+    transactions,
+)
+from catalog_ext.metastore.index.tables import properties
+from catalog_ext.metastore.index.tables.incarnations import COUNTER, INCARNATION, VERSIONS, newest_number
+from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write.transactions import MOVES
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.tables.incarnations import Position
+
+OPERATION = "restored"
+"""The word for the history: the version with which a table begins in an incarnation."""
+
+_NUMBERS_LEFT_OUT = 10_000
+"""More tables than are created between two writes of the counter."""
+
+_REASON = "the index was put back to an earlier time; what became of the write, the store alone knows"
+_BEFORE_COMMIT = [str(state) for state in (State.OPEN, State.RESERVED, State.ABORTING)]
+
+
+def begin_incarnation(database: Database, position: Position, newest_table: int) -> None:
+    """End every unfinished transaction and delivery, and begin an incarnation; called again, it does no harm.
+
+    Args:
+        database: The index.
+        position: The incarnation and its first counter, above all that the store knows of.
+        newest_table: The greatest number that a table has had, as far as the store knows.
+    """
+    settling.settle_all(database)
+    first = max(newest_number(database), newest_table) + _NUMBERS_LEFT_OUT
+    database.write(lambda connection: _begin(connection, position))
+    # Last, since MySQL commits with it: a number that is left out twice is no loss.
+    database.write(lambda connection: _raise_numbers(connection, first))
+
+
+def _begin(connection: sa.Connection, position: Position) -> None:
+    _end_transactions(connection)
+    # Their directories may be another table's by now.
+    d = dropped_tables.c
+    connection.execute(sa.update(dropped_tables).where(d.location.is_not(None)).values(name=None, location=None))
+    # The metastore has had these messages, or has gone on since: it is compared with the index instead.
+    connection.execute(sa.delete(outbox))
+    _raise_versions(connection, position.incarnation * VERSIONS)
+    values = {INCARNATION: str(position.incarnation), COUNTER: str(position.counter)}
+    properties.replace_in(connection, values)
+
+
+def _end_transactions(connection: sa.Connection) -> None:
+    """End all transactions. Those that were not committed count as never reserved: their files may be of commits."""
+    t, f = transactions.c, transaction_files.c
+    undone, committed = t.state.in_(_BEFORE_COMMIT), t.state == str(State.COMMITTED)
+    mine = sa.select(t.transaction_id).where(undone)
+    connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.transaction_id.in_(mine)))
+    connection.execute(sa.delete(transaction_locations).where(transaction_locations.c.transaction_id.in_(mine)))
+    # A mover that died has files in a directory of its own: recover puts them back by these lists.
+    over = sa.select(t.transaction_id).where(sa.or_(undone, committed), ~t.plan.like(MOVES))
+    ended = sa.select(t.transaction_id).where(committed)
+    connection.execute(sa.delete(transaction_files).where(f.transaction_id.in_(over)))
+    connection.execute(sa.delete(transaction_files).where(f.removal == 1, f.transaction_id.in_(ended)))
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
+    values = {"state": str(State.ABORTED), "reserved": 0, "error": _REASON, "ended_at_ms": now}
+    connection.execute(sa.update(transactions).where(undone).values(**values))
+    connection.execute(sa.update(transactions).where(committed).values(state=str(State.FINISHED)))
+
+
+def _raise_versions(connection: sa.Connection, version: int) -> None:
+    """Begin each table at a version that no incarnation before has given."""
+    t, v = tables.c, table_versions.c
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
+    last = sa.select(sa.func.max(v.committed_at_ms)).where(v.table_id == t.table_id).scalar_subquery()
+    dated = sa.case((last > now, last), else_=now)
+    behind = t.version < version
+    columns = ["table_id", "version", "operation", "summary", "committed_at_ms"]
+    rows = sa.select(t.table_id, sa.literal(version), sa.literal(OPERATION), sa.literal("{}"), dated).where(behind)
+    connection.execute(sa.insert(table_versions).from_select(columns, rows))
+    connection.execute(sa.update(tables).where(behind).values(version=version))
+
+
+def _raise_numbers(connection: sa.Connection, first: int) -> None:
+    """Have the next table get a number above ``first``."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("DELETE FROM sqlite_sequence WHERE name = 'tables' AND seq < ?", (first,))
+        connection.exec_driver_sql(
+            "INSERT INTO sqlite_sequence (name, seq) SELECT 'tables', ?"
+            " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tables')",
+            (first,),
+        )
+    elif connection.dialect.name == "postgresql":
+        sequence = "pg_get_serial_sequence('tables', 'table_id')"
+        connection.exec_driver_sql(f"SELECT setval({sequence}, greatest({first}, nextval({sequence})))")
+    else:
+        connection.exec_driver_sql(f"ALTER TABLE `tables` AUTO_INCREMENT = {first + 1}")
