@@ -13,7 +13,7 @@ from catalog_ext.metastore.predicates.tree import And, Comparison, In, Not, Oper
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from catalog_ext.metastore.model.values import Value
+    from catalog_ext.metastore.model.values import Scalar, Value
 
 _OPPOSITE = {Operator.EQ: Operator.NE, Operator.NE: Operator.EQ}
 
@@ -37,11 +37,11 @@ def compacted(predicate: Predicate) -> Predicate:
             return predicate
 
 
-def equalities(predicate: Predicate) -> dict[str, Value] | None:
+def equalities(predicate: Predicate) -> dict[str, Scalar] | None:
     """Return the values by column of an AND that only says that columns equal values; None for anything else."""
     if not isinstance(predicate, And):
         return None
-    values: dict[str, Value] = {}
+    values: dict[str, Scalar] = {}
     for arg in predicate.args:
         match arg:
             case Comparison(Operator.EQ, column, value) if value is not None and column not in values:

@@ -59,7 +59,7 @@ EVERYTHING = Condition(sa.true(), exact=False)
 """A superset of the rows of any predicate."""
 
 
-class group(FunctionElement[bool]):  # noqa: N801 -- SQLAlchemy's functions are written in lower case
+class group(FunctionElement[bool]):
     """A clause in parentheses, which SQLAlchemy does not join with those around it."""
 
     type = sa.Boolean()
@@ -114,6 +114,4 @@ def _joined(
     clause = in_groups(join, nothing, (condition.within(rows) for condition in conditions))
     deepest = max((condition.nesting + (condition.ids is not None) for condition in conditions), default=0)
     groups = 1 if len(conditions) <= _IN_GROUP else 3
-    return Condition(
-        clause, terms=max(1, sum(condition.terms for condition in conditions)), nesting=deepest + groups
-    )
+    return Condition(clause, terms=max(1, sum(condition.terms for condition in conditions)), nesting=deepest + groups)

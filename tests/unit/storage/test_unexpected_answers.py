@@ -15,11 +15,12 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.partial_tree import list_part
 from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore.storage.uploads import Uploads
 from tests.servers.paged_keys import PagedKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from catalog_ext.metastore.storage.uploads import Uploads
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
 NAMED = "<Name>bucket</Name><Prefix>t/</Prefix><IsTruncated>false</IsTruncated>"
