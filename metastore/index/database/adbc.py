@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index.database.failures import AWAY_STATES
 from catalog_ext.metastore.index.database.poolers import SET_LOCAL
 from catalog_ext.metastore.runtime.measures import Subject, failed
 
@@ -26,8 +27,8 @@ _KEPT = 5
 _BATCH_BYTES = str(2 << 20)
 _PREFER_INDEXES = "SET random_page_cost = 1.1"
 
-_UNREACHABLE_STATES = ("08", "57P", "28", "3D", "53")
-"""SQLSTATE classes: connection, shutdown, credentials, no such database, out of resources."""
+_NO_FAULT_OF_THE_DATABASE = frozenset({"INVALID_ARGUMENT", "INVALID_DATA", "NOT_IMPLEMENTED"})
+"""What the driver says without an SQLSTATE where it cannot send a statement or read its answer."""
 
 
 def is_available(url: URL) -> bool:
@@ -123,7 +124,8 @@ class ArrowConnections:
         except self._driver.Error as error:
             text = next(iter(str(error).splitlines()), "")[:300]
             state = getattr(error, "sqlstate", None) or ""
-            if not state or state.startswith(_UNREACHABLE_STATES):
+            said_by_driver = getattr(getattr(error, "status_code", None), "name", None)
+            if state.startswith(AWAY_STATES) if state else said_by_driver not in _NO_FAULT_OF_THE_DATABASE:
                 unreachable = IndexUnavailableError(
                     f"The index {self._shown} cannot be reached or used: {text}. Check that the database is running "
                     "and that the address and credentials are right.",

@@ -40,7 +40,7 @@ _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax err
 # database is away only where it is known to say so; a statement that it refuses is refused again, and not repeated.
 _AWAY_WORDS = ("unable to open", "disk I/O error", "locking protocol", "interrupted", "out of memory", "is locked")
 # PostgreSQL: connection, credentials, no such database, no resources, shutdown or cancelled, trouble of its system.
-_AWAY_STATES = ("08", "28", "3D", "53", "57", "58")
+AWAY_STATES = ("08", "28", "3D", "53", "57", "58")
 # MySQL and MariaDB, whose client has the codes from 2000 and ProxySQL those from 9000: files and storage engine, no
 # memory, too many connections, handshakes, credentials, no such database, a node of Galera that is not ready (1047),
 # shutdown, broken connections, blocked hosts, a commit that failed, limits of users, cancelled, out of time.
@@ -215,7 +215,7 @@ def _is_unreachable(error: Exception) -> bool:
         return any(words in text for words in _AWAY_WORDS)
     state, code = getattr(origin, "sqlstate", None), _code(origin)
     if state is not None:
-        return str(state).startswith(_AWAY_STATES)
+        return str(state).startswith(AWAY_STATES)
     if code is not None:
         return code in _AWAY_CODES
     return not any(words in text for words in _REFUSED_WORDS)
