@@ -8,6 +8,7 @@ from enum import Enum, IntFlag
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from catalog_ext.metastore.predicates.compaction import compacted
 from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
@@ -75,7 +76,7 @@ class Evaluator:
     """
 
     def __init__(self, predicate: Predicate, keys: Sequence[Key]) -> None:
-        self._predicate = predicate
+        self._predicate = compacted(predicate)
         self._positions: Mapping[str, int] = {key.name: key.position for key in keys}
         self._members: dict[int, frozenset[Any]] = {}
 
@@ -95,11 +96,15 @@ class Evaluator:
                 result = Outcome.TRUE
                 for arg in args:
                     result = _AND[result, self._evaluate(arg, values)]
+                    if result is Outcome.FALSE:
+                        break
                 return result
             case Or(args):
                 result = Outcome.TRUE
                 for arg in args:
                     result = _AND[result, _NEGATED[self._evaluate(arg, values)]]
+                    if result is Outcome.FALSE:
+                        break
                 return _NEGATED[result]
             case Not(arg):
                 return _NEGATED[self._evaluate(arg, values)]
@@ -184,7 +189,7 @@ def matches_string(kind: Match, value: str, pattern: str) -> bool:
             return like_regex(pattern).fullmatch(value) is not None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8192)
 def like_regex(pattern: str) -> re.Pattern[str]:
     """Return the regular expression of a LIKE pattern whose escape character is a backslash."""
     parts: list[str] = []

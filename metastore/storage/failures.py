@@ -93,6 +93,18 @@ def no_credentials(location: Location, action: str, endpoint: str | None) -> Sto
     )
 
 
+def unexpected_answer(error: Exception, location: Location, action: str, *, endpoint: str | None) -> StorageError:
+    """Return the error for an answer that is not one to what S3 was asked."""
+    store = endpoint or "Amazon S3"
+    failure = StorageError(
+        f"Cannot {action} {shown(str(location))} at {store}: the answer is not that of an S3 store to this request "
+        f"({shown(str(error))}). Look for a proxy or gateway that answers in the store's place, and run the command "
+        "again.",
+        {"location": str(location), "endpoint": store},
+    )
+    return failed(Subject.STORAGE, failure)
+
+
 def occupied(target: Location, source: Location, how: str) -> StorageError:
     """Return the error for what somebody else has put where a file was to be ``moved`` or ``copied`` to."""
     return StorageError(

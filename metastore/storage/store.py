@@ -22,6 +22,7 @@ from catalog_ext.metastore.storage.failures import is_missing_bucket, location_n
 from catalog_ext.metastore.storage.local.listing import list_local_directory
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
+from catalog_ext.metastore.storage.s3.directory import list_s3_directory
 from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Storage(StoreConnections):
         place = _location(location)
         if place.scheme == "file":
             return list_local_directory(place)
+        if place.scheme == "s3a":
+            return list_s3_directory(self.keys_of(place), place)
         selector = pafs.FileSelector(place.path, recursive=False)
         infos = self.attempt(place, "list", lambda filesystem: filesystem.get_file_info(selector))
         entries = (entry_of(info, child_location(place, info.base_name)) for info in infos if info.path != place.path)

@@ -11,8 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
-from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, occupied, translate_boto
+from catalog_ext.metastore.storage.failures import (
+    boto_code,
+    is_boto_throttled,
+    occupied,
+    translate_boto,
+    unexpected_answer,
+)
 from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -262,6 +269,8 @@ class Uploads:
 
         try:
             return self._backoff.attempt(call, is_boto_throttled)
+        except UnexpectedAnswerError as error:
+            raise unexpected_answer(error, location, action, endpoint=self._endpoint) from error
         except (BotoCoreError, ClientError) as error:
             raise self._translate(error, location, action) from error
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _SERVERS = frozenset({
     "browser", "driver", "hdfs_server", "hive_4_metastore", "hive_cli", "hive_metastore", "hive_server", "kdc",
-    "make_hive_metastore", "mariadb_server", "moto_server", "postgres_server", "recorded_service", "s3_server",
-    "standing_service", "tls_metastore",
+    "make_hive_metastore", "mariadb_server", "moto_server", "pooled_url", "postgres_server",
+    "recorded_service", "s3_server", "standing_service", "tls_metastore",
 })  # fmt: skip
 _DATABASES = frozenset({"postgres", "mariadb"})
 """The parameters by which a fixture asks for a server."""
@@ -87,6 +87,17 @@ def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
     url = postgres_server.create_database()
     yield url
     postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def pooled_url(postgres_url: str) -> Iterator[str]:
+    """The URL of a fresh PostgreSQL database behind a PgBouncer in transaction mode."""
+    with _open_folder("pgbouncer") as directory:
+        from tests.servers.pgbouncer import PgBouncer
+
+        pooler = PgBouncer(directory, postgres_url)
+        yield pooler.url
+        pooler.stop()
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ class PagedKeys:
         fault: Gives a status and an error's code for a LIST, or None to answer it.
         encodes: Whether keys are encoded as boto3 asks for.
         alter: Changes the text of an answer.
+        instead: Gives the status and the body of what a proxy answers a LIST with, or None to answer it.
+        others: The body of the answers, of status 200, to requests that are no LIST.
     """
 
     def __init__(self, keys: Sequence[str], of_page: int = 1000) -> None:
@@ -41,6 +43,8 @@ class PagedKeys:
         self.fault: Callable[[Asked], tuple[int, str] | None] = lambda _: None
         self.encodes = True
         self.alter: Callable[[str], str] = lambda text: text
+        self.instead: Callable[[Asked], tuple[int, str] | None] = lambda _: None
+        self.others = ""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -62,6 +66,9 @@ class PagedKeys:
         begin, _, page = query.get("continuation-token", [""])[0].rpartition("@")
         asked = Asked(prefix, int(page or 0), bool(delimiter))
         self.asked.append(asked)
+        replaced = self.instead(asked)
+        if replaced is not None:
+            return replaced
         refused = self.fault(asked)
         if refused is not None:
             return refused[0], f"<Error><Code>{refused[1]}</Code><Message>made</Message></Error>"
@@ -97,7 +104,8 @@ class PagedKeys:
         encoding = "<EncodingType>url</EncodingType>" if is_encoded else ""
         return 200, self.alter(
             '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
-            f"<Name>bucket</Name><Prefix>{shown(prefix)}</Prefix>{encoding}<IsTruncated>{str(more).lower()}"
+            f"<Name>bucket</Name><Prefix>{shown(prefix)}</Prefix><KeyCount>{len(lines)}</KeyCount>{encoding}"
+            f"<IsTruncated>{str(more).lower()}"
             f"</IsTruncated>{token}{''.join(lines)}</ListBucketResult>"
         )
 
@@ -113,7 +121,16 @@ class PagedKeys:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                status, text = store.page(parse_qs(urlsplit(self.path).query, keep_blank_values=True))
+                query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+                self._answer(*store.page(query) if "list-type" in query else (200, store.others))
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                self._answer(200, store.others)
+
+            do_PUT = do_POST
+
+            def _answer(self, status: int, text: str) -> None:
                 body = text.encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/xml")

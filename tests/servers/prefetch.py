@@ -28,6 +28,7 @@ def _bundles() -> Iterator[Callable[[], object]]:
     from tests.servers.hive_releases import RELEASE_3, RELEASE_4, release_jars
     from tests.servers.hive_server import server_jars as hive_server_jars
     from tests.servers.kdc import kdc_jars
+    from tests.servers.pgbouncer import find_pgbouncer
     from tests.servers.trino import hive_connector_jars, server_jars, trino_java
 
     if trino_java() is not None:
@@ -39,6 +40,7 @@ def _bundles() -> Iterator[Callable[[], object]]:
     yield hive_server_jars
     yield kdc_jars
     yield find_chromium
+    yield find_pgbouncer
     yield axe_script
 
 

@@ -12,10 +12,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index.database.failures import AWAY_STATES
+from catalog_ext.metastore.index.database.poolers import SET_LOCAL
 from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     import sqlalchemy as sa
@@ -23,12 +25,10 @@ if TYPE_CHECKING:
 
 _KEPT = 5
 _BATCH_BYTES = str(2 << 20)
-PREFER_INDEXES = "SET random_page_cost = 1.1"
-"""Said on each connection to PostgreSQL, which by default takes a jump for four times a sequential read, as on a disk
-with heads, and would rather hash all files than look up those of a thousand partitions."""
+_PREFER_INDEXES = "SET random_page_cost = 1.1"
 
-_UNREACHABLE_STATES = ("08", "57P", "28", "3D", "53")
-"""SQLSTATE classes: connection, shutdown, credentials, no such database, out of resources."""
+_NO_FAULT_OF_THE_DATABASE = frozenset({"INVALID_ARGUMENT", "INVALID_DATA", "NOT_IMPLEMENTED"})
+"""What the driver says without an SQLSTATE where it cannot send a statement or read its answer."""
 
 
 def is_available(url: URL) -> bool:
@@ -42,9 +42,11 @@ class ArrowConnections:
     Args:
         url: The index's URL.
         shown: The same for people, without the password.
+        is_pooled: Says whether a pooler stands before the database; see `poolers`.
     """
 
-    def __init__(self, url: URL, shown: str) -> None:
+    def __init__(self, url: URL, shown: str, is_pooled: Callable[[], bool]) -> None:
+        self._is_pooled = is_pooled
         libpq = url.set(drivername="postgresql")
         if "connect_timeout" not in libpq.query:
             libpq = libpq.update_query_dict({"connect_timeout": "10"})
@@ -72,20 +74,23 @@ class ArrowConnections:
             IndexDatabaseError: It refused the query.
         """
         with self._translated():
-            connection, cursor = self._execute(statement)
+            pooled = self._is_pooled()
+            connection, cursor = self._execute(statement, in_transaction=pooled)
             finished = False
             try:
                 yield from cursor.fetch_record_batch()
                 finished = True
             finally:
                 cursor.close()
+                if finished and pooled:
+                    connection.adbc_connection.set_autocommit(True)
                 if finished and self._idle.qsize() < _KEPT:
                     self._idle.put(connection)
                 else:
                     # Of an abandoned query the rest is still on its way.
                     self._close(connection)
 
-    def _execute(self, statement: str) -> tuple[Any, Any]:
+    def _execute(self, statement: str, *, in_transaction: bool) -> tuple[Any, Any]:
         while True:
             try:
                 connection, fresh = self._idle.get_nowait(), False
@@ -93,8 +98,10 @@ class ArrowConnections:
                 connection, fresh = self._driver.connect(self._uri, autocommit=True), True
             cursor = connection.cursor()
             try:
-                if fresh:
-                    cursor.execute(PREFER_INDEXES)
+                if in_transaction:
+                    _begin(connection, cursor)
+                elif fresh:
+                    cursor.execute(_PREFER_INDEXES)
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
                 cursor.execute(statement)
             except self._driver.Error:
@@ -117,7 +124,8 @@ class ArrowConnections:
         except self._driver.Error as error:
             text = next(iter(str(error).splitlines()), "")[:300]
             state = getattr(error, "sqlstate", None) or ""
-            if not state or state.startswith(_UNREACHABLE_STATES):
+            said_by_driver = getattr(getattr(error, "status_code", None), "name", None)
+            if state.startswith(AWAY_STATES) if state else said_by_driver not in _NO_FAULT_OF_THE_DATABASE:
                 unreachable = IndexUnavailableError(
                     f"The index {self._shown} cannot be reached or used: {text}. Check that the database is running "
                     "and that the address and credentials are right.",
@@ -128,6 +136,17 @@ class ArrowConnections:
                 f"The index {self._shown} refused a statement: {text}.", {"index": self._shown}
             )
             raise failed(Subject.INDEX, refused) from error
+
+
+def _begin(connection: Any, cursor: Any) -> None:  # noqa: ANN401 -- as above
+    """Begin the transaction of one read; turning the automatic commit on again ends it.
+
+    The driver prepares an unnamed statement, asks for its description and copies its result, in three requests. A
+    pooler in transaction mode may send each to another server connection unless they are one transaction.
+    """
+    connection.adbc_connection.set_autocommit(False)
+    cursor.adbc_statement.set_sql_query(SET_LOCAL)
+    cursor.adbc_statement.execute_update()
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
-from catalog_ext.metastore.index.database import adbc, sqlite_readers
+from catalog_ext.metastore.index.database import adbc, poolers, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
 from catalog_ext.metastore.runtime.measures import Subject, failed
@@ -85,7 +85,8 @@ class Database:
         """Is called before each change, and raises where the index is older than what it once wrote."""
         self.engine = _make_engine(url)
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
-        self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
+        self.pooler = poolers.listen(self.engine) if self.dialect == "postgresql" else None
+        self.arrow = adbc.ArrowConnections(url, self.shown, self._is_pooled) if adbc.is_available(url) else None
         others = url.database is not None and sqlite_readers.is_available(url)
         self.sqlite_readers = (
             sqlite_readers.SqliteReaders(str(url.database), self.shown, _timeout_s(url)) if others else None
@@ -110,6 +111,16 @@ class Database:
         if not isinstance(pool, sa.QueuePool):
             return PoolState(0, 0, 0)
         return PoolState(pool.checkedout(), pool.checkedin(), _POOL_SIZE + _POOL_OVERFLOW)
+
+    def _is_pooled(self) -> bool:
+        """Return whether a pooler stands before the database; the first connection says."""
+        pooler = self.pooler
+        if pooler is None:
+            return False
+        if pooler.is_there is None:
+            with translated(self.shown), self.engine.connect():
+                pass
+        return bool(pooler.is_there)
 
     def count_statement(self, *_: object) -> None:
         """Count one statement that was sent."""
@@ -224,7 +235,6 @@ def _make_engine(url: URL) -> sa.Engine:
         max_overflow=_POOL_OVERFLOW, pool_timeout=_POOL_WAIT_S, pool_recycle=1800, **arguments,
     )  # fmt: skip
     if postgresql:
-        sa.event.listen(engine, "connect", _prepare_postgresql)
         _ask_whether_they_live(engine)
     return engine
 
@@ -261,12 +271,6 @@ def _has_news(descriptor: int) -> bool:
     news = select.poll()
     news.register(descriptor, select.POLLIN)
     return bool(news.poll(0))
-
-
-def _prepare_postgresql(connection: Any, _: object) -> None:  # noqa: ANN401 -- the driver is not always installed
-    before, connection.autocommit = connection.autocommit, True
-    connection.execute(adbc.PREFER_INDEXES)
-    connection.autocommit = before
 
 
 def _sqlite_engine(url: URL) -> sa.Engine:

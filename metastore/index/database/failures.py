@@ -35,10 +35,22 @@ _READ_ONLY_WORDS = ("attempt to write a readonly database",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database is busy")
 # What a server that is there says when the statement itself is at fault.
 _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
-# What DDL is refused for, which MySQL and SQLite call operational errors, too: a table, a column or an index that is
-# there already, or is not.
-_DDL_CODES = frozenset({1050, 1051, 1060, 1061, 1068, 1091, 1826})
-_DDL_WORDS = ("already exists", "duplicate column name", "no such index")
+# Drivers call errors of a statement operational, too: SQLite's all of SQLITE_ERROR (an expression that is too deep, DDL
+# that finds a table there), PyMySQL's every code that it does not know, psycopg's program limits (class 54). So a
+# database is away only where it is known to say so; a statement that it refuses is refused again, and not repeated.
+_AWAY_WORDS = ("unable to open", "disk I/O error", "locking protocol", "interrupted", "out of memory", "is locked")
+# PostgreSQL: connection, credentials, no such database, no resources, shutdown or cancelled, trouble of its system.
+AWAY_STATES = ("08", "28", "3D", "53", "57", "58")
+# MySQL and MariaDB, whose client has the codes from 2000 and ProxySQL those from 9000: files and storage engine, no
+# memory, too many connections, handshakes, credentials, no such database, a node of Galera that is not ready (1047),
+# shutdown, broken connections, blocked hosts, a commit that failed, limits of users, cancelled, out of time.
+_AWAY_CODES = frozenset({
+    0, 1015, *range(1023, 1031), 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1129, 1130,
+    *range(1156, 1162), 1180, 1181, 1203, 1205, 1206, 1226, 1317, 1698, 1927, 1969, 3024, *range(2000, 3000),
+    *range(9000, 9100),
+})  # fmt: skip
+_REFUSED_WORDS = ("number of parameters must be between",)
+"""What libpq says without an SQLSTATE of a statement that it does not send."""
 
 
 def is_lost_race(error: BaseException) -> bool:
@@ -195,13 +207,18 @@ def _is_unreachable(error: Exception) -> bool:
         return True
     if isinstance(error, sa.exc.TimeoutError):
         return True
-    kinds = (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)
-    origin = _origin(error)
-    text = str(origin)
-    if not isinstance(error, kinds) or _is_any(origin, frozenset(), _DDL_CODES, _DDL_WORDS):
+    origin, kinds = _origin(error), (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)
+    if not isinstance(error, kinds):
         return False
-    # What a connection fails for ("database … does not exist") is never a statement's fault.
-    return "connection failed" in text or not any(words in text for words in _SCHEMA_WORDS)
+    text = str(origin)
+    if isinstance(origin, sqlite3.Error):
+        return any(words in text for words in _AWAY_WORDS)
+    state, code = getattr(origin, "sqlstate", None), _code(origin)
+    if state is not None:
+        return str(state).startswith(AWAY_STATES)
+    if code is not None:
+        return code in _AWAY_CODES
+    return not any(words in text for words in _REFUSED_WORDS)
 
 
 def _first_line(origin: BaseException) -> str:

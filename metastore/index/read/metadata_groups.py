@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.clauses import Condition
     from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
-    from catalog_ext.metastore.index.read.predicate_sql import Condition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate

@@ -8,8 +8,10 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import InvalidPredicateError
 from catalog_ext.metastore.index.database.schema import files, partitions
+from catalog_ext.metastore.index.read.clauses import in_groups
 from catalog_ext.metastore.model.types import DataType
 from catalog_ext.metastore.model.values import Key
+from catalog_ext.metastore.predicates.compaction import compacted
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import And, Comparison, Constant, In, IsNull, Not, Operator, Or, bind
 
@@ -45,7 +47,7 @@ class NumberPredicate:
         self._keys = [Key(i, column, _BIGINT) for i, column in enumerate(self._columns)]
         bound = bind(predicate, self._keys, name)
         self._evaluator = Evaluator(bound, self._keys)
-        self.clause = self._clause(bound)
+        self.clause = self._clause(compacted(bound))
 
     def matches(self, row: Mapping[str, Any]) -> bool:
         """Return whether it is true for a row of the metadata table."""
@@ -56,9 +58,9 @@ class NumberPredicate:
             case Constant(value):
                 return sa.true() if value else sa.false()
             case And(args):
-                return sa.and_(sa.true(), *map(self._clause, args))
+                return in_groups(sa.and_, sa.true(), map(self._clause, args))
             case Or(args):
-                return sa.or_(sa.false(), *map(self._clause, args))
+                return in_groups(sa.or_, sa.false(), map(self._clause, args))
             case Not(arg):
                 return sa.not_(self._clause(arg))
             case IsNull(column):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.clauses import Condition
     from catalog_ext.metastore.index.read.dates import DateForm, Unit
-    from catalog_ext.metastore.index.read.predicate_sql import Condition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate

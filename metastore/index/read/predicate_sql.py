@@ -8,15 +8,17 @@ the caller evaluates the rows again.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions
+from catalog_ext.metastore.index.read.clauses import EVERYTHING, MAX_NESTING, Condition, every, some
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES, NULL_KEY, encode_key, encode_scalar, next_prefix
+from catalog_ext.metastore.predicates.compaction import compacted, equalities
 from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
@@ -33,6 +35,8 @@ from catalog_ext.metastore.predicates.tree import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from catalog_ext.metastore.model.values import Key, Scalar, Value
 
 _Clause = sa.ColumnElement[bool]
@@ -43,6 +47,15 @@ DECISIVE_KEY_BYTES = MAX_KEY_BYTES - 3
 _IN_LIST = 200
 """Longer lists are sent to SQLite as one JSON value: the number of parameters of a statement is limited."""
 
+_MANY_PAIRS = 20
+"""From how many combinations of values of several keys on these are one list."""
+
+_APART = 50
+"""Up to how many terms an OR over several keys is a UNION: SQLite takes 500 SELECTs in one."""
+
+_MAX_LIST_BYTES = 4 << 20
+"""Of a list of values that MariaDB and MySQL take: ``max_allowed_packet`` is 16 MB by default."""
+
 _NEGATED = {
     Operator.EQ: Operator.NE,
     Operator.NE: Operator.EQ,
@@ -51,25 +64,6 @@ _NEGATED = {
     Operator.LE: Operator.GT,
     Operator.GT: Operator.LE,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A clause, and whether it holds for exactly the rows of the predicate or for some more.
-
-    Attributes:
-        ids: Selects ``partition_id`` of a few partitions, among which alone the clause is to be asked.
-    """
-
-    clause: _Clause
-    exact: bool = True
-    ids: sa.Subquery | None = None
-
-    def within(self, rows: sa.FromClause) -> _Clause:
-        """Return the whole condition as a clause on the rows."""
-        if self.ids is None:
-            return self.clause
-        return sa.and_(rows.c.partition_id.in_(sa.select(self.ids.c.partition_id)), self.clause)
 
 
 Scope = Callable[[sa.FromClause], Sequence[_Clause]]
@@ -91,7 +85,7 @@ def predicate_sql(
         scope: Chooses the table's partitions, for subqueries.
         rows: ``partitions``, or the alias of it that the query reads.
     """
-    return _Visitor({key.name: key for key in keys}, dialect, scope).holds(predicate, rows)
+    return _Visitor({key.name: key for key in keys}, dialect, scope).holds(compacted(predicate), rows)
 
 
 class _Visitor:
@@ -106,7 +100,7 @@ class _Visitor:
             case Constant(value):
                 return _TRUE if value else _FALSE
             case And(args):
-                return _every([self.holds(a, rows) for a in args], rows)
+                return every([self.holds(a, rows) for a in args], rows)
             case Or(args):
                 return self._any(args, rows)
             case Not(arg):
@@ -122,24 +116,77 @@ class _Visitor:
             case And(args):
                 return self._any(tuple(Not(a) for a in args), rows)
             case Or(args):
-                return _every([self.fails(a, rows) for a in args], rows)
+                return every([self.fails(a, rows) for a in args], rows)
             case Not(arg):
                 return self.holds(arg, rows)
             case IsNull(column) | Comparison(column=column) | In(column=column) | StringMatch(column=column):
                 return self._leaf(predicate, column, rows, negated=True)
 
     def _any(self, args: Sequence[Predicate], rows: sa.FromClause) -> Condition:
+        combined, rest = self._combinations(args)
+        if combined:
+            return some([*(self._among(*each, rows) for each in combined), *(self.holds(a, rows) for a in rest)], rows)
         # An index serves one key: SQLite and MariaDB are quick when each key's rows are found apart.
         apart = self._dialect != "postgresql" and len({c for a in args for c in columns_of(a)}) > 1
-        if not apart or not all(is_bounded(a) for a in args):
-            return _some([self.holds(a, rows) for a in args], rows)
-        queries, exact = [], True
+        if not apart or len(args) > _APART or not all(is_bounded(a) for a in args):
+            return some([self.holds(a, rows) for a in args], rows)
+        aliases = [partitions.alias() for _ in args]
+        found = [self.holds(arg, alias) for arg, alias in zip(args, aliases, strict=True)]
+        nesting = 2 + max(condition.nesting for condition in found)
+        if nesting >= MAX_NESTING:
+            return EVERYTHING
+        queries = [
+            sa.select(alias.c.partition_id).where(*self._scope(alias), condition.within(alias))
+            for condition, alias in zip(found, aliases, strict=True)
+        ]
+        return Condition(
+            sa.true(), all(c.exact for c in found), sa.union(*queries).subquery(), sum(c.terms for c in found), nesting
+        )
+
+    def _combinations(
+        self, args: Sequence[Predicate]
+    ) -> tuple[list[tuple[tuple[Key, ...], list[tuple[Scalar, ...]]]], list[Predicate]]:
+        """Return the terms that only say which values several keys have, by these keys, and the other terms."""
+        found: dict[tuple[str, ...], list[tuple[Predicate, tuple[Scalar, ...]]]] = {}
+        rest: list[Predicate] = []
         for arg in args:
-            alias = partitions.alias()
-            condition = self.holds(arg, alias)
-            exact &= condition.exact
-            queries.append(sa.select(alias.c.partition_id).where(*self._scope(alias), condition.within(alias)))
-        return Condition(sa.true(), exact, sa.union(*queries).subquery())
+            values = equalities(arg)
+            columns = tuple(sorted(values or ()))
+            if values is None or any(self._keys[column].position >= KEY_COLUMNS for column in columns):
+                rest.append(arg)
+            else:
+                found.setdefault(columns, []).append((arg, tuple(values[column] for column in columns)))
+        many = {columns: terms for columns, terms in found.items() if len(terms) >= _MANY_PAIRS}
+        rest += [arg for columns, terms in found.items() if columns not in many for arg, _ in terms]
+        return [
+            (tuple(self._keys[column] for column in columns), [values for _, values in terms])
+            for columns, terms in many.items()
+        ], rest
+
+    def _among(self, keys: Sequence[Key], combinations: Sequence[tuple[Scalar, ...]], rows: sa.FromClause) -> Condition:
+        """Return that keys have one of some combinations of values."""
+        encoded = sorted({
+            tuple(encode_key(value, key.type) for value, key in zip(values, keys, strict=True))
+            for values in combinations
+        })  # fmt: skip
+        exact = all(
+            _is_decisive(encode_scalar(value, key.type))
+            for values in combinations
+            for value, key in zip(values, keys, strict=True)
+        )
+        columns = sa.tuple_(*(rows.c[f"k{key.position + 1}"] for key in keys))
+        if self._dialect == "postgresql":
+            lists = [_array(list(texts)) for texts in zip(*encoded, strict=True)]
+            names = [f"v{position}" for position in range(len(keys))]
+            given = sa.func.unnest(*lists).table_valued(*(sa.column(name, sa.Text) for name in names)).render_derived()
+            return Condition(columns.in_(sa.select(*(given.c[name] for name in names))), exact)
+        if self._dialect == "sqlite":
+            each = sa.func.json_each(sa.bindparam(None, encoded, type_=sa.JSON)).table_valued("value")
+            parts = (sa.func.json_extract(each.c.value, f"$[{position}]") for position in range(len(keys)))
+            return Condition(columns.in_(sa.select(*parts)), exact)
+        if _is_long(itertools.chain.from_iterable(encoded)):
+            return EVERYTHING
+        return Condition(columns.in_(encoded), exact)
 
     def _leaf(self, leaf: Predicate, name: str, rows: sa.FromClause, *, negated: bool) -> Condition:
         key = self._keys[name]
@@ -179,12 +226,16 @@ class _Visitor:
         if not negated:
             exact = all(_is_decisive(encode_scalar(v, key.type)) for v in given)
             encoded = sorted({encode_key(v, key.type) for v in given})
+            if self._dialect == "mysql" and _is_long(encoded):
+                return Condition(column > NULL_KEY, exact=False)
             return Condition(self._one_of(column, encoded), exact) if encoded else _FALSE
         if not values:
             return _TRUE
         if len(given) < len(values):
             return _FALSE
         decisive = sorted({e for v in given if _is_decisive(e := encode_scalar(v, key.type))})
+        if self._dialect == "mysql" and _is_long(decisive):
+            return Condition(column > NULL_KEY, exact=False)
         clauses = [column > NULL_KEY]
         if decisive:
             clauses.append(self._none_of(column, decisive))
@@ -213,15 +264,8 @@ def _array(values: list[str]) -> sa.BindParameter[Any]:
     return sa.bindparam(None, values, type_=postgresql.ARRAY(sa.Text))
 
 
-def _every(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
-    first = next((c for c in conditions if c.ids is not None), None)
-    clauses = (c.clause if c is first else c.within(rows) for c in conditions)
-    exact = all(c.exact for c in conditions)
-    return Condition(sa.and_(sa.true(), *clauses), exact, None if first is None else first.ids)
-
-
-def _some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
-    return Condition(sa.or_(sa.false(), *(c.within(rows) for c in conditions)), all(c.exact for c in conditions))
+def _is_long(texts: Iterable[str]) -> bool:
+    return sum(map(len, texts)) > _MAX_LIST_BYTES
 
 
 def _is_decisive(encoded: str) -> bool:

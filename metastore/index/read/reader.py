@@ -30,7 +30,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
+from catalog_ext.metastore.index.read.predicate_sql import is_bounded, predicate_sql
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.clauses import Condition
     from catalog_ext.metastore.model.tables import Table
 
 PLAN_SCHEMA = pa.schema([

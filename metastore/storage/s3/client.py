@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyarrow import fs as pafs
 
+from catalog_ext.metastore.storage.s3.answers import check_answers
+
 if TYPE_CHECKING:
     from botocore.client import BaseClient
 
@@ -98,7 +100,7 @@ def connect_boto(
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    return boto3.session.Session().client(
+    client = boto3.session.Session().client(
         "s3",
         region_name=_region(options, bucket),
         endpoint_url=f"{options.scheme}://{options.host}" if options.host else None,
@@ -107,6 +109,8 @@ def connect_boto(
         aws_session_token=options.session_token if signed else None,
         config=config,
     )
+    check_answers(client)
+    return client
 
 
 def chain_has_credentials() -> bool:

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote_plus
 
 from catalog_ext.metastore.backports import from_iso
-from catalog_ext.metastore.errors import StorageError
-from catalog_ext.metastore.storage.failures import is_boto_throttled, translate_boto
+from catalog_ext.metastore.errors import IncompleteListingError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.storage.failures import (
+    is_boto_throttled,
+    is_missing_bucket,
+    translate_boto,
+    unexpected_answer,
+)
 from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing
 
 if TYPE_CHECKING:
     import threading
@@ -85,20 +91,16 @@ class Keys:
 
         Raises:
             LocationNotFoundError: The bucket does not exist.
+            IncompleteListingError: The answer is none to this question: another document, bucket or prefix, or a 404.
             StorageError: The store refuses or does not answer, or says that there is more and not where.
         """
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        asked: dict[str, Any] = {"Bucket": below.bucket, "Prefix": f"{below.key}/" if below.key else ""}
-        asked |= {"MaxKeys": KEYS_PER_PAGE}
+        prefix = f"{below.key}/" if below.key else ""
+        asked: dict[str, Any] = {"Bucket": below.bucket, "Prefix": prefix, "MaxKeys": KEYS_PER_PAGE}
         if not whole:
             asked["Delimiter"] = "/"
         if begin is not None:
             asked["ContinuationToken"] = begin
-        try:
-            answer = self._backoff.attempt(lambda: self._client.list_objects_v2(**asked), is_boto_throttled, stop=stop)
-        except (BotoCoreError, ClientError) as error:
-            raise translate_boto(error, below, "list", endpoint=self._endpoint) from error
+        answer = self._answer(asked, below, stop)
         following = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
         if answer.get("IsTruncated") and (not following or following == begin):
             raise StorageError(
@@ -108,6 +110,27 @@ class Keys:
             )
         keys, prefixes = answer.get(_READ) or _read_after(answer)
         return Page(keys, prefixes, following)
+
+    def _answer(self, asked: Mapping[str, Any], below: Location, stop: threading.Event | None) -> Mapping[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        def ask() -> Mapping[str, Any]:
+            answer: Mapping[str, Any] = self._client.list_objects_v2(**asked)
+            check_listing(answer, asked["Bucket"], asked["Prefix"])
+            return answer
+
+        try:
+            return self._backoff.attempt(ask, is_boto_throttled, stop=stop)
+        except UnexpectedAnswerError as error:
+            said = unexpected_answer(error, below, "list", endpoint=self._endpoint)
+            raise IncompleteListingError(said.message, said.parameters) from error
+        except (BotoCoreError, ClientError) as error:
+            failure = translate_boto(error, below, "list", endpoint=self._endpoint)
+            if isinstance(failure, LocationNotFoundError) and not is_missing_bucket(failure):
+                # S3 answers a prefix without keys by an empty list. A 404 is the answer of another server.
+                said = unexpected_answer(error, below, "list", endpoint=self._endpoint)
+                raise IncompleteListingError(said.message, said.parameters) from error
+            raise failure from error
 
 
 def _read_before(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import CatalogExtError, IncompleteListingError, LocationNotFoundError, StorageError
-from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.errors import CatalogExtError, IncompleteListingError, StorageError
 from catalog_ext.metastore.storage.listed import Descend, Listed, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.s3.keys import KEYS_PER_PAGE, Page
+from catalog_ext.metastore.storage.s3.keys import KEYS_PER_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
+    from catalog_ext.metastore.storage.s3.keys import Page
     from catalog_ext.metastore.storage.store import Storage
 
 # Units listed before their size decides how the others are listed.
@@ -185,13 +185,7 @@ class S3Listing:
 
     def _page(self, directory: str, *, whole: bool, begin: str | None) -> Page:
         place = self._place(directory)
-        try:
-            return self._storage.keys_of(place).page(place, whole=whole, begin=begin, stop=self._stop)
-        except LocationNotFoundError as error:
-            # A prefix without keys is an empty one; a bucket that does not exist is an error.
-            if begin is not None or is_missing_bucket(error):
-                raise
-            return Page((), (), None)
+        return self._storage.keys_of(place).page(place, whole=whole, begin=begin, stop=self._stop)
 
     def _taken(self, unit: _Unit, page: Page) -> Iterator[Listed]:
         """Yield the files of a page that are wanted, each directory's when it is over."""

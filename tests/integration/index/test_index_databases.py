@@ -40,6 +40,7 @@ from tests.index_cases import (
     planned_names,
     predicates,
 )
+from tests.large_predicates import LARGE
 from tests.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def test_sql_answers_as_the_evaluator(index: Index) -> None:
         filled.check(predicate)
 
     check()
+    for predicate in LARGE.values():
+        filled.check(predicate)
 
 
 def test_namespaces(index: Index) -> None:

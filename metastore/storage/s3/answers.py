@@ -1,0 +1,70 @@
+"""Checks that an answer of S3 is the answer to the request.
+
+A gateway or proxy that has lost its store answers 200 or 204 with an empty body, with a page of its own, or with the
+document of another operation. boto3 looks for the elements that it knows, finds none and returns an empty result: a
+listing without keys, a deletion without errors, an upload that was completed. Rows would be dropped for the first, and
+files deleted after the others. Each answer therefore needs the root element that S3 gives to its operation, and a
+listing the bucket and the prefix that were asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from botocore.client import BaseClient
+    from botocore.model import OperationModel
+
+_ROOTS = {
+    "CompleteMultipartUpload": ("CompleteMultipartUploadResult",),
+    "CopyObject": ("CopyObjectResult",),
+    "CreateMultipartUpload": ("InitiateMultipartUploadResult",),
+    "DeleteObjects": ("DeleteResult",),
+    "ListMultipartUploads": ("ListMultipartUploadsResult",),
+    "ListObjectsV2": ("ListBucketResult",),
+    # Some stores name it after the copy of a whole object.
+    "UploadPartCopy": ("CopyPartResult", "CopyObjectResult"),
+}
+_ROOT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?.*?\?>\s*|<!.*?>\s*)*<(?:[\w.-]+:)?([\w.-]+)[\s/>]", re.DOTALL)
+# Names of access points that stand for a bucket; S3 may answer with the bucket's own name.
+_ALIASES = ("-s3alias", "--ol-s3")
+_SHOWN_BYTES = 80
+
+
+class UnexpectedAnswerError(Exception):
+    """The store answered something else than what it was asked for; the text says what."""
+
+
+def check_answers(client: BaseClient) -> None:
+    """Have the client raise `UnexpectedAnswerError` for answers whose root element is not that of their operation."""
+    for operation in _ROOTS:
+        client.meta.events.register(f"before-parse.s3.{operation}", _check_root)
+
+
+def check_listing(answer: Mapping[str, Any], bucket: str, prefix: str) -> None:
+    """Return if the answer to ListObjectsV2 is about this bucket and prefix.
+
+    Raises:
+        UnexpectedAnswerError: It names another bucket or prefix, or none.
+    """
+    name, echoed = answer.get("Name"), answer.get("Prefix")
+    if not name or (name != bucket and not bucket.endswith(_ALIASES)):
+        raise UnexpectedAnswerError(f"it is about the bucket {name!r}")
+    # Not every store encodes the prefix as it says that it does.
+    if echoed is None or not (prefix in (echoed, unquote_plus(echoed)) or echoed == unquote_plus(prefix)):
+        raise UnexpectedAnswerError(f"it is about the prefix {echoed!r}")
+
+
+def _check_root(operation_model: OperationModel, response_dict: Mapping[str, Any], **_: object) -> None:
+    status, body = response_dict["status_code"], response_dict["body"]
+    if status >= 300:
+        return
+    found = _ROOT.match(body)
+    expected = _ROOTS[operation_model.name]
+    if found is None or found[1].decode("utf-8", "replace") not in expected:
+        text = body[:_SHOWN_BYTES].decode("utf-8", "replace")
+        raise UnexpectedAnswerError(f"status {status}, {len(body)} bytes: {text!r} instead of <{expected[0]}>")

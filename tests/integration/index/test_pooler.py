@@ -1,0 +1,59 @@
+"""An index behind a PgBouncer in transaction mode, and one without a pooler."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from tests.index_cases import create, data_files, listed_names, planned_names
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import Table
+
+THREADS, ROUNDS = 4, 12
+
+
+def test_reads_and_writes_work_behind_a_pooler(pooled_url: str) -> None:
+    """Each request of a transaction's own goes to the next server connection."""
+    with Index.open(pooled_url, migrate=True) as index:
+        tables = [create(index, f"t{number}", {"k": "int"}) for number in range(THREADS)]
+
+        def work(table: Table) -> None:
+            for number in range(ROUNDS):
+                index.commit(
+                    table.table_id, [AddPartition(f"k={number}", data_files(3))], operation="test", deliver=False
+                )
+                current = index.load_table(table.identifier)
+                names = [f"k={n}" for n in range(number + 1)]
+                assert sorted(listed_names(index, current)) == sorted(names)
+                assert planned_names(index, current, Comparison(Operator.EQ, "k", number)) == [names[-1]] * 3
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(work, tables))
+        assert index._database.pooler is not None
+        assert index._database.pooler.is_there
+    assert costs(pooled_url) == {"4"}, "no setting is left with a server connection"
+
+
+def test_connection_without_a_pooler_keeps_its_settings(postgres_url: str) -> None:
+    with Index.open(postgres_url, migrate=True) as index:
+        assert index._database.pooler is not None
+        assert index._database.pooler.is_there is False
+        with index._database.reading() as connection:
+            assert connection.exec_driver_sql("SHOW random_page_cost").scalar_one() == "1.1"
+
+
+def costs(url: str) -> set[str]:
+    """What is set in the pooler's server connections."""
+    found = set()
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True, prepare_threshold=None) as connection:
+        for _ in range(20):
+            row = connection.execute("SHOW random_page_cost").fetchone()
+            assert row is not None
+            found.add(row[0])
+    return found

@@ -1,0 +1,119 @@
+"""Answers of a proxy or gateway that stands in the place of an S3 store: nothing is concluded from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.commit.staged_files import Upload
+from catalog_ext.metastore.errors import IncompleteListingError, StorageError
+from catalog_ext.metastore.runtime.retry import Backoff
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.partial_tree import list_part
+from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing
+from catalog_ext.metastore.storage.store import Storage
+from tests.servers.paged_keys import PagedKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from catalog_ext.metastore.storage.uploads import Uploads
+
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
+NAMED = "<Name>bucket</Name><Prefix>t/</Prefix><IsTruncated>false</IsTruncated>"
+WRONG_LISTINGS = {
+    "empty": (200, ""),
+    "no content": (204, ""),
+    "page": (200, f"{DECLARATION}\n<!-- gateway --><html/>"),
+    "other listing": (200, f"{DECLARATION}<ListVersionsResult>{NAMED}</ListVersionsResult>"),
+    "nothing in it": (200, f"{DECLARATION}<ListBucketResult/>"),
+    "other bucket": (200, f"{DECLARATION}<ListBucketResult><Name>b</Name><Prefix>t/</Prefix></ListBucketResult>"),
+    "other prefix": (200, f"{DECLARATION}<ListBucketResult><Name>bucket</Name><Prefix/></ListBucketResult>"),
+}
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[PagedKeys]:
+    with PagedKeys(["t/a=1/f", "t/a=2/f", "t/a=2/g", "t/h"]) as paged:
+        yield paged
+
+
+@pytest.fixture(scope="module")
+def storage(store: PagedKeys) -> Storage:
+    return Storage(store.options, backoff=Backoff(retries=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", WRONG_LISTINGS)
+def test_listing_fails_when_answer_is_another(store: PagedKeys, storage: Storage, wrong: str) -> None:
+    whole = WRONG_LISTINGS[wrong]
+    store.instead = lambda asked: whole if asked.prefix == "t/" else None
+    with pytest.raises(IncompleteListingError, match="proxy or gateway"):
+        list(list_tree(storage, "s3a://bucket/t", descend=lambda _: True, depth_hint=1))
+    with pytest.raises(IncompleteListingError):
+        storage.list_directory("s3a://bucket/t")
+    part = (whole[0], whole[1].replace("<Prefix>t/<", "<Prefix>t/a=2/<"))
+    store.instead = lambda asked: part if asked.prefix == "t/a=2/" else None
+    found = list(list_tree(storage, "s3a://bucket/t", descend=lambda _: True, depth_hint=2, selective=True))
+    assert {item.directory for item in found if isinstance(item, ListedFile)} == {"", "a=1"}
+    (failure,) = [item for item in found if isinstance(item, ListingFailure)]
+    assert (failure.directory, type(failure.error)) == ("a=2", IncompleteListingError)
+    # The executors list a part each.
+    parts = list_part(storage, Location.parse("s3a://bucket/t"), "a=2", descend=lambda _: True, depth_hint=1)
+    assert [type(item) for item in parts] == [ListingFailure]
+
+
+@pytest.mark.parametrize("body", ["<html/>", "<Error><Code>NoSuchKey</Code><Message>made</Message></Error>"])
+def test_listing_fails_when_prefix_is_not_found(store: PagedKeys, storage: Storage, body: str) -> None:
+    """S3 answers a prefix without keys by a listing without keys."""
+    store.instead = lambda _: (404, body)
+    with pytest.raises(StorageError):
+        storage.list_directory("s3a://bucket/t")
+    with pytest.raises(StorageError):
+        list(list_tree(storage, "s3a://bucket/t", descend=lambda _: True, depth_hint=1))
+
+
+@pytest.mark.parametrize("prefix", ["t/", "t/k=a b+c/", "t/k=50%25/", "t/k=ü&<x>/", ""])
+@pytest.mark.parametrize("encodes", [True, False])
+def test_listing_of_odd_prefixes_is_accepted(store: PagedKeys, storage: Storage, prefix: str, encodes: bool) -> None:
+    store.instead, store.encodes = lambda _: None, encodes
+    place = Location("s3a", "bucket", prefix.rstrip("/"))
+    assert storage.keys_of(place).page(place, whole=True).next is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "bucket"),
+    [
+        ({"Name": "b", "Prefix": "a%20b/"}, "b"), ({"Name": "b", "Prefix": "a b/"}, "b"),
+        ({"Name": "behind", "Prefix": "a b/"}, "point-1234-s3alias"),
+    ],
+)  # fmt: skip
+def test_listing_by_alias_or_odd_encoding_is_accepted(answer: dict[str, str], bucket: str) -> None:
+    check_listing(answer, bucket, "a b/")
+    with pytest.raises(UnexpectedAnswerError, match="prefix"):
+        check_listing(answer, bucket, "a/")
+    with pytest.raises(UnexpectedAnswerError, match="bucket"):
+        check_listing({**answer, "Name": ""}, bucket, "a b/")
+
+
+PLACE = Location.parse("s3a://bucket/t/f")
+CALLS: dict[str, Callable[[Uploads], object]] = {
+    "complete": lambda uploads: uploads.complete(PLACE, Upload("id", ()), 1),
+    "begin": lambda uploads: uploads.begin(PLACE),
+    "pending": lambda uploads: list(uploads.pending(PLACE)),
+    "delete": lambda uploads: uploads.delete([PLACE]),
+    "copy": lambda uploads: uploads._client.copy_object(Bucket="b", Key="k", CopySource={"Bucket": "b", "Key": "j"}),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("body", ["<html/>", DECLARATION + "<ListBucketResult/>"])
+def test_change_fails_when_answer_is_another(store: PagedKeys, storage: Storage, call: str, body: str) -> None:
+    """An upload that only seems complete would be registered, and the source of a copy deleted."""
+    store.others = body
+    uploads = storage.uploads_to(PLACE)
+    with pytest.raises(UnexpectedAnswerError if call == "copy" else StorageError, match="instead of <"):
+        CALLS[call](uploads)
