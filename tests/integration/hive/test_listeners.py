@@ -150,12 +150,14 @@ def refused(port: int, token: str | None) -> int:
 
 def test_every_listener_of_a_default_session_refuses_others(driver: Driver, tmp_path: Path) -> None:
     """What catalog-ext opens beside Spark's own ports: the service, which asks for a token, and the metastore."""
-    with driver.session(connector=False) as plain:
+    with driver.session() as plain:
         gateway = SparkContext._gateway
         assert gateway is not None
+        # Spark's launcher waits for the JVM that it has started.
         jvm = gateway.proc.pid
         plain.sql("SELECT 1").collect()
         own_before, spark_before = listening_ports(os.getpid()), listening_ports(jvm)
+        assert spark_before
         with driver.catalog(warehouse=str(tmp_path / "warehouse"), metastore="embedded") as session:
             session.sql("CREATE NAMESPACE lake.sales")
             session.sql("CREATE TABLE lake.sales.t (x INT) USING parquet")
