@@ -64,6 +64,7 @@ reference in ``docs/errors.md`` is made of them.
     │   ├── IndexUnavailableError         database gone or locked                (retryable)
     │   └── IndexNotAtHeadError           schema is not the one this release wants
     ├── StorageError
+    │   ├── LocationNotAllowedError
     │   ├── StorageAccessDeniedError
     │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
     │   ├── StagedFileMissingError        a written file is gone before it had its final name
@@ -170,6 +171,7 @@ from catalog_ext.metastore.errors.service import (
 )
 from catalog_ext.metastore.errors.storage import (
     IncompleteListingError,
+    LocationNotAllowedError,
     StagedFileMissingError,
     StorageAccessDeniedError,
     StorageError,
@@ -215,6 +217,7 @@ __all__ = [
     "InvalidPredicateError",
     "InvalidTypeError",
     "InvalidValueError",
+    "LocationNotAllowedError",
     "LocationNotFoundError",
     "MassDropError",
     "MetastoreAccessError",
