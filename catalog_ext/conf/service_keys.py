@@ -37,9 +37,9 @@ def _allowed(text: str) -> Allowed:
 STORAGE_ALLOW: Setting[Allowed] = Setting(
     "storage.allow",
     None,
-    "The locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides the "
-    "warehouse and those of namespaces and tables. Default: `*` in a session and in a Python program, which have their "
-    "user's rights; none in `catalog-ext serve`. [Which locations are served](rights.md#which-locations-does-the-service-serve)",
+    "The locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides "
+    "the warehouse and those of namespaces and tables (`docs/rights.md`). Default: `*` in a session and in a Python "
+    "program, which have their user's rights; none in `catalog-ext serve`.",
     "locations with commas between them, or `*`",
     _allowed,
     (Scope.SESSION, Scope.ENVIRONMENT),

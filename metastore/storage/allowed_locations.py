@@ -40,7 +40,8 @@ class AllowedLocations:
     Args:
         allowed: What the setting ``storage.allow`` says.
         known: Gives the roots that are allowed besides: the warehouse, and where namespaces and tables lie.
-        private: Local files and folders that are never served: the index, tokens, configuration, the metastore's folder.
+        private: Local files and folders that are never served: the index, tokens, configuration, the metastore's
+            folder.
     """
 
     def __init__(self, allowed: Allowed, known: Callable[[], Iterable[str]], private: Iterable[str]) -> None:
@@ -95,8 +96,8 @@ class AllowedLocations:
             raise LocationNotAllowedError(
                 f"The location {shown(str(place))} is refused: this service serves the warehouse, the locations of "
                 "namespaces and tables, and what its setting storage.allow names (environment variable "
-                f"CATALOG_EXT_STORAGE_ALLOW). Add {shown(str(place))} or a folder above it to that setting, and restart "
-                "the service.",
+                f"CATALOG_EXT_STORAGE_ALLOW). Add {shown(str(place))} or a folder above it to that setting, and "
+                "restart the service.",
                 {"location": str(place)},
             )
 

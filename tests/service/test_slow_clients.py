@@ -33,9 +33,10 @@ import resource, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
 from catalog_ext.catalog import connect
 from catalog_ext.service.server import Service
-with connect(index=sys.argv[1], metastore=None, warehouse=sys.argv[2]) as catalog, Service(catalog, token="t" * 40) as s:
-    print(s.port, flush=True)
-    sys.stdin.read()
+with connect(index=sys.argv[1], metastore=None, warehouse=sys.argv[2]) as catalog:
+    with Service(catalog, token="t" * 40) as service:
+        print(service.port, flush=True)
+        sys.stdin.read()
 """
 
 

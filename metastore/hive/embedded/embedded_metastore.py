@@ -290,7 +290,7 @@ class EmbeddedMetastore:
             "-XX:TieredStopAtLevel=1",  # it lives for seconds or idles: quick to start beats fast at the end
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
             f"-Dderby.stream.error.file={self.directory / 'derby.log'}",
-            "-Dderby.storage.useDefaultFilePermissions=false",  # its files are for their owner alone, whatever the umask
+            "-Dderby.storage.useDefaultFilePermissions=false",  # its files are for their owner, whatever the umask
             f"-Dlog4j2.configurationFile={(self.directory / 'conf' / 'log4j2.properties').as_uri()}",
             "-cp",
             ":".join(class_path),

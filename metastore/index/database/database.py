@@ -309,7 +309,10 @@ def _make_parent_folder(url: URL) -> None:
 
 
 def _make_private(file: Path, *_: object) -> None:
-    """Make the file of a new index for its owner alone: SQLite would apply the umask, and it gives the log the file's mode."""
+    """Make the file of a new index for its owner alone: SQLite would apply the umask.
+
+    The files of the write-ahead log get the mode of the index's file, from SQLite itself.
+    """
     # Where no file can be made, SQLite fails as well, and its error is translated with what can be done.
     with suppress(OSError):
         make_private_file(file)

@@ -69,7 +69,8 @@ def create_database_call(name: str) -> bytes:
 
 def descriptor(location: Path) -> StorageDescriptor:
     return StorageDescriptor(
-        cols=[FieldSchema("x", "int", "")], location=location.as_uri(), inputFormat="org.apache.hadoop.mapred.TextInputFormat",
+        cols=[FieldSchema("x", "int", "")], location=location.as_uri(),
+        inputFormat="org.apache.hadoop.mapred.TextInputFormat",
         outputFormat="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
         serdeInfo=SerDeInfo("l", "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe", {}),
     )  # fmt: skip
