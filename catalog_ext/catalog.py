@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.allowed_locations import AllowedLocations
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
 
@@ -172,6 +173,11 @@ class Catalog(ShownCatalog):
     def metastore(self) -> MetastoreConnection:
         """The connection to the metastore, which may be none."""
         return self._context.metastore
+
+    @property
+    def allowed(self) -> AllowedLocations:
+        """The locations that statements may name."""
+        return self._context.allowed
 
     @property
     def storage(self) -> Storage:

@@ -8,14 +8,17 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
+from catalog_ext.conf.private_paths import private_paths
+from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.storage.allowed_locations import AllowedLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
 from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.index import Index
@@ -71,6 +74,23 @@ class Context:
     def storage(self) -> Storage:
         """The stores; made on the first use, because a Spark session's settings are not known before it runs."""
         return self.open_storage()
+
+    @cached_property
+    def allowed(self) -> AllowedLocations:
+        """The locations that statements may name."""
+        settings = self.settings
+        return AllowedLocations(
+            allowed_locations(settings.conf, standing=False), self._known_locations, private_paths(settings)
+        )
+
+    def _known_locations(self) -> Iterator[str]:
+        """Yield where the warehouse, namespaces and tables are; local ones only where the warehouse is local."""
+        warehouse = self.settings.warehouse
+        yield warehouse
+        namespaces = map(self.index.load_namespace, self.index.list_namespaces())
+        for place in (*(n.location for n in namespaces), *(place for _, place in self.index.table_locations())):
+            if place is not None and (warehouse.startswith("file:") or not place.startswith("file:")):
+                yield place
 
     @cached_property
     def transactions(self) -> Transactions:

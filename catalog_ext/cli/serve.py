@@ -20,7 +20,7 @@ from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
 from catalog_ext.conf.follow_keys import FOLLOW_DATABASES
 from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
-from catalog_ext.conf.service_keys import READ_TOKEN_FILE
+from catalog_ext.conf.service_keys import READ_TOKEN_FILE, allowed_locations
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
 from catalog_ext.service.addresses import authority, is_loopback, is_wildcard
@@ -115,6 +115,9 @@ def serve(
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar(lines)
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
+        catalog.allowed.restrict(allowed_locations(catalog.settings.conf, standing=True))
+        own = (token_file, metrics_token_file, read_token_file)
+        catalog.allowed.keep_private(str(file.absolute()) for file in own if file is not None)
         service = Service(
             catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS, follow=follow or None,
             databases=chosen, metrics_token=metrics_token, read_token=read_token, page=page,

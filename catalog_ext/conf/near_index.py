@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.resolved import STATE_FOLDER
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.index.database.sqlite_file import Contents, holds_index
+from catalog_ext.metastore.runtime.private_files import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,7 @@ from catalog_ext.conf.near_keys import check_catalog_keys, check_variables
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import METASTORE_URIS, site_settings, value_of
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
+from catalog_ext.metastore.runtime.private_files import STATE_FOLDER
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.metastore.storage.options import check_names
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.storage.store import Storage
-
-STATE_FOLDER = ".catalog-ext"
-"""The folder beside a local warehouse that holds the embedded index and the embedded metastore."""
 
 DEFAULT_WAREHOUSE = "spark-warehouse"
 

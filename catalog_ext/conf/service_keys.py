@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.setting import Scope, Setting
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.storage.allowed_locations import Allowed
+from catalog_ext.metastore.storage.locations import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 READ_TOKEN_FILE: Setting[Path] = Setting(
     "read-token-file",
@@ -17,5 +23,38 @@ READ_TOKEN_FILE: Setting[Path] = Setting(
     (Scope.ENVIRONMENT,),
 )
 
-SERVICE_SETTINGS: tuple[Setting[Any], ...] = (READ_TOKEN_FILE,)
+
+
+def _allowed(text: str) -> Allowed:
+    if text == "*":
+        return Allowed(everything=True)
+    try:
+        return Allowed(False, tuple(Location.parse(one.strip()) for one in text.split(",") if one.strip()))
+    except InvalidInputError as error:
+        raise ValueError(f"give locations with commas between them, or '*': {error.message}") from error
+
+
+STORAGE_ALLOW: Setting[Allowed] = Setting(
+    "storage.allow",
+    None,
+    "The locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides "
+    "the warehouse and those of namespaces and tables (`docs/rights.md`). Default: `*` in a session and in a Python "
+    "program, which have their user's rights; none in `catalog-ext serve`.",
+    "locations with commas between them, or `*`",
+    _allowed,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
+
+
+def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:
+    """Return what the setting allows; without it a standing service allows nothing more, and a session everything.
+
+    Raises:
+        InvalidConfigurationError: The text is none that the setting may have.
+    """
+    text = STORAGE_ALLOW.text(conf)
+    return Allowed(everything=not standing) if text is None else STORAGE_ALLOW.value_of(text)
+
+
+SERVICE_SETTINGS: tuple[Setting[Any], ...] = (READ_TOKEN_FILE, STORAGE_ALLOW)
 """All of them, in the order of the reference page."""

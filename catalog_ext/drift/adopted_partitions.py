@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.drift.mended import Mended, left_alone
 from catalog_ext.drift.store_side import key_of
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, partition_values_of
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.observe import list_locations
 from catalog_ext.scan.scratch import Scratch
@@ -115,7 +115,7 @@ class AdoptedPartitions:
             try:
                 places[name] = self._place(name, default, location)
                 self._descriptors[name] = reading.descriptor
-            except InvalidInputError as error:
+            except (InvalidInputError, LocationNotAllowedError) as error:
                 self._leave(name, error.message)
         return places
 
@@ -123,6 +123,7 @@ class AdoptedPartitions:
         if location is None and default == name:
             return None
         place = canonical_location(location or f"{self._found.location}/{default}")
+        self._context.allowed.require(Location.parse(place))
         return None if place == self._table.directory(name) else place
 
     def _obstacle(self, name: str, known: dict[str, str], layout: Layout) -> str:

@@ -16,7 +16,7 @@ from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, partition_values
-from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.repair.options import Told
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
@@ -209,6 +209,8 @@ class PartitionFollowing:
         known = known or next((p for p in mine if p.in_metastore), None)
         name, location = from_hive_partition(hive, there)
         location = None if location is None else canonical_location(location)
+        if location is not None:
+            self._context.allowed.require(Location.parse(location))
         if known is None:
             if not pending.names(name):
                 places[name] = location

@@ -42,7 +42,7 @@ from catalog_ext.metastore.index.tables.followed import Seen
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.locations import Location, canonical_location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -269,6 +269,7 @@ class TableFollowing:
         if ours.definition.table_type is TableType.MANAGED:
             raise not_followed(ours.definition, f"it is a managed table, and lies at {theirs.location} now")
         place = canonical_location(theirs.location)
+        self._context.allowed.require(Location.parse(place))
         moved = self._context.index.alter_table(
             ours.identifier, lambda now: replace(now, location=place), deliver=False
         )  # fmt: skip

@@ -228,6 +228,7 @@ class PartitionCommands:
         """
         root = Location.parse(table.definition.location)
         place = Location.parse(location, base=root)
+        self._context.allowed.require(place)
         parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
         about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
         if place.contains(root) or _real(place).contains(_real(root)):

@@ -25,6 +25,7 @@ from catalog_ext.metastore.errors import (
     IndexUnavailableError,
     InvalidConfigurationError,
     InvalidInputError,
+    LocationNotAllowedError,
     MetastoreUnavailableError,
     NamespaceNotEmptyError,
     NotFoundError,
@@ -96,7 +97,7 @@ _MISDIRECTED = 421
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
     (401, (UnauthorizedError,)),
-    (403, (StorageAccessDeniedError, ReadOnlyTokenError)),
+    (403, (StorageAccessDeniedError, LocationNotAllowedError, ReadOnlyTokenError)),
     (404, (NotFoundError,)),
     (409, (AlreadyExistsError, NamespaceNotEmptyError, ConflictError, TransactionStateError, VersionExpiredError)),
     (503, (IndexUnavailableError, StorageUnavailableError, MetastoreUnavailableError)),

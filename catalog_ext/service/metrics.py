@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.state import IndexState
+    from catalog_ext.service.connections import ClosedFor
     from catalog_ext.service.index_probe import Look
     from catalog_ext.service.threads import Kind, ThreadsState
 
@@ -74,6 +75,14 @@ class ServiceMetrics:
         built.labels(version("catalog-ext")).set(1)
         self.in_progress = Gauge(
             "catalog_ext_requests_in_progress", "Requests that are being answered.", registry=registry
+        )
+        self.connections = Gauge("catalog_ext_connections", "Connections that are open.", registry=registry)
+        self.connections_limit = Gauge(
+            "catalog_ext_connections_limit", "Connections that may be open at once.", registry=registry
+        )
+        self._closed = counter(
+            "connections_closed",
+            "Connections that the service closed: slow (no whole request in time), crowded (too many).", "reason",
         )
         self._requests = histogram(
             "request_duration_seconds", "Time from a request's head to the end of its answer.", "operation"
@@ -122,6 +131,8 @@ class ServiceMetrics:
             self._commits.labels(str(kind), outcome)
         for change in ("added", "removed"):
             self._files.labels(change)
+        for reason in ("slow", "crowded"):
+            self._closed.labels(reason)
         for outcome in ("in_step", "changed", "failed"):
             self._repairs.labels(outcome)
         for change in ("added", "dropped", "changed"):
@@ -163,6 +174,10 @@ class ServiceMetrics:
     def refused(self, operation: str, code: str) -> None:
         """Count an error that was the answer of an operation, or that has broken it off."""
         self._request_errors.labels(operation, code).inc()
+
+    def connection_closed(self, reason: ClosedFor) -> None:
+        """Count a connection that the service closed."""
+        self._closed.labels(str(reason)).inc()
 
     def _take(self, event: Event) -> None:
         match event:

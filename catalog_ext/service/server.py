@@ -23,6 +23,7 @@ from catalog_ext.service import LOOPBACK, rows_response
 from catalog_ext.service.addresses import authority, listening_socket, without_brackets
 from catalog_ext.service.application import build_application
 from catalog_ext.service.background_task import BackgroundTask
+from catalog_ext.service.connections import BACKLOG, Connections
 from catalog_ext.service.monitoring import Monitoring
 from catalog_ext.service.under_way import OpenWrites, UnderWay
 
@@ -116,8 +117,11 @@ class Service:
         )
         if PAGE.read(catalog.settings.conf) if page is None else page:
             self._application.show()
+        self._connections = Connections(self._monitoring.metrics)
         config = uvicorn.Config(
             self._application,
+            http=self._connections.protocol(),
+            backlog=BACKLOG,
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -173,6 +177,7 @@ class Service:
         Raises:
             ServiceError: It does not come up.
         """
+        self._connections.start()
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="catalog-ext-service", daemon=True
         )
@@ -189,6 +194,7 @@ class Service:
 
     def run(self) -> None:
         """Serve from this thread until a signal says to stop."""
+        self._connections.start()
         self._start_tasks()
         try:
             self._server.run([self._socket])

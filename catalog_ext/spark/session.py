@@ -272,6 +272,7 @@ def _serve(settings: Settings) -> _Running:
         service = Service(catalog).start()
         undo.callback(service.stop)
         running = _Running(catalog, service, _written(service.token))
+        catalog.allowed.keep_private([str(running.token_file)])
         undo.pop_all()
     with _lock:
         overtaken = _running.get(settings.name)

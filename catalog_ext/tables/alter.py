@@ -185,6 +185,7 @@ class TableAlterations:
                 "that as another table, or write a \\ before a character that stands for itself.",
                 {"table": str(definition.identifier), "location": place},
             )
+        self._context.allowed.require(Location.parse(place))
         check_location(self._context.storage, place, may_be_empty=True)
         others = self._context.index.overlapping_tables(place)
         warn_of_overlap(replace(definition, location=place), [o for o in others if o != definition.identifier])

@@ -90,6 +90,7 @@ class TableCreation:
         if there is not None and locations_equal(there.definition.location, located(identifier, location, {})[0]):
             return there
         self.check_free(identifier)
+        self._context.allowed.require(location)
         mode = {} if partition_mode is None else {PARTITION_MODE_PROPERTY: partition_mode}
         stated = {**(properties or {}), **mode}
         registration = Registration(
@@ -143,6 +144,7 @@ class TableCreation:
                 {"table": str(identifier), "location": location or ""},
             )
         definition, place = placed(definition, location, lambda: self._default_location(identifier))
+        self._context.allowed.require(place)
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self._context.storage, definition, place)

@@ -36,7 +36,7 @@ from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.locations import check_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
@@ -93,7 +93,7 @@ class HiveImport:
         scratch = Scratch()
         try:
             with cell_progress(progress, f"Importing {identifier}") as report_progress:
-                partitions = _partitions(client, created, hive_table)
+                partitions = self._allowed(_partitions(client, created, hive_table))
                 self._import_partitions(partitions, created, scratch, report_progress)
         except BaseException:
             # Half a table must not stay: the import is repeated whole.
@@ -102,6 +102,17 @@ class HiveImport:
         finally:
             scratch.close()
         return self._context.index.load_table(identifier)
+
+    def _allowed(self, partitions: Iterable[_Found]) -> Iterator[_Found]:
+        """Yield partitions whose locations may be served.
+
+        Raises:
+            LocationNotAllowedError: A partition lies elsewhere.
+        """
+        for name, location, descriptor in partitions:
+            if location is not None:
+                self._context.allowed.require(Location.parse(location))
+            yield name, location, descriptor
 
     def _definition(self, found: TableDefinition, properties: Mapping[str, str]) -> TableDefinition:
         """Return the definition as it is registered, if something can lie at its location."""
@@ -112,6 +123,7 @@ class HiveImport:
             properties={**self._mode(), **_without_secrets(found, found.properties), **properties},
         )
         try:
+            self._context.allowed.require(Location.parse(definition.location))
             check_location(self._context.storage, definition.location, may_be_empty=True)
         except (LocationNotFoundError, StorageError) as error:
             identifier = str(found.identifier)

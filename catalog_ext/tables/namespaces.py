@@ -66,6 +66,8 @@ class Namespaces:
             NamespaceAlreadyExistsError: One of that name is there, and ``if_not_exists`` is false.
             InvalidInputError: The name or the location is not valid.
         """
+        if location:
+            self._context.allowed.require(location, reads=False)
         namespace = Namespace(
             validate_identifier(name, "namespace"),
             canonical_location(location) if location else None,
@@ -90,6 +92,7 @@ class Namespaces:
         """
         checked = checked_map(set_, "properties")
         if "location" in checked:
+            self._context.allowed.require(checked["location"], reads=False)
             checked["location"] = canonical_location(checked["location"])
         altered = self._context.index.alter_namespace(
             validate_identifier(name, "namespace"), checked, remove, deliver=self._context.metastore.enabled

@@ -121,6 +121,7 @@ class Loading:
         tables = _TablePlaces(self._context.index)
         matched = False
         for place in self._matches(path):
+            self._context.allowed.require(place, reads=False)
             entry = storage.stat(place)
             if entry is None:
                 continue
@@ -133,6 +134,8 @@ class Loading:
                 "the path.",
                 parameters,
             )
+        for one in found:
+            self._context.allowed.require(one.location)
         hidden = next((one for one in found if is_hidden(one.location.name)), None)
         if hidden is not None:
             raise InvalidInputError(
@@ -182,6 +185,7 @@ class Loading:
         literal = component.literal
         if literal is not None:
             return [place.join(literal)]
+        self._context.allowed.require(place, reads=False)
         fits = compile_components((component,))
         try:
             entries = self._context.storage.list_directory(place)

@@ -65,6 +65,7 @@ reference in ``docs/errors.md`` is made of them.
     │   ├── IndexNotAtHeadError           schema is not the one this release wants
     │   └── IndexRestoredError            it was put back to an earlier time, or the version asked for was
     ├── StorageError
+    │   ├── LocationNotAllowedError
     │   ├── StorageAccessDeniedError
     │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
     │   ├── StagedFileMissingError        a written file is gone before it had its final name
@@ -172,6 +173,7 @@ from catalog_ext.metastore.errors.service import (
 )
 from catalog_ext.metastore.errors.storage import (
     IncompleteListingError,
+    LocationNotAllowedError,
     StagedFileMissingError,
     StorageAccessDeniedError,
     StorageError,
@@ -218,6 +220,7 @@ __all__ = [
     "InvalidPredicateError",
     "InvalidTypeError",
     "InvalidValueError",
+    "LocationNotAllowedError",
     "LocationNotFoundError",
     "MassDropError",
     "MetastoreAccessError",

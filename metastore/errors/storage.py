@@ -25,6 +25,17 @@ class StorageAccessDeniedError(StorageError):
     sqlstate = "42501"
 
 
+class LocationNotAllowedError(StorageError):
+    """The service does not serve this location.
+
+    Remedy: Add it, or a folder above it, to the service's setting `storage.allow`; the index, tokens, configuration and
+    the metastore's folder are never served.
+    """
+
+    code = "CATALOG_EXT_LOCATION_NOT_ALLOWED"
+    sqlstate = "42501"
+
+
 class StorageUnavailableError(StorageError):
     """The store is throttling, timing out, or not reachable.
 

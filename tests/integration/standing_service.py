@@ -89,7 +89,9 @@ class StandingService:
             "--warehouse", self.warehouse,
             "serve", "--port", str(self._port), "--token-file", str(self.token_file),
         ]  # fmt: skip
-        environment = os.environ | {"PYTHONPATH": str(PROJECT), ENVIRONMENT: fault}
+        # Tests register folders beside the warehouse, which a standing service serves only if it is set to.
+        allowed = {"CATALOG_EXT_STORAGE_ALLOW": "*"}
+        environment = os.environ | allowed | {"PYTHONPATH": str(PROJECT), ENVIRONMENT: fault}
         self._process = ServerProcess(
             "catalog-ext serve", command, self._log_file,
             stop_signal=self._stop_signal, environment=environment,

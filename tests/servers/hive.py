@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HiveCli", "HiveCliError", "HiveMetastore", "notification_log", "whole_engine"]
 
+DELETES_FILES = "org.apache.hadoop.hive.metastore.HiveMetaStoreFsImpl"
+"""Hive's own deletion of a managed table's files, which the embedded metastore leaves out."""
+
 LISTENER = "org.apache.hive.hcatalog.listener.DbNotificationListener"
 
 
@@ -51,7 +54,9 @@ class HiveMetastore:
 
     def _made(self, port: int = 0) -> EmbeddedMetastore:
         listener = [notification_log(jar_version("hive-metastore"))] if self._log else []
-        settings = {"hive.metastore.event.listeners": LISTENER} if self._log else {}
+        settings = {"hive.metastore.fs.handler.class": DELETES_FILES}
+        if self._log:
+            settings["hive.metastore.event.listeners"] = LISTENER
         if self._locks:
             settings |= LOCK_TABLES
         return EmbeddedMetastore(

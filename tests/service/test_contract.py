@@ -338,6 +338,7 @@ STATUSES = {
     errors.InvalidInputError: 400, errors.TableLayoutError: 400, errors.SchemaConflictError: 400,
     errors.SchemaMismatchError: 400, errors.RepairRefusedError: 400, errors.UnauthorizedError: 401,
     errors.StorageAccessDeniedError: 403, errors.ReadOnlyTokenError: 403,
+    errors.LocationNotAllowedError: 403,
     errors.NotFoundError: 404, errors.AlreadyExistsError: 409, errors.NamespaceNotEmptyError: 409,
     errors.ConflictError: 409, errors.TransactionStateError: 409, errors.VersionExpiredError: 409,
     errors.IndexUnavailableError: 503, errors.StorageUnavailableError: 503, errors.MetastoreUnavailableError: 503,

@@ -248,7 +248,7 @@ def test_labels_are_of_the_code_and_never_of_the_data(client: Client, tmp_path: 
     for n in range(3):
         writer.write("append", EU, operation=f"operation {n}")
     known = {
-        "operation", "code", "kind", "outcome", "change", "state", "task", "version", "le",
+        "operation", "code", "kind", "outcome", "change", "state", "task", "version", "le", "reason",
     }  # fmt: skip
     found = samples(client)
     assert {name for _, labels in found for name, _ in labels} <= known

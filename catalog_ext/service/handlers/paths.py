@@ -40,6 +40,7 @@ class PathOperations:
             request.flag("partitioning", default=USE_HIVE_PARTITIONING.read(request.text_map("session"))),
         )
         request.finish()
+        self._catalog.allowed.require(asked.path)
         return {
             **_table_json(load_path(self._catalog.storage, asked)),
             "partitioning": asked.partitioning,
@@ -59,6 +60,7 @@ class PathOperations:
             _limit(request),
         )
         request.finish()
+        self._catalog.allowed.require(plan.path)
         return ArrowStream(SCHEMA, plan.run(self._catalog.storage))
 
     def _listed(self, request: Request) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""The embedded metastore: a real HiveMetaStore 2.3 from PySpark's own jars, on Derby, for as long as somebody uses it.
+"""The embedded metastore: a real HiveMetaStore 2.3 from PySpark's own jars, on Derby, for as long as a process uses it.
 
 One server runs per directory. The first process that wants it starts it; others find it and share it; it ends when the
-last of them stops it, exits or is killed. Nothing of it listens outside the loopback interface.
+last of them stops it, exits or is killed. Nothing of it listens outside the loopback interface, and on Linux it serves
+the processes of its own user and of root only (``docs/design/18-listeners.md``).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from catalog_ext.metastore.hive.embedded.folder_identity import give_folder_id
 from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, read_state, take_lease
 from catalog_ext.metastore.runtime.forked import forget_in_children
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
+from catalog_ext.metastore.runtime.private_files import FILE_MODE, make_private_file, make_private_folder, write_private
 from catalog_ext.metastore.runtime.processes import LEAST_SHARE, runs, share_processor
 
 if TYPE_CHECKING:
@@ -193,8 +195,8 @@ class EmbeddedMetastore:
         # Before anything is made that nothing can run in.
         self.check_can_start()
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(self.directory / "start.lock")
+            make_private_folder(self.directory)
+            lock = filelock.FileLock(self.directory / "start.lock", mode=FILE_MODE)
             self._acquire(lock)
             try:
                 give_folder_id(self.directory)
@@ -225,6 +227,7 @@ class EmbeddedMetastore:
         (self.directory / STATE_FILE).unlink(missing_ok=True)  # stale: nobody answered for it
         self._write_configuration()
         command = self._command(identity=secrets.token_hex(8))
+        make_private_file(self.log_file)
         with self.log_file.open("wb") as log:
             # Its own session: Ctrl-C in the terminal is the owner's affair, and the server outlives it by a moment.
             process = subprocess.Popen(
@@ -287,6 +290,7 @@ class EmbeddedMetastore:
             "-XX:TieredStopAtLevel=1",  # it lives for seconds or idles: quick to start beats fast at the end
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
             f"-Dderby.stream.error.file={self.directory / 'derby.log'}",
+            "-Dderby.storage.useDefaultFilePermissions=false",  # its files are for their owner, whatever the umask
             f"-Dlog4j2.configurationFile={(self.directory / 'conf' / 'log4j2.properties').as_uri()}",
             "-cp",
             ":".join(class_path),
@@ -300,14 +304,14 @@ class EmbeddedMetastore:
 
     def _write_configuration(self) -> None:
         conf = self.directory / "conf"
-        conf.mkdir(exist_ok=True)
+        make_private_folder(conf)
         settings = self._default_settings() | self._settings
         properties = "".join(
             f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
             for name, value in sorted(settings.items())
         )
-        (conf / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
-        (conf / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+        write_private(conf / "hive-site.xml", f"<configuration>\n{properties}</configuration>\n")
+        write_private(conf / "log4j2.properties", _LOG4J)
 
     def _default_settings(self) -> dict[str, str]:
         database = self.directory / "metastore_db"
@@ -321,6 +325,8 @@ class EmbeddedMetastore:
             "hive.warehouse.subdir.inherit.perms": "false",
             "hive.async.log.enabled": "false",
             "hive.metastore.expression.proxy": "EmbeddedMetastore$Expressions",
+            # Whatever a client asks for, also with deleteData: files are deleted by this project alone.
+            "hive.metastore.fs.handler.class": "EmbeddedMetastore$KeepsFiles",
             # Otherwise the server lists a directory whenever a table or partition is made.
             "hive.stats.autogather": "false",
             # Tables evolve; who may change what is decided above the metastore.

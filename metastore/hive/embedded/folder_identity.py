@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.runtime.private_files import write_private
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,5 +25,5 @@ def give_folder_id(folder: Path) -> None:
     """Give the metastore in a folder an id, unless it has one; the caller holds the lock of its start."""
     if folder_id(folder) is None:
         unfinished = folder / f"{ID_FILE}.tmp"
-        unfinished.write_text(uuid.uuid4().hex, encoding="utf-8")
+        write_private(unfinished, uuid.uuid4().hex)
         unfinished.replace(folder / ID_FILE)

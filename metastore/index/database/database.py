@@ -8,8 +8,9 @@ import select
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from catalog_ext.metastore.index.database import adbc, poolers, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
 from catalog_ext.metastore.runtime.measures import Subject, failed
+from catalog_ext.metastore.runtime.private_files import make_folders, make_private_file
 from catalog_ext.metastore.runtime.retry import Backoff
 
 if TYPE_CHECKING:
@@ -284,6 +286,8 @@ def _sqlite_engine(url: URL) -> sa.Engine:
         pool_recycle=900,  # new connections see the statistics that another process renewed
         connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
     )
+    if url.database is not None and not url.database.startswith("file:"):
+        sa.event.listen(engine, "do_connect", partial(_make_private, Path(url.database)))
     sa.event.listen(engine, "connect", _prepare_sqlite)
     wait_s = _timeout_s(url)
 
@@ -299,7 +303,7 @@ def _make_parent_folder(url: URL) -> None:
         return
     folder = Path(url.database).parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError):
             raise InvalidConfigurationError(
@@ -311,6 +315,16 @@ def _make_parent_folder(url: URL) -> None:
             f"The folder {folder} of the index {shown_url(url)} cannot be made: {error.strerror}. Give another path.",
             {"index": shown_url(url)},
         ) from error
+
+
+def _make_private(file: Path, *_: object) -> None:
+    """Make the file of a new index for its owner alone: SQLite would apply the umask.
+
+    The files of the write-ahead log get the mode of the index's file, from SQLite itself.
+    """
+    # Where no file can be made, SQLite fails as well, and its error is translated with what can be done.
+    with suppress(OSError):
+        make_private_file(file)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:

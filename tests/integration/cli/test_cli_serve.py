@@ -12,6 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+import uuid
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -61,6 +62,36 @@ def _call(uri: str, token: str, operation: str = "ping", **body: Any) -> dict[st
     with urllib.request.urlopen(request, timeout=10) as answer:
         result: dict[str, Any] = json.load(answer)
     return result
+
+
+def test_only_the_warehouse_is_served_unless_a_setting_says_more(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.csv").write_text("1\n", encoding="ascii")
+    (tmp_path / "spark-warehouse").mkdir()
+
+    def statuses(uri: str) -> dict[str, int]:
+        found = {}
+        for place in ("spark-warehouse", "elsewhere", ".catalog-ext", "token"):
+            try:
+                _call(uri, (tmp_path / "token").read_text().strip(), "namespaces/create", **_namespace(tmp_path / place))
+            except urllib.error.HTTPError as error:
+                found[place] = error.code
+            else:
+                found[place] = 200
+        return found
+
+    _, printed = serve()
+    assert statuses(printed["uri"]) == {"spark-warehouse": 200, "elsewhere": 403, ".catalog-ext": 403, "token": 403}
+    monkeypatch.setenv("CATALOG_EXT_STORAGE_ALLOW", str(tmp_path))
+    _, printed = serve()
+    assert statuses(printed["uri"])["elsewhere"] == 200
+    assert {statuses(printed["uri"])[place] for place in (".catalog-ext", "token")} == {403}
+
+
+def _namespace(location: Path) -> dict[str, Any]:
+    return {"namespace": f"n{uuid.uuid4().hex[:8]}", "properties": {"location": str(location)}}
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

@@ -190,7 +190,7 @@ def test_a_usage_error_is_json_where_that_is_asked_for(run: Run, working_folder:
 
 
 def test_a_condition_that_ends_too_soon(run: Run, index: Path) -> None:
-    table = index.parent / "t"
+    table = index.parents[1] / "t"
     table.mkdir()
     made = ("register", "s.t", str(table), "--key", "k", "--format", "csv", "--schema", "x INT", "--create-namespace")
     assert run("--index", str(index), *made)[0] == 0

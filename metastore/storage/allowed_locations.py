@@ -1,0 +1,129 @@
+"""The locations that a statement may name: what the service reads, registers and moves for its callers.
+
+A caller of the service has a token, and maybe no account on the service's host. Each command that takes a location from
+a caller, or from the metastore, asks here before it looks at the location, so that an error does not say what is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.runtime.local_paths import real_location
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.patterns import compile_components, has_wildcards, parse_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from catalog_ext.metastore.storage.patterns import Alternative
+
+_BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite adds to the name of a database for its other files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a setting allows: every location, or those below some roots."""
+
+    everything: bool
+    roots: tuple[Location, ...] = ()
+
+
+class AllowedLocations:
+    """Decides which locations statements may name; threads may share it.
+
+    Args:
+        allowed: What the setting ``storage.allow`` says.
+        known: Gives the roots that are allowed besides: the warehouse, and where namespaces and tables lie.
+        private: Local files and folders that are never served: the index, tokens, configuration, the metastore's
+            folder.
+    """
+
+    def __init__(self, allowed: Allowed, known: Callable[[], Iterable[str]], private: Iterable[str]) -> None:
+        self._allowed = allowed
+        self._known = known
+        self._lock = threading.Lock()
+        self._private: frozenset[Location] = frozenset()
+        self.keep_private(private)
+
+    def keep_private(self, paths: Iterable[str]) -> None:
+        """Never serve these local files and folders either; absolute paths."""
+        places = [Location.parse(path + end) for path in paths for end in ("", *_BESIDE)]
+        with self._lock:
+            self._private |= frozenset(place for one in places for place in (one, _real(one)))
+
+    def restrict(self, allowed: Allowed) -> None:
+        """Allow this from now on."""
+        self._allowed = allowed
+
+    def require(self, location: str | Location, *, reads: bool = True) -> None:
+        """Return if a statement may name a location.
+
+        Args:
+            location: The location, or a pattern, which means the directories above its wildcards.
+            reads: Whether files in it are read; a standing service refuses a folder that holds a private file then.
+
+        Raises:
+            LocationNotAllowedError: It may not.
+            InvalidInputError: It is no location.
+        """
+        if isinstance(location, str) and has_wildcards(location):
+            for alternative in parse_pattern(location):
+                self._require(alternative.root, partial(_matches, alternative))
+            return
+        place = location if isinstance(location, Location) else Location.parse(location)
+        self._require(place, partial(_shows, _real(place)) if reads else lambda _: False)
+
+    def _require(self, place: Location, shows: Callable[[Location], bool]) -> None:
+        real = _real(place)
+        with self._lock:
+            private = self._private
+        for own in private:
+            if own.contains(place) or own.contains(real) or (not self._allowed.everything and shows(own)):
+                raise LocationNotAllowedError(
+                    f"The location {shown(str(place))} is refused: the index, tokens, configuration or the metastore's "
+                    "folder lie there, which no statement may name. Give another location, or move the files there.",
+                    {"location": str(place)},
+                )
+        if self._allowed.everything or any(_real(root).contains(real) for root in self._allowed.roots):
+            return
+        if not any(_real(root).contains(real) for root in map(_root, self._known())):
+            raise LocationNotAllowedError(
+                f"The location {shown(str(place))} is refused: this service serves the warehouse, the locations of "
+                "namespaces and tables, and what its setting storage.allow names (environment variable "
+                f"CATALOG_EXT_STORAGE_ALLOW). Add {shown(str(place))} or a folder above it to that setting, and "
+                "restart the service.",
+                {"location": str(place)},
+            )
+
+
+def _real(place: Location) -> Location:
+    """Return a location with its symbolic links followed."""
+    return place if place.scheme != "file" else Location.parse(real_location(str(place)))
+
+
+def _root(location: str) -> Location:
+    """Return a table's location, of a pattern the directory above its wildcards."""
+    try:
+        return Location.parse(location)
+    except InvalidInputError:
+        return parse_pattern(location)[0].root
+
+
+def _shows(place: Location, private: Location) -> bool:
+    """Return whether a listing of a place shows a private file: no directory between them is hidden."""
+    return place.contains(private) and not any(is_hidden(name) for name in private.relative_to(place).split("/"))
+
+
+def _matches(pattern: Alternative, private: Location) -> bool:
+    """Return whether a pattern matches a private file, or a folder above it."""
+    if not pattern.root.contains(private):
+        return False
+    fits = compile_components(pattern.components)
+    names = private.relative_to(pattern.root).split("/")
+    return any(fits.fullmatch("/".join(names[: length + 1])) for length in range(len(names)))
