@@ -7,30 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from tests.integration.both_catalogs import PLACES, Place, both_catalogs
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.integration.both_catalogs import Place
     from tests.integration.lake import Lake
-    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
 ODD = ["a b", "100%", "a%20b", "ä€", "a=b", "a#b?c", "😀", "a+b"]
-
-
-@pytest.fixture(scope="module")
-def both(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with both_catalogs(driver, tmp_path_factory.mktemp("both")) as lake:
-        yield lake
-
-
-@pytest.fixture(params=PLACES, ids=str)
-def place(request: pytest.FixtureRequest) -> Place:
-    """Where a test makes its tables."""
-    found: Place = request.param
-    return found
 
 
 @pytest.fixture
