@@ -271,6 +271,8 @@ def test_many_files_are_looked_into_side_by_side_and_few_are_held(catalog: Catal
 
 
 NOW = dt.datetime(2025, 1, 2, tzinfo=dt.timezone.utc)
+NESTED = pa.struct({"A": pa.list_(pa.struct({"b": pa.int32()}))})
+TWICE = pa.struct([("a", pa.int32()), ("A", pa.int32())])
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,21 @@ NOW = dt.datetime(2025, 1, 2, tzinfo=dt.timezone.utc)
         (["a"], pa.string(), "VARCHAR(3)", None),
         ([None], pa.int64(), "STRING", "is INT64"),
         ([], pa.int64(), "STRING", None),
-        ([[1]], pa.list_(pa.int64()), "ARRAY<STRING>", None),
+        ([[1]], pa.list_(pa.int64()), "ARRAY<STRING>", "column 'C.element' is INT64"),
+        ([[1]], pa.list_(pa.int64()), "ARRAY<BIGINT>", None),
+        ([[1]], pa.list_(pa.int64()), "MAP<STRING,BIGINT>", "is an ARRAY, which Spark does not read as the table's MAP"),
+        ([{"A": [{"b": 1}]}], NESTED, "STRUCT<a:ARRAY<STRUCT<B:BIGINT,c:INT>>>", None),
+        ([{"A": [{"b": 1}]}], NESTED, "STRUCT<a:ARRAY<STRUCT<B:STRING>>>", "column 'C.A.element.b' is INT32"),
+        ([{"a": 1, "A": 2}], TWICE, "STRUCT<a:INT>", "has the columns 'C.a', 'C.A', between which Spark cannot choose"),
+        ([{"a": 1, "A": 2}], TWICE, "STRUCT<b:INT>", None),
+        ([[("a", 1)]], pa.map_(pa.string(), pa.int32()), "MAP<STRING,STRING>", "column 'C.value' is INT32"),
+        ([], pa.list_(pa.int64()), "ARRAY<STRING>", None),
+        ([], pa.list_(pa.int64()), "STRUCT<a:INT>", "is an ARRAY"),
+        ([1], pa.int32(), "STRUCT<a:INT>", "is a single value, which Spark does not read as the table's STRUCT<A:INT>"),
+        ([1], pa.int32(), "DECIMAL(9,0)", "is INT32, which Spark does not read as the table's DECIMAL(9,0)"),
+        ([1], pa.int32(), "DECIMAL(10,0)", None),
+        ([Decimal("1.00")], pa.decimal128(5, 2), "DECIMAL(5,3)", "(Decimal(5,2)), which Spark does not read"),
+        ([Decimal("1.00")], pa.decimal128(5, 2), "DECIMAL(6,3)", None),
         ([Decimal("1.00")], pa.decimal128(5, 2), "DECIMAL(7,2)", None),
         ([True], pa.bool_(), "INT", "is BOOLEAN"),
     ],
@@ -303,6 +319,34 @@ def test_columns_are_compared_as_spark_does(
     pq.write_table(pa.table({"K": ["k"] * len(values), "C": pa.array(values, kind)}), tmp_path / "a.parquet")
     table = [Column("c", column.lower()), Column("missing", "int")]
     reason = unreadable_reason(Storage(), Location.parse(str(tmp_path / "a.parquet")), "parquet", table)
+    assert (reason is None) if said is None else (reason is not None and said in reason)
+
+
+@pytest.mark.parametrize(
+    ("file", "columns", "said"),
+    [
+        ({"C": pa.array([1])}, {"c": "string"}, None),
+        ({"C": pa.array([1])}, {"c": "date"}, "its column 'C' is INT64, which Spark does not read as the table's DATE"),
+        ({"c": pa.array([NOW.date()])}, {"c": "bigint"}, "is DATE32[DAY]"),
+        ({"c": pa.array([NOW.date()])}, {"c": "timestamp"}, None),
+        ({"c": pa.array(["1"])}, {"c": "decimal(5,2)"}, None),
+        ({"c": pa.array([[b"1"]])}, {"c": "array<int>"}, "its column 'c.element' is BINARY"),
+        ({"c": pa.array([[1]])}, {"c": "array<array<int>>"}, "is a single value, which Spark does not read"),
+        ({"c": pa.array([1]), "C": pa.array([1])}, {"c": "int"}, "has the columns 'c', 'C'"),
+        ({"c": pa.array([1]), "C": pa.array([1])}, {"d": "int"}, None),
+        ({"c": pa.array([NOW], pa.timestamp("ns"))}, {"c": "timestamp_ntz"}, "TIMESTAMP where the table has a"),
+        # Spark compares the kinds of timestamps by place, and everything else by name.
+        ({"a": pa.array([NOW], pa.timestamp("ns"))}, {"c": "timestamp_ntz", "a": "timestamp"}, "in its place"),
+        ({"_col0": pa.array([1]), "_col1": pa.array([b"1"])}, {"c": "int", "d": "int"}, "its column '_col1' is BINARY"),
+        ({"_col0": pa.array([1]), "_col1": pa.array([b"1"])}, {"c": "int"}, "has 2 columns without names"),
+    ],
+)  # fmt: skip
+def test_orc_columns_are_compared_as_spark_does(
+    tmp_path: Path, file: dict[str, pa.Array], columns: dict[str, str], said: str | None
+) -> None:
+    orc.write_table(pa.table(list(file.values()), names=list(file)), tmp_path / "a.orc")
+    table = [Column(name, kind) for name, kind in columns.items()]
+    reason = unreadable_reason(Storage(), Location.parse(str(tmp_path / "a.orc")), "orc", table)
     assert (reason is None) if said is None else (reason is not None and said in reason)
 
 
