@@ -138,7 +138,7 @@ DECIMAL_FILES = {
 }
 DECIMALS = (
     "decimal(5,2)", "decimal(4,2)", "decimal(6,3)", "decimal(5,3)", "decimal(10,0)", "decimal(12,2)", "decimal(20,0)",
-    "decimal(22,2)", "decimal(25,2)", "decimal(38,10)", "interval day to second", "interval year to month",
+    "decimal(22,2)", "decimal(25,2)", "decimal(38,10)",
 )  # fmt: skip
 ORC_FILES = {
     "boolean": FILES["boolean"], "bigint": FILES["int64"], "double": FILES["double"], "string": FILES["string"],

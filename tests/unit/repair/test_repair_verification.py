@@ -296,7 +296,7 @@ TWICE = pa.struct([("a", pa.int32()), ("A", pa.int32())])
         ([], pa.int64(), "STRING", None),
         ([[1]], pa.list_(pa.int64()), "ARRAY<STRING>", "column 'C.element' is INT64"),
         ([[1]], pa.list_(pa.int64()), "ARRAY<BIGINT>", None),
-        ([[1]], pa.list_(pa.int64()), "MAP<STRING,BIGINT>", "is an ARRAY, which Spark does not read as the table's MAP"),
+        ([[1]], pa.list_(pa.int64()), "MAP<STRING,BIGINT>", "is an ARRAY, which Spark does not read"),
         ([{"A": [{"b": 1}]}], NESTED, "STRUCT<a:ARRAY<STRUCT<B:BIGINT,c:INT>>>", None),
         ([{"A": [{"b": 1}]}], NESTED, "STRUCT<a:ARRAY<STRUCT<B:STRING>>>", "column 'C.A.element.b' is INT32"),
         ([{"a": 1, "A": 2}], TWICE, "STRUCT<a:INT>", "has the columns 'C.a', 'C.A', between which Spark cannot choose"),
