@@ -12,7 +12,12 @@ from pyarrow import parquet as pq
 
 from catalog_ext.cli.main import main
 from catalog_ext.events.notifications import StoreEvent
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, RepairRefusedError
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    RepairRefusedError,
+    TableLayoutError,
+)
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, skipped, write
 from tests.write_cases import Stand, definition
@@ -180,7 +185,9 @@ def test_other_table_formats_are_warned_of(
     directory = path.partition("/")[0]
     assert warned(catalog.repair_partitions("s.t", dry_run=True))[directory].startswith(said)
     assert warned(catalog.repair_partitions("s.t"))[directory].startswith(said)
-    with pytest.warns(TableOverlapWarning):
+    # The keys cannot be found in paths among which there is a plain folder: the warning comes before the error.
+    refused = pytest.raises(TableLayoutError) if directory == "metadata" else pytest.warns(TableOverlapWarning)
+    with refused:
         catalog.register_table("s.again", location=str(root))
     assert caplog.text.count(said) == 1
     with pytest.warns(TableOverlapWarning):
