@@ -99,6 +99,7 @@ def _directory(path: Path) -> None:
 _PARQUET = parquet_bytes()
 _NANOSECONDS = parquet_bytes(pa.table({"ts": pa.array([1, 2], pa.timestamp("ns"))}), store_schema=False)
 _TEXT = parquet_bytes(pa.table({"x": ["a", "b"]}))
+_ARRAY = parquet_bytes(pa.table({"x": pa.array([[1], [2]])}))
 
 KINDS = (
     Kind("a Parquet file", "k=1/a.parquet", _bytes(_PARQUET), REGISTERED, PASSES, READ, READ, READ),
@@ -154,6 +155,7 @@ KINDS = (
         REFUSED,
     ),
     Kind("a column of another type", "k=1/a.parquet", _bytes(_TEXT), REGISTERED, NAMED, READ, FAILS, REFUSED),
+    Kind("an array in place of a number", "k=1/a.parquet", _bytes(_ARRAY), REGISTERED, NAMED, READ, FAILS, REFUSED),
     Kind(
         "an editor's leftover `a.parquet.swp`",
         "k=1/a.parquet.swp",
@@ -175,7 +177,15 @@ KINDS = (
         IGNORED,
     ),
     Kind("`_spark_metadata/` of a streaming sink", "_spark_metadata/0", _bytes(b"v1"), IGNORED_WARNED),
-    Kind("`_delta_log/`", "_delta_log/0.json", _bytes(b"{}"), IGNORED),
+    Kind("`_delta_log/` of a Delta table", "_delta_log/0.json", _bytes(b"{}"), IGNORED_WARNED),
+    Kind("`.hoodie/` of a Hudi table", ".hoodie/hoodie.properties", _bytes(b"{}"), IGNORED_WARNED),
+    Kind(
+        "`metadata/` of an Iceberg table (a warning besides)",
+        "metadata/v1.metadata.json",
+        _bytes(b"{}"),
+        SKIPPED,
+        register=REFUSED,
+    ),
     Kind("a marker `day_$folder$` (S3N, EMR)", "k=1_$folder$", _bytes(b""), IGNORED),
     Kind("`HIVE_UNION_SUBDIR_1/`", "k=1/HIVE_UNION_SUBDIR_1/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),
     Kind("a directory below a partition", "k=1/more/a.parquet", _bytes(_PARQUET), SKIPPED, register=REFUSED),

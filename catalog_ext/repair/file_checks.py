@@ -8,7 +8,8 @@ import pyarrow as pa
 from pyarrow import orc
 
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.repair.column_checks import unreadable_column
+from catalog_ext.repair.orc_types import unreadable_orc_column
+from catalog_ext.repair.parquet_types import unreadable_column
 from catalog_ext.scan.file_formats import binary_format
 from catalog_ext.scan.parquet_footer import read_footer
 
@@ -31,8 +32,8 @@ def unreadable_reason(
 ) -> str | None:
     """Return why the file cannot be read as the format, in words; None where nothing speaks against it.
 
-    Parquet and ORC are judged by their footers, which a truncated file has lost; the columns of Parquet are compared
-    with the table's. A text file is judged by its first bytes alone: that it is binary, or not compressed as its name
+    Parquet and ORC are judged by their footers, which a truncated file has lost; their columns are compared with the
+    table's. A text file is judged by its first bytes alone: that it is binary, or not compressed as its name
     says. An empty file of any format has no rows and is read as such. What lies between a file's first and its last
     bytes is not looked at.
     """
@@ -45,14 +46,13 @@ def unreadable_reason(
                 column = None if metadata is None else unreadable_column(metadata, columns)
                 return column and f"the file cannot be read as parquet: {column}"
             if file_format == "orc":
-                orc.ORCFile(file)
-            else:
-                return _no_text(location.name, file.read(_HEAD_BYTES), file_format)
+                column = unreadable_orc_column(orc.ORCFile(file).schema, columns)
+                return column and f"the file cannot be read as orc: {column}"
+            return _no_text(location.name, file.read(_HEAD_BYTES), file_format)
     except CatalogExtError as error:
         return f"the file cannot be looked at: {error.message[:_MAX_REASON]}"
     except (pa.ArrowException, OSError, ValueError) as error:
         return f"the file cannot be read as {file_format}: {str(error)[:_MAX_REASON]}"
-    return None
 
 
 def _no_text(name: str, head: bytes, file_format: str) -> str | None:

@@ -26,6 +26,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.scan.file_formats import names_other_format
+from catalog_ext.scan.foreign_logs import is_log, log_warning
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 from catalog_ext.scan.time_left import TimeLeft
@@ -53,14 +54,6 @@ LOST = "neither the metastore has it nor is anything at its place: it stays as i
 
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
-
-SINK_LOG = "_spark_metadata"
-"""Where a file sink of Structured Streaming keeps which files its finished batches have written."""
-
-SINK_LOG_WARNING = (
-    "the log of a streaming sink is not read: files of failed batches, which it leaves out, are rows of the table. "
-    "Delete these files, or write the stream to the table itself"
-)
 
 _ABOVE = "the file lies above the partition directories"
 
@@ -112,7 +105,7 @@ class StoreObserver:
         self._expected: int | None = None
         self._parts: int | None = None
         self._seen_parts = 0
-        self._has_sink_log = False
+        self._logs: set[str] = set()
         self.has_relocated_data = False
         """Whether relocating overwrites have put something below the location; known when it was observed."""
 
@@ -150,8 +143,9 @@ class StoreObserver:
             listing.close()
         if not self._layout.keys and self._has_directories:
             self._partitions.append("")
-        if self._has_sink_log:
-            self._scratch.insert("warned", [(SINK_LOG, "", 0, 0, SINK_LOG_WARNING)], columns=5)
+        warnings = ((log, log_warning(self._storage, root, log)) for log in sorted(self._logs))
+        rows = ((log, "", 0, 0, warning) for log, warning in warnings if warning is not None)
+        self._scratch.insert("warned", rows, columns=5)
         self._flush()
 
     def _count_parts(self, root: str) -> int | None:
@@ -179,8 +173,8 @@ class StoreObserver:
         self._last_judged = (directory, verdict.place)
         if directory == DATA:
             self.has_relocated_data = True
-        elif directory == SINK_LOG:
-            self._has_sink_log = True
+        elif is_log(directory):
+            self._logs.add(directory)
         if verdict.place is Place.NONCONFORMING:
             self._skip(directory, verdict.reason)
         return verdict.place in (Place.ABOVE, Place.PARTITION)

@@ -7,11 +7,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys, write_keys
-from catalog_ext.conf.format_options import check_format_options
 from catalog_ext.conf.properties import (
     check_not_transactional,
     check_partition_commit,
-    checked_map,
     checked_properties,
 )
 from catalog_ext.metastore.errors import (
@@ -27,6 +25,7 @@ from catalog_ext.metastore.storage.locations import Location, locations_equal
 from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
+from catalog_ext.tables.reader_options import checked_options
 from catalog_ext.tables.registration import Registration
 
 if TYPE_CHECKING:
@@ -148,11 +147,11 @@ class TableCreation:
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self._context.storage, definition, place)
-        check_format_options(checked_map(definition.options, "options"), file_format, str(identifier))
+        options = checked_options(definition.options, file_format, str(identifier))
         properties = checked_properties(definition.properties)
         if property_value(properties, PARTITION_MODE_PROPERTY) is None:
             properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}
-        whole = replace(definition, format=file_format, location=str(place), properties=properties)
+        whole = replace(definition, format=file_format, location=str(place), options=options, properties=properties)
         check_not_transactional(str(identifier), whole.properties)
         if whole.bucketed_by is not None:
             raise OperationNotSupportedError(

@@ -15,11 +15,11 @@ from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure, obs
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.scan.file_formats import names_other_format
+from catalog_ext.scan.foreign_logs import is_log, log_warning
 from catalog_ext.scan.key_layout import Layout, Place
-from catalog_ext.scan.observe import SINK_LOG, SINK_LOG_WARNING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.storage.store import Storage
 
@@ -75,13 +75,13 @@ class LocationScan:
         layout = Layout(definition)
         found = LocationContents(definition.partition_columns)
         root = Location.parse(definition.location)
-        fitting = 0
+        fitting, logs = 0, set[str]()
         failure: ListingFailure | None = None
 
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
-            if directory == SINK_LOG:
-                logger.warning("Table %s at %s: %s.", definition.identifier, definition.location, SINK_LOG_WARNING)
+            if is_log(directory):
+                logs.add(directory)
             if verdict.place is Place.NONCONFORMING:
                 _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
             # What does not conform is looked into as well: whether it holds files decides on the error.
@@ -104,6 +104,7 @@ class LocationScan:
                     break
         finally:
             listing.close()
+            self._warn_of_logs(definition, logs)
         if failure is not None and not fitting:
             # What could not be looked into may be all that fits, or all that does not.
             raise failure.error
@@ -126,10 +127,11 @@ class LocationScan:
         ignored = IgnoredNames.of(definition.properties)
         kinds: dict[tuple[str | None, ...], list[str]] = {}
         beside: dict[tuple[str | None, ...], list[str]] = {}
+        logs = set[str]()
 
         def descend(directory: str) -> bool:
-            if directory == SINK_LOG:
-                logger.warning("Table %s at %s: %s.", table, location, SINK_LOG_WARNING)
+            if is_log(directory):
+                logs.add(directory)
             return not ignored.directory(directory.rpartition("/")[2])
 
         listing = list_tree(self._storage, root, descend=descend, depth_hint=1)
@@ -148,6 +150,7 @@ class LocationScan:
                         break
         finally:
             listing.close()
+            self._warn_of_logs(definition, logs)
         for keys, paths in beside.items():
             if not any(len(keys) < len(deeper) and deeper[: len(keys)] == keys for deeper in kinds):
                 kinds.setdefault(keys, paths)
@@ -158,6 +161,12 @@ class LocationScan:
             )
         columns = tuple(Column(name, "string") for name in names)
         return replace(found if found.files else other, partition_columns=columns)
+
+    def _warn_of_logs(self, definition: TableDefinition, logs: Iterable[str]) -> None:
+        for directory in sorted(logs):
+            warning = log_warning(self._storage, definition.location, directory)
+            if warning is not None:
+                logger.warning("Table %s at %s: %s.", definition.identifier, definition.location, warning)
 
     def _sample(self, found: LocationContents, seen: int, root: Location, event: ListedFile) -> None:
         # Reservoir sampling: every file has the same chance, however many there turn out to be.

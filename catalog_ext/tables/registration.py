@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.format_options import check_format_options
-from catalog_ext.conf.properties import checked_map, checked_properties
+from catalog_ext.conf.properties import checked_properties
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
 from catalog_ext.metastore.model.definition_checks import (
     check_column_storable,
@@ -20,6 +19,7 @@ from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.tables.location_scan import LocationContents, LocationScan
 from catalog_ext.tables.locations import check_location, located
 from catalog_ext.tables.pattern_scan import scan_pattern
+from catalog_ext.tables.reader_options import checked_options
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class Registration:
         """Return the definition by the user's words alone."""
         location, properties = located(self.identifier, self.location, checked_properties(self.properties))
         file_format = check_format(self.format, str(self.identifier))
-        options = checked_map(self.options, "options")
-        check_format_options(options, file_format, str(self.identifier))
+        options = checked_options(self.options, file_format, str(self.identifier))
         columns = check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else ()
         for column in columns:
             check_column_storable(column, file_format, options, str(self.identifier))

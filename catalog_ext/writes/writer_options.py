@@ -105,6 +105,9 @@ _DECISIVE: dict[str, tuple[_Decisive, ...]] = {
 }
 """By format, in the order in which a refusal names them."""
 
+_SYNONYMS = {"csv": (("compression", "codec"),)}
+"""By format the names of one option that decides how files are written, and not how they are read."""
+
 _ZONE = "timeZone"
 """Of every format: the zone of TIMESTAMP keys, and of times that a text has without one."""
 
@@ -185,8 +188,8 @@ def _words(default: str | None) -> str:
 
 
 def _aliases(file_format: str, key: str) -> Iterable[str]:
-    groups = [option.names for option in _DECISIVE.get(file_format, ()) if key in option.names]
-    return {name.lower() for group in groups for name in group} | {key.lower()}
+    groups = [*(option.names for option in _DECISIVE.get(file_format, ())), *_SYNONYMS.get(file_format, ())]
+    return {name.lower() for group in groups if key in group for name in group} | {key.lower()}
 
 
 def _lower(options: Mapping[str, str]) -> dict[str, str]:

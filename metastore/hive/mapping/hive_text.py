@@ -26,6 +26,9 @@ LAZY_SETTINGS = frozenset({
 
 _LINES = (HEADER_PARAMETER, FOOTER_PARAMETER)
 _QUOTED = {"sep": ("separatorChar", ","), "quote": ("quoteChar", '"'), "escape": ("escapeChar", "\\")}
+_NAMES = {
+    name.lower(): name for name in (SERDE, "sep", "quote", "escape", "nullValue", "header", *LAZY_SETTINGS, *_LINES)
+}
 _FIRST_DELIMITER = "\x01"
 _HIVE_NULL = "\\N"
 
@@ -33,6 +36,16 @@ _HIVE_NULL = "\\N"
 def is_hive_text(data_format: str, options: Mapping[str, str]) -> bool:
     """Return whether a SerDe of Hive reads the files of a table with these options."""
     return data_format == "csv" and SERDE in options
+
+
+def named_alike(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that a user gives a table, under the names that this module looks for.
+
+    Spark and the connector take the names of options in any case. Options of tables without a SerDe stay as they are.
+    """
+    if data_format != "csv" or SERDE not in {name.lower() for name in options}:
+        return dict(options)
+    return {_NAMES.get(name.lower(), name): value for name, value in options.items()}
 
 
 def text_options(settings: Mapping[str, str]) -> dict[str, str]:

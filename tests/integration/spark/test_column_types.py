@@ -9,32 +9,17 @@ import pytest
 
 from catalog_ext.metastore.model.spark_json import field_to_json
 from catalog_ext.metastore.model.types import Field, parse_type
-from tests.integration.both_catalogs import PLACES, Place, both_catalogs
+from tests.integration.both_catalogs import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_ext.metastore.model.tables import TableDefinition
+    from tests.integration.both_catalogs import Place
     from tests.integration.lake import Lake
-    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
 
 LAKE, SESSION = PLACES
-
-
-@pytest.fixture(scope="module")
-def both(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with both_catalogs(driver, tmp_path_factory.mktemp("both")) as lake:
-        yield lake
-
-
-@pytest.fixture(params=PLACES, ids=str)
-def place(request: pytest.FixtureRequest) -> Place:
-    """Where a test makes its tables."""
-    found: Place = request.param
-    return found
 
 
 def definition(both: Lake, table: str) -> TableDefinition:

@@ -245,3 +245,12 @@ def test_view_of_a_session_without_binding_modes_is_shown_as_a_statement(databas
     assert "UNSUPPORTED" not in shown
     database.sql("DROP VIEW lake.made.v", shown)
     assert database.rows("SELECT * FROM lake.made.v") == []
+
+
+def test_codec_of_a_write_goes_before_that_of_the_table(made: Made) -> None:
+    """For CSV, Spark knows the option `compression` as `codec`, too."""
+    made.sql(f"CREATE TABLE {made.table} (a INT) USING csv OPTIONS (compression 'bzip2', codec 'deflate')")
+    made.sql(f"INSERT INTO {made.table} VALUES (1)")
+    made.frame("SELECT 2 AS a").writeTo(made.table).option("codec", "gzip").append()
+    rows = made.rows(f"SELECT a, _metadata.file_name FROM {made.table} ORDER BY a")
+    assert [(a, name.rpartition(".")[2]) for a, name in rows] == [(1, "bz2"), (2, "gz")]

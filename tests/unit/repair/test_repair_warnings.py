@@ -12,7 +12,12 @@ from pyarrow import parquet as pq
 
 from catalog_ext.cli.main import main
 from catalog_ext.events.notifications import StoreEvent
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, RepairRefusedError
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    RepairRefusedError,
+    TableLayoutError,
+)
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, skipped, write
 from tests.write_cases import Stand, definition
@@ -161,3 +166,36 @@ def test_log_of_a_streaming_sink_is_warned_of(catalog: Catalog, root: Path, capl
     with pytest.warns(TableOverlapWarning):
         catalog.register_table("s.again", location=str(root))
     assert "the log of a streaming sink is not read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("_delta_log/00000000000000000000.json", "this directory is a Delta table"),
+        (".hoodie/hoodie.properties", "this directory is a Hudi table"),
+        ("metadata/v1.metadata.json", "this directory is an Iceberg table"),
+    ],
+)
+def test_other_table_formats_are_warned_of(
+    catalog: Catalog, root: Path, caplog: pytest.LogCaptureFixture, path: str, said: str
+) -> None:
+    """Files that such a table has replaced are rows here: a preview says so, and so does a registration."""
+    (root / path).parent.mkdir()
+    (root / path).write_text("{}")
+    directory = path.partition("/")[0]
+    assert warned(catalog.repair_partitions("s.t", dry_run=True))[directory].startswith(said)
+    assert warned(catalog.repair_partitions("s.t"))[directory].startswith(said)
+    # The keys cannot be found in paths among which there is a plain folder: the warning comes before the error.
+    refused = pytest.raises(TableLayoutError) if directory == "metadata" else pytest.warns(TableOverlapWarning)
+    with refused:
+        catalog.register_table("s.again", location=str(root))
+    assert caplog.text.count(said) == 1
+    with pytest.warns(TableOverlapWarning):
+        catalog.register_table("s.keyed", location=str(root), partition_columns={"k": "STRING"})
+    assert caplog.text.count(said) == 2
+
+
+def test_folder_of_another_kind_is_no_iceberg_table(catalog: Catalog, root: Path) -> None:
+    (root / "metadata").mkdir()
+    (root / "metadata" / "notes.json").write_text("{}")
+    assert "metadata" not in warned(catalog.repair_partitions("s.t"))

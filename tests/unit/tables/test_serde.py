@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.hive.mapping.formats import SERDE_FORMATS
+from catalog_ext.metastore.hive.mapping.formats import SERDE_FORMATS, storage_of
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY, OPEN_CSV
 from catalog_ext.tables.alter import TableAlterations
 from tests.repair_cases import local_catalog
@@ -45,6 +45,22 @@ def test_settings_of_text_are_options_of_the_reader(catalog: Catalog, tmp_path: 
     assert options(catalog) == {**TEXT, "sep": ";", "nullValue": ""}
     catalog.alterations.set_serde("s.t", None, {"field.delim": "9"})
     assert options(catalog)["sep"] == "\t"
+
+
+def test_names_of_a_serdes_options_have_no_case(catalog: Catalog, tmp_path: Path) -> None:
+    """Spark and the connector read the files by these options whatever the case of their names."""
+    given = {"QUOTE": "", "Sep": ";", "nullvalue": "NIL", "SerDe": LAZY, "SKIP.header.line.count": "2"}
+    catalog.register_table(
+        "s.t", location=str(tmp_path), format="csv", schema="x INT", partition_columns={}, options=given
+    )
+    found = options(catalog)
+    assert found == {"quote": "", "sep": ";", "nullValue": "NIL", "serde": LAZY, "skip.header.line.count": "2"}
+    storage = storage_of("csv", found, str(tmp_path))
+    assert (storage.serde, storage.serde_parameters["field.delim"]) == (LAZY, ";")
+    with pytest.raises(errors.UnsupportedFormatError, match=r"'serde' = 'org\.example\.Other'.*OpenCSVSerde"):
+        catalog.register_table(
+            "s.u", location=str(tmp_path), format="csv", schema="x INT", options={"serde": "org.example.Other"}
+        )
 
 
 def test_settings_of_quoted_text(catalog: Catalog, tmp_path: Path) -> None:

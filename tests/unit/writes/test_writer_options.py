@@ -138,6 +138,15 @@ def test_creating_write_hands_its_options_to_the_table(catalog: Catalog) -> None
         catalog.writes.begin_creation(WriteKind.REPLACE, replace(made, format="json"), None, pretty)
 
 
+def test_codec_of_the_creating_write_replaces_that_of_the_statement(catalog: Catalog) -> None:
+    """For CSV, Spark knows the codec by two names, and takes `compression` before `codec` whichever is newer."""
+    made = definition(catalog, "csv", compression="bzip2")
+    assert options_of_new_table(made, {"Codec": "gzip"}) == {"codec": "gzip"}
+    assert options_of_new_table(definition(catalog, "json", compression="bzip2"), {"codec": "gzip"}) == {
+        "compression": "bzip2", "codec": "gzip",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE, WriteKind.OVERWRITE_PARTITIONS])
 def test_later_write_of_every_kind_is_refused_before_it_begins(catalog: Catalog, kind: WriteKind) -> None:
     made = catalog.create_table(replace(definition(catalog, "csv"), identifier=TableIdentifier("s", "made")))

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+import org.apache.hadoop.fs.{EtagSource, FileStatus, FileSystem, Path}
 
 import org.apache.spark.SparkException
 import org.apache.spark.rdd.InputFileBlockHolder
@@ -29,12 +29,15 @@ case class Footer(rows: Long, statistics: JsonNode, isIndexed: Boolean)
 
 object Footer {
   private val Second = 1000
+  /** The ways in which S3A detects that an object has changed, and fails. */
+  private val Pinning = Set("server", "client")
 
   /**
    * Reads the footer of a file that the index has with a size and a modification time.
    *
-   * The store is asked before and after the footer is read: a file that was replaced in between has the other identity
-   * in one of the answers, and its count is not recorded.
+   * The store is asked for the file's status before the footer is read, and once more after it, unless the store itself
+   * refuses to read on in a file that was replaced ([[isPinned]]). So a file that was replaced in between has the other
+   * identity in one of the answers, and its count is not recorded.
    *
    * @param schema the columns whose statistics are wanted
    */
@@ -50,10 +53,23 @@ object Footer {
     if (size == 0) Footer(0, Json.obj(), isIndexed = true)
     else {
       val store = path.getFileSystem(conf)
-      val before = isIndexed(store.getFileStatus(path))
-      val (rows, statistics) = FileStatistics.counted(format, path, conf, schema).get
-      Footer(rows, statistics, before && statusOf(store, path).exists(isIndexed))
+      val before = store.getFileStatus(path)
+      val (rows, statistics) = FileStatistics.counted(format, before, conf, schema).get
+      val isSame = isIndexed(before) && (isPinned(before, store) || statusOf(store, path).exists(isIndexed))
+      Footer(rows, statistics, isSame)
     }
+  }
+
+  /**
+   * Whether each read of the file that is opened with this status fails where the store has another file by then: S3A sends
+   * the ETag of the status with each read, unless its change detection is set otherwise.
+   */
+  private def isPinned(status: FileStatus, store: FileSystem): Boolean = status match {
+    case known: EtagSource if known.getEtag != null && store.getUri.getScheme == "s3a" =>
+      val conf = store.getConf
+      Pinning(conf.getTrimmed("fs.s3a.change.detection.mode", "server")) &&
+        conf.getTrimmed("fs.s3a.change.detection.source", "etag") == "etag"
+    case _ => false
   }
 
   private def statusOf(store: FileSystem, path: Path): Option[FileStatus] =

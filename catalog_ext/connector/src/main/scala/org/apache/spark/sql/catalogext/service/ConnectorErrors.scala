@@ -141,6 +141,7 @@ object ConnectorErrors {
   val InvalidIdentifier: Condition = own("INVALID_IDENTIFIER", "22023")
   val InvalidInput: Condition = own("INVALID_INPUT", "22023")
   val LocationNotFound: Condition = own("LOCATION_NOT_FOUND", "42704")
+  val MetastoreUnavailable: Condition = own("METASTORE_UNAVAILABLE", "08001")
   val PathNotFound: Condition = own("PATH_NOT_FOUND", "42704")
   val ProcedureNotFound: Condition = own("PROCEDURE_NOT_FOUND", "42704")
   val StorageAccessDenied: Condition = own("STORAGE_ACCESS_DENIED", "42501")

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.catalogext.views
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystIdentifier, FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier
-import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, SessionCatalog, SQLFunction,
-  UserDefinedFunction}
+import org.apache.spark.sql.catalyst.catalog.{CatalogFunction, CatalogTable, CatalogTableType,
+  ExternalCatalog, SessionCatalog, SQLFunction, UserDefinedFunction}
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic
@@ -66,9 +68,26 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
         val kept = CapturedSettings.others(function.properties, UserDefinedFunction.SQL_CONFIG_PREFIX)
         if (kept.size < function.properties.size) {
           catalog.externalCatalog.dropFunction(database, name.funcName)
-          catalog.externalCatalog.createFunction(database, function.copy(properties = kept).toCatalogFunction)
+          restoring(catalog.externalCatalog, database, stored) {
+            catalog.externalCatalog.createFunction(database, function.copy(properties = kept).toCatalogFunction)
+          }
         }
       }
+    }
+
+  /** Makes a dropped function again. If that fails, the dropped one is put back, and the statement fails. */
+  private def restoring(catalog: ExternalCatalog, database: String, dropped: CatalogFunction)(make: => Unit): Unit =
+    try make catch {
+      case NonFatal(cause) =>
+        val isKept = try {
+          if (!catalog.functionExists(database, dropped.identifier.funcName)) catalog.createFunction(database, dropped)
+          true
+        } catch {
+          case NonFatal(again) =>
+            cause.addSuppressed(again)
+            false
+        }
+        throw ViewErrors.functionNotStored(dropped.identifier.unquotedString, isKept, cause)
     }
 
   /** What the command stores: its own name, or that of its child. */

@@ -3,7 +3,8 @@ package org.apache.spark.sql.catalogext.write
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, FileSystem, FilterFileSystem, FSDataInputStream, Path}
+import org.apache.hadoop.util.functional.FutureIO
 import org.apache.orc.{BooleanColumnStatistics, ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics,
   DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, OrcProto, Reader, StringColumnStatistics, TypeDescription}
 import org.apache.orc.OrcFile.{WriterImplementation, WriterVersion}
@@ -19,8 +20,9 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 private[write] object OrcFooter {
   /** The rows of a file, and the columns of `schema` that it has on its top level. */
-  def measured(path: Path, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
-    val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
+  def measured(file: FileStatus, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
+    val store = new KnownFile(file.getPath.getFileSystem(conf), file)
+    val reader = OrcFile.createReader(file.getPath, OrcFile.readerOptions(conf).filesystem(store))
     try {
       // Readers go by the stripes, whatever the footer sums them up to.
       val rows = reader.getStripes.asScala.map(_.getNumberOfRows).sum
@@ -126,4 +128,13 @@ private[write] object OrcFooter {
   // A sum that is NaN shows that there is a NaN among the values, which the bounds do not show.
   private def has(written: OrcProto.DoubleStatistics): Boolean =
     written.hasMinimum && written.hasMaximum && written.hasSum && !written.getSum.isNaN
+}
+
+/** A store that is not asked again for the status of one file, which ORC's reader asks for, and S3A when it opens a file. */
+private class KnownFile(store: FileSystem, file: FileStatus) extends FilterFileSystem(store) {
+  override def getFileStatus(path: Path): FileStatus = if (path == file.getPath) file else super.getFileStatus(path)
+
+  override def open(path: Path, bufferSize: Int): FSDataInputStream =
+    if (path == file.getPath) FutureIO.awaitFuture(store.openFile(path).withFileStatus(file).build())
+    else super.open(path, bufferSize)
 }

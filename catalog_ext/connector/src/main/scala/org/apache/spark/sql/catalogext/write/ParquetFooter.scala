@@ -5,7 +5,7 @@ import java.math.BigInteger
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.metadata.{BlockMetaData, ColumnChunkMetaData}
@@ -28,10 +28,10 @@ private[write] object ParquetFooter {
   private val TruncateLength = "parquet.statistics.truncate.length"
 
   /** The rows of a file, and the columns of `schema` that it has on its top level. */
-  def measured(path: Path, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
+  def measured(file: FileStatus, conf: Configuration, schema: StructType): (Long, Map[String, MeasuredColumn]) = {
     // Whether old bounds of strings are right, which were ordered by signed bytes, a setting only guesses.
-    val options = HadoopReadOptions.builder(conf, path).useSignedStringMinMax(false).build()
-    val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
+    val options = HadoopReadOptions.builder(conf, file.getPath).useSignedStringMinMax(false).build()
+    val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf), options)
     try {
       val (groups, metadata) = (reader.getRowGroups.asScala.toSeq, reader.getFileMetaData)
       val writer = new ParquetWriter(metadata.getCreatedBy)

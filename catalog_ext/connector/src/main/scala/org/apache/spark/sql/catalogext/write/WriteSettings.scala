@@ -68,12 +68,11 @@ class WriteSettings(
   /** The options of the format's writer: the table's, and those of the write over them. */
   def forFormat: Map[String, String] = {
     val codecs = FormatProperties.flatMap(key => Option(properties.get(key)).map(key -> codec(_))).toMap
-    val merged = new java.util.HashMap[String, String]((codecs ++ table.options.map { case (key, value) =>
-      key.toLowerCase(Locale.ROOT) -> value
-    }).asJava)
+    val merged = new java.util.HashMap[String, String]((codecs ++ named(table.options)).asJava)
+    val given = named(options.asCaseSensitiveMap().asScala)
     // A codec of the write is the write's, whatever it is called in the table.
-    if (options.containsKey("compression")) FormatProperties.foreach(merged.remove)
-    merged.putAll(new CaseInsensitiveStringMap(options))
+    if (given.contains(Compression)) FormatProperties.foreach(merged.remove)
+    merged.putAll(given.asJava)
     if (table.format == "csv" && merged.getOrDefault("quote", "\"").isEmpty) {
       // Spark's word for '' is a pair of quotes, which text without quotes would keep.
       merged.putIfAbsent("emptyvalue", "")
@@ -86,6 +85,13 @@ class WriteSettings(
     merged.asScala.toMap
   }
 
+  /** Options with names in lower case. For CSV Spark knows the codec by two names, of which `compression` comes first. */
+  private def named(options: Iterable[(String, String)]): Map[String, String] = {
+    val lower = options.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }.toMap
+    if (table.format != "csv") lower
+    else lower.get(Codec).map(Compression -> _).toMap ++ (lower - Codec)
+  }
+
   /** Doris' word for no compression is Spark's none. */
   private def codec(name: String): String = if (name.trim.equalsIgnoreCase("plain")) "none" else name.trim
 }
@@ -96,4 +102,6 @@ object WriteSettings {
 
   /** Table properties that Hive and Doris have for what Spark takes as options. */
   private val FormatProperties = Seq("parquet.compression", "orc.compress", "compression")
+  private val Compression = "compression"
+  private val Codec = "codec"
 }

@@ -1,0 +1,8 @@
+package org.apache.spark.sql.catalogext.release
+
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+
+/** The fields of a scan's node, for a subclass of it. */
+abstract class CopiedScan(from: DataSourceV2ScanRelation)
+  extends DataSourceV2ScanRelation(
+    from.relation, from.scan, from.output, from.keyGroupedPartitioning, from.ordering)
