@@ -29,7 +29,7 @@ _KINDS = (
     ("MiniDFSCluster", "HDFS"),
     ("Metastore", "metastore"),
     ("MetaStore", "metastore"),
-    ("CliDriver", "Hive command line"),
+    ("HiveStatements", "Hive command line"),
     ("scala.tools.nsc", "compiler"),
 )
 

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from catalog_ext.metastore.errors import MetastoreError
-from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
+from catalog_ext.metastore.runtime.java import jar_folder, jar_version
+from tests.servers.hive_jvm import JVMS
 from tests.servers.maven_jars import fetch_jar
 
 if TYPE_CHECKING:
@@ -19,34 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RUN_TIMEOUT_SECONDS = 300
-OPENED_PACKAGES = (
-    "java.lang",
-    "java.net",
-    "java.util",
-    "java.util.concurrent",
-    "java.util.concurrent.atomic",
-    "java.util.regex",
-    "java.io",
-    "java.nio",
-    "sun.nio.ch",
-)
 _MARKER = "__catalog_ext_statement__"
-LOG4J = """\
-status = error
-rootLogger.level = error
-rootLogger.appenderRef.err.ref = err
-appender.err.type = Console
-appender.err.name = err
-appender.err.target = SYSTEM_ERR
-appender.err.layout.type = PatternLayout
-appender.err.layout.pattern = %p %c{1}: %m%n
-"""
-# Hive's own release of Parquet would log among the rows, on the standard output.
-_JAVA_LOGGING = """\
-org.apache.parquet.handlers = java.util.logging.ConsoleHandler
-org.apache.parquet.useParentHandlers = false
-java.util.logging.ConsoleHandler.level = SEVERE
-"""
 
 
 class HiveCliError(MetastoreError):
@@ -54,7 +26,7 @@ class HiveCliError(MetastoreError):
 
 
 class HiveCli:
-    """Hive's command line on a metastore: each call is one run of about six seconds, so give it many statements.
+    """Hive's command line on a metastore: each call is a session of its own, in a JVM that later calls share.
 
     Args:
         directory: For its configuration and scratch files.
@@ -90,41 +62,18 @@ class HiveCli:
         Raises:
             HiveCliError: a statement failed; those after it were not run.
         """
-        script = self._directory / "statements.sql"
+        script, site = self._directory / "statements.sql", self._directory / "conf" / "hive-site.xml"
+        output, errors = self._directory / "output", self._directory / "errors"
         lines = [f"{statement.strip().rstrip(';')};\n!echo {_MARKER};\n" for statement in statements]
         script.write_text("".join(lines), encoding="utf-8")
-        answer = subprocess.run(
-            self._command(script),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self._directory,
-            timeout=_RUN_TIMEOUT_SECONDS,
-        )
-        if answer.returncode != 0 or answer.stdout.count(_MARKER) != len(statements):
-            raise HiveCliError(f"status {answer.returncode}\n{answer.stdout}\n{answer.stderr}")
-        parts = answer.stdout.split(f"{_MARKER}\n")[:-1]
+        for file in (output, errors):
+            file.write_bytes(b"")
+        status = JVMS.run(self._jars, (site, script, output, errors), _RUN_TIMEOUT_SECONDS)
+        answer = output.read_text(encoding="utf-8")
+        if status != 0 or answer.count(_MARKER) != len(statements):
+            raise HiveCliError(f"status {status}\n{answer}\n{errors.read_text(encoding='utf-8')}")
+        parts = answer.split(f"{_MARKER}\n")[:-1]
         return [[tuple(line.split("\t")) for line in part.splitlines()] for part in parts]
-
-    def _command(self, script: Path) -> list[str]:
-        class_path = os.pathsep.join([str(self._directory / "conf"), *self._jars])
-        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
-        return [
-            str(find_java()),
-            "-Xmx1g",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            *opened,
-            f"-Dlog4j2.configurationFile={(self._directory / 'conf' / 'log4j2.properties').as_uri()}",
-            f"-Djava.util.logging.config.file={self._directory / 'conf' / 'logging.properties'}",
-            f"-Djava.io.tmpdir={self._directory / 'tmp'}",
-            "-cp",
-            class_path,
-            "org.apache.hadoop.hive.cli.CliDriver",
-            "-f",
-            str(script),
-        ]
 
     def _write_configuration(self, metastore_uri: str) -> None:
         conf, scratch = self._directory / "conf", self._directory / "tmp"
@@ -149,10 +98,6 @@ class HiveCli:
             **self._settings,
         }
         write_settings(conf / "hive-site.xml", settings)
-        (conf / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
-        # Hive's own has Log4j tell of itself on the standard output, among the rows.
-        (conf / "hive-log4j2.properties").write_text(LOG4J, encoding="utf-8")
-        (conf / "logging.properties").write_text(_JAVA_LOGGING, encoding="utf-8")
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:

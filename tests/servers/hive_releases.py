@@ -76,7 +76,10 @@ LISTENER_4 = "LoggedMetastore$Listener"
 """Hive's own of release 4 is published for Java 21 alone."""
 _WITH_ENGINE = {
     "metastore.expression.proxy": "org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore",
-    # With SQL of its own it locks the table of the last event's number on Derby, and waits for that lock itself.
+}
+_WITH_LOG_4 = {
+    # With direct SQL the metastore locks the table of the last event's number on Derby, and then waits for that lock
+    # itself until Derby's time-out of a minute.
     "metastore.try.direct.sql": "false",
 }
 _ENGINE_4 = (
@@ -153,6 +156,8 @@ class ReleaseMetastore:
         more = dict(LOCK_TABLES) if locks and not own else {}
         if engine:
             more |= _WITH_ENGINE
+        if own and log:
+            more |= _WITH_LOG_4
         _write_configuration(directory, listener if log else None, more)
         if locks and own:
             _make_lock_tables(directory, release_jars(release))

@@ -14,7 +14,8 @@ from impala.error import Error
 from thrift.Thrift import TException
 
 from catalog_ext.metastore.runtime.java import find_java
-from tests.servers.hive_cli import LOG4J, OPENED_PACKAGES, HiveCliError, write_settings
+from tests.servers.hive_cli import HiveCliError, write_settings
+from tests.servers.hive_jvm import LOG4J, OPENED_PACKAGES
 from tests.servers.hive_releases import engine_4_class_path
 from tests.servers.maven_jars import fetch_bundle
 from tests.servers.processes import ServerProcess, free_ports
