@@ -82,7 +82,8 @@ class ServiceMetrics:
         )
         self._closed = counter(
             "connections_closed",
-            "Connections that the service closed: slow (no whole request in time), crowded (too many).", "reason",
+            "Connections that the service closed: slow (no whole request in time), crowded (too many).",
+            "reason",
         )
         self._requests = histogram(
             "request_duration_seconds", "Time from a request's head to the end of its answer.", "operation"
