@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENVIRONMENT_PREFIX = "CATALOG_EXT_"
+DEFAULT_STAGING = "_catalog_ext_staging"
+_OWN_NAMES = "_catalog_ext_"
+"""What the names of directories and files begin with that catalog-ext puts into a table's directory."""
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _SIZE = re.compile(r"(\d{1,19}) ?([kmgtp]?)(?:i?b)?", re.ASCII)
 _MOST = 2**63 - 1
@@ -221,10 +224,19 @@ def size(text: str) -> int:
     return value
 
 
-def hidden_name(text: str) -> str:
-    """Return the name of a directory that engines which list directories skip."""
+def staging_name(text: str) -> str:
+    """Return the name of a staging directory, which engines that list directories skip and nothing else of us uses.
+
+    Stores may compare names without regard to case.
+    """
     if not text.startswith(("_", ".")) or "/" in text or "=" in text or text in (".", "..") or len(text) > 100:
         raise ValueError("give a name of at most 100 characters that begins with '_' or '.', without '/' and '='")
+    lower = text.lower()
+    if lower == ".catalog-ext" or (lower.startswith(_OWN_NAMES) and text != DEFAULT_STAGING):
+        raise ValueError(
+            f"catalog-ext keeps other files under that name; give another one than '.catalog-ext' and those that begin "
+            f"with '{_OWN_NAMES}', of which only '{DEFAULT_STAGING}' is for staging"
+        )
     return text
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.setting import (
+    DEFAULT_STAGING,
     FLAG,
     NUMBER,
     SIZE,
@@ -16,10 +17,10 @@ from catalog_ext.conf.setting import (
     count,
     duration,
     flag,
-    hidden_name,
     long_integer,
     seconds,
     size,
+    staging_name,
     text_value,
     truth,
     unchecked,
@@ -108,10 +109,10 @@ PARTITION_RETENTION: Setting[float] = Setting(
 )
 STAGING_DIR: Setting[str] = Setting(
     "staging-dir",
-    "_catalog_ext_staging",
+    DEFAULT_STAGING,
     "Name of the hidden directory, in the table's, where files of local disks and HDFS lie until their commit.",
-    "a name that begins with `_` or `.` and holds no `/`",
-    hidden_name,
+    "a name that begins with `_` or `.`, holds no `/`, and is none of ours (`.catalog-ext`, `_catalog_ext_…`)",
+    staging_name,
     _WRITE,
     alias="hive_staging_dir",
 )

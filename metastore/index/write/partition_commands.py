@@ -1,4 +1,4 @@
-"""Partition commands as part of ``commit_transaction``: what they change, computed from what is alive now."""
+"""Partition commands as part of ``commit_transaction``: what they change of the rows that ``reserve`` saw."""
 
 from __future__ import annotations
 

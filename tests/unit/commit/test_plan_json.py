@@ -8,6 +8,7 @@ kind (release 0.9 of the index's schema); a recoverer of this release may find e
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ LATER = {
     "with_locks": later(Append(), hive_locks=LockSettings(LockMode.STRICT, 2.5)),
     "load_reserved_with_locks": later(_FOUND, takes=True, hive_locks=LockSettings(LockMode.SHARED)),
     "waiting_locks": later(Append(), hive_locks=LockSettings(wait_s=1.0)),
+    "replacing": later(replace(_FOUND, replaced_version=7)),
     "others": later(Overwrite(IsNull("k"), adds_others=True), asks_locations=True, beside_located=True, aside=True),
 }
 """Plans with the fields that came after those of ``recorded/plans.json``, by their names in ``later_fields.json``."""

@@ -114,6 +114,13 @@ def test_an_alias_means_the_same_and_the_key_goes_first() -> None:
         check_properties({"hive_staging_dir": "visible"})
 
 
+@pytest.mark.parametrize("name", ["_catalog_ext_data", "_Catalog_Ext_Dropped_1", "_catalog_ext_index", ".catalog-ext"])
+def test_a_staging_directory_gets_no_name_that_catalog_ext_uses(name: str) -> None:
+    """Relocating writes failed in ``_catalog_ext_data``, the directory of their own files."""
+    with pytest.raises(InvalidConfigurationError, match="staging-dir.*keeps other files under that name"):
+        check_properties({"staging-dir": name})
+
+
 def test_keys_are_found_without_regard_to_case() -> None:
     setting = write_keys.STAGING_DIR
     assert setting.read({}, {"Staging-Dir": "_a"}) == "_a"

@@ -27,7 +27,7 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.schema import transaction_files
-from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -749,3 +749,32 @@ def test_a_file_that_is_deleted_once_it_has_its_name_is_missed(stand: Stand, roo
     assert stand.listed() == stand.rows()
     assert not stand.strays()
     assert "new\n" not in stand.rows().values()
+
+
+@pytest.mark.parametrize(
+    ("point", "reads"),
+    [("check.after", False), ("promote.after", False), ("promote.after", True)],
+    ids=["after its check", "after its reservation", "and reads the table"],
+)
+def test_replace_table_leaves_a_file_that_was_registered_meanwhile(
+    stand: Stand, root: Path, point: str, reads: bool
+) -> None:
+    """Its check has not looked at the file: another engine wrote it, and a repair registered it in the old table."""
+    old = stand.table()
+    stand.write({"k=1": "1\n"})
+    hives = root / "k=1" / "000000_0"
+
+    def register(_: str) -> None:
+        hives.write_text("hive\n")
+        late = DataFile(hives.name, 5, hives.stat().st_mtime_ns // 1_000_000)
+        stand.index.commit(
+            old.table_id, [ReplaceFiles("k=1", (late,))], operation="repair", deliver=False
+        )  # fmt: skip
+
+    with armed(point, register):
+        stand.write(
+            {"k=1": "2\n"}, WriteKind.REPLACE, table=stand.table(), definition=old.definition, reads_replaced=reads
+        )
+    assert stand.table().table_id != old.table_id
+    assert stand.rows() == {"k=1": "2\n"}
+    assert stand.listed() == {"k=1": "2\nhive\n"}, "a repair of the new table finds it"
