@@ -22,6 +22,7 @@ from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
 from catalog_ext.metastore.index.write.partition_rows import by_values, living_rows, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
@@ -67,6 +68,28 @@ def require_unneeded(
         return
     for some in batched(_doomed(connection, plan, table, names), _FILES):
         _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
+
+
+def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table) -> None:
+    """Return if no living partition of another table has a file that goes with a table which is replaced.
+
+    Args:
+        connection: Holds the lock of the table's row.
+        plan: Of the replacement.
+        table: The table that is replaced.
+
+    Raises:
+        TableLayoutError: One has. Nothing was changed.
+    """
+    keeps = table.definition.table_type is TableType.EXTERNAL and table.definition.location != plan.location
+    if keeps or not _has_neighbours(connection, table):
+        return
+    for numbers in batched(matching_numbers(connection, table, TRUE), _PARTITIONS):
+        rows = living_rows(connection, numbers)
+        places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
+        inside_table = {number: place for number, place in places.items() if rules.lies_inside(table, place)}
+        for some in batched(_living_files(connection, inside_table), _FILES):
+            _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
 
 
 def _ends_files(plan: WritePlan) -> bool:
@@ -120,12 +143,17 @@ def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Col
             if row["partition_id"] in places:
                 found = unknown.pop(row["name"], ())
                 yield from (f"{places[row['partition_id']]}/{removal.path}" for removal in found)
-        f = files.c
-        living = sa.select(f.partition_id, f.path).where(f.partition_id.in_(list(places)), f.end_version == ALIVE)
-        for file in connection.execute(living).all():
-            yield f"{places[file.partition_id]}/{file.path}"
+        yield from _living_files(connection, places)
     for name, found in unknown.items():
         yield from (f"{plan.locations.get(name) or table.directory(name)}/{removal.path}" for removal in found)
+
+
+def _living_files(connection: sa.Connection, places: Mapping[int, str]) -> Iterator[str]:
+    """Yield the URIs of the living files of partitions, given by number with the directory."""
+    f = files.c
+    living = sa.select(f.partition_id, f.path).where(f.partition_id.in_(list(places)), f.end_version == ALIVE)
+    for file in connection.execute(living).all():
+        yield f"{places[file.partition_id]}/{file.path}"
 
 
 def _rows(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[list[Row]]:
@@ -162,6 +190,6 @@ def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> Non
 
 def _remedy(plan: WritePlan, user: FileUser) -> str:
     others = f"give the other partition a directory of its own (SET LOCATION), or unregister table {user.table}"
-    if isinstance(plan.change, CheckedWrite):
+    if isinstance(plan.change, CheckedWrite) and plan.definition is None:
         return f"Set 'overwrite-mode' to 'relocate', which leaves the file where it is, {others}."
     return f"To go on, {others}."

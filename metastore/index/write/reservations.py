@@ -46,7 +46,7 @@ from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.deletion_checks import require_unneeded
+from catalog_ext.metastore.index.write.deletion_checks import require_replaceable, require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     lock_table,
@@ -260,20 +260,22 @@ class _Reservation:
                 "ended.",
                 {"table": str(identifier), "transaction": other},
             )
-        if current is not None and self._row["base_version"] != NOT_READ:
-            self._reserve_replaced(current)
+        if current is not None:
+            replaced = table_from_row(lock_table(self._connection, current, str(identifier)))
+            require_replaceable(self._connection, self._plan, replaced)
+            if self._row["base_version"] != NOT_READ:
+                self._reserve_replaced(replaced)
         return self._finish([(digest, str(identifier))], _NO_TABLE)
 
-    def _reserve_replaced(self, table_id: int) -> None:
+    def _reserve_replaced(self, table: Table) -> None:
         """Claim the whole table from which the rows of its replacement come.
 
         Raises:
             ConflictError: Somebody is committing to it.
         """
-        table = table_from_row(lock_table(self._connection, table_id, self._row["table_name"]))
         mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
         self._check_others(table, table.version, mine, TRUE)
-        self._claim([(PREDICATE_CLAIM, "")], table_id)
+        self._claim([(PREDICATE_CLAIM, "")], table.table_id)
 
     def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
         """Return the partitions that the transaction touches, sorted, with their values.

@@ -44,8 +44,8 @@ tables, values = st.sampled_from(["t", "t", "o"]), st.sampled_from(["1", "1", "2
 statements = st.lists(
     st.tuples(
         st.sampled_from([
-            "append", "overwrite", "in place", "in place", "rename", "exchange", "delete", "truncate", "delete in place",
-            "truncate in place", "register again", "drop", "drop", "add", "add",
+            "append", "overwrite", "in place", "in place", "rename", "exchange", "delete", "truncate",
+            "delete in place", "truncate in place", "register again", "drop", "drop", "add", "add",
             "add there", "add there", "set location", "set location", "repair", "vacuum", "vacuum", "vacuum all",
         ]),
         tables, values, st.integers(0, 9),
@@ -58,8 +58,8 @@ statements = st.lists(
 class Tables:
     """Two tables ``t`` and ``o``, whose partitions may lie in each other's directories.
 
-    External ones lie in two folders, in one, or ``o`` below a hidden folder of ``t``. Of managed ones each has a folder.
-    With ``mixed`` ``t`` is managed and ``o`` external.
+    External ones lie in two folders, in one, or ``o`` below a hidden folder of ``t``. Each managed one has a folder of
+    its own. With ``mixed``, ``t`` is managed and ``o`` external.
     """
 
     def __init__(self, folder: Path, kind: str) -> None:

@@ -97,11 +97,16 @@ def exchange(stand: Stand) -> None:
     stand.engine.command(stand.table(TableIdentifier("s", "c")), asked, "EXCHANGE PARTITION")
 
 
+def replace_table(stand: Stand) -> None:
+    made = stand.table().definition
+    stand.write({"k=5": "9\n"}, WriteKind.REPLACE, definition=made, table=stand.table(), operation="RTAS")
+
+
 DELETING = [overwrite, replace_where, delete, delete_everything, truncate, drop]
 STATEMENTS = [*DELETING, rename, exchange]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", [*STATEMENTS, replace_table])
 def test_statement_is_refused_when_another_table_has_the_files(
     stand: Stand, statement: Callable[[Stand], None]
 ) -> None:
@@ -112,7 +117,7 @@ def test_statement_is_refused_when_another_table_has_the_files(
     assert stand.strays() == []
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", [*STATEMENTS, replace_table])
 def test_statement_is_refused_when_files_were_registered_after_its_check(
     stand: Stand, tmp_path: Path, statement: Callable[[Stand], None]
 ) -> None:
