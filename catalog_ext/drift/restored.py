@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
 _LEFT = (
-    "a committed write was to delete it, and a repair registers it. It may be the only copy of its rows: delete it only "
-    "where its partition has newer files with them"
+    "a committed write was to delete it, and a repair registers it. It may be the only copy of its rows: delete it "
+    "only where newer files of its partition have them"
 )
 
 
