@@ -19,6 +19,7 @@ from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
+from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.publishing import Publishing
@@ -84,8 +85,7 @@ def connect(
         IndexNotAtHeadError: Its schema is of another release.
     """
     settings = Settings.resolve(
-        name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
-        site=hive_site(metastore),
+        name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage, site=hive_site(metastore)
     )  # fmt: skip
     catalog = Catalog(settings, settings.open_storage)
     catalog.look_whether_restored()
@@ -136,7 +136,6 @@ class Catalog(ShownCatalog):
         refresh = ViewRefresh(index, metastore, settings.name)
         sync = MetastoreSync(index, metastore, settings, before=refresh.refresh_stale)
         self._context = context = Context(settings, index, metastore, sync, storage, distributed_listing)
-        index.watch(context.counter)
         self.views = Views(context, refresh)
         self._repair = TableRepair(context)
         self._creation = TableCreation(context)
@@ -155,7 +154,6 @@ class Catalog(ShownCatalog):
         self.statistics = ColumnStatistics(context)
         self.events = StoreEvents(context, self._repair)
         self._drift = Drift(context, self._repair)
-        self._restoring = Restoring(context, self._repair)
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
         self.follower = Follower(context, self._repair, self._hive_import, self._removal)
 
@@ -212,7 +210,6 @@ class Catalog(ShownCatalog):
     create_namespace = Forwarded(lambda c: c._namespaces, Namespaces.create_namespace)
     alter_namespace = Forwarded(lambda c: c._namespaces, Namespaces.alter_namespace)
     drop_namespace = Forwarded(lambda c: c._namespaces, Namespaces.drop_namespace)
-
     identify = Forwarded(lambda c: c._context, Context.identify)
     list_tables = Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
     load_table = Forwarded(lambda c: c._context, Context.load_table)
@@ -248,14 +245,11 @@ class Catalog(ShownCatalog):
     export_statements = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export_statements)
     drift = Forwarded(lambda c: c._drift, Drift.drift)
     mend_drift = Forwarded(lambda c: c._mending, DriftMending.mend_drift)
-    restored = Forwarded(lambda c: c._restoring, Restoring.restored)
-    backup = Forwarded(lambda c: c._restoring, Restoring.backup)
+    look_whether_restored = Forwarded(lambda c: c._context.counter, IndexCounter.look_whether_restored)
+    restored = Forwarded(lambda c: Restoring(c._context, c._repair), Restoring.restored)
+    backup = Forwarded(lambda c: Restoring(c._context, c._repair), Restoring.backup)
     outbox = Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)
     keep_delivering = Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
-
-    def look_whether_restored(self) -> None:
-        """Log if the index is older than what it once wrote: it then plans queries, and changes nothing."""
-        self._context.counter.look()
 
     def metastore_state(self, table: Table | None = None) -> str:
         """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""

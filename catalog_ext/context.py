@@ -51,6 +51,10 @@ class Context:
     distributed_listing: Callable[[int], TreeLister] | None = None
     closed: Event = field(default_factory=Event)
 
+    def __post_init__(self) -> None:
+        """Have the index ask its counter before each change."""
+        self.index.watch(self.counter)
+
     def require_open(self) -> None:
         """Return unless the catalog was closed.
 

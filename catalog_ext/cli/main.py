@@ -76,8 +76,8 @@ _EPILOG = """
 Exit codes:
   0    done
   1    an error; `doctor`: something is wrong; `migrate --check`: not at head;
-       `recover`, `vacuum`, `restored`: not all could be done; `follow --once`: a table
-       is not in step
+       `recover`, `vacuum`, `restored`: not all could be done;
+       `follow --once`: a table is not in step
   2    an argument is wrong
   3    `repair --strict`: something was skipped; `repair --check`: out of
        step; `drift --check`: the sides differ

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from catalog_ext.repair.table_repair import TableRepair
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
-_LEFT = "a committed write has replaced it and was to delete it; a repair registers it again: delete it, or keep it"
+_LEFT = (
+    "a committed write was to delete it, and a repair registers it. It may be the only copy of its rows: delete it "
+    "only where newer files of its partition have them"
+)
 
 
 class RestoredEntry(NamedTuple):

@@ -170,7 +170,7 @@ class IndexCounter:
         finally:
             self._inside.suspended = before
 
-    def look(self) -> None:
+    def look_whether_restored(self) -> None:
         """Compare the index with the store, and log if it is older than what it once wrote."""
         with self._lock:
             # Who only opens an index writes nothing into it.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LONG = "a-namespace-with-a-long-name.a-table-with-a-name-that-is-as-long-as-people-make-them"
 _FILE = "part-00000-3f2b8c9e-1234-4d5e-8f90-abcdef012345.c000.snappy.parquet"
-_NO_LISTS = {"register", "unregister", "describe", "init", "migrate", "serve", "events", "follow"}
+_NO_LISTS = {"backup", "register", "unregister", "describe", "init", "migrate", "serve", "events", "follow"}
 
 
 @pytest.fixture(scope="module")
