@@ -81,9 +81,9 @@ class ArrowConnections:
                 yield from cursor.fetch_record_batch()
                 finished = True
             finally:
-                cursor.close()
                 if finished and pooled:
-                    connection.adbc_connection.set_autocommit(True)
+                    cursor.executescript("COMMIT")
+                cursor.close()
                 if finished and self._idle.qsize() < _KEPT:
                     self._idle.put(connection)
                 else:
@@ -99,7 +99,9 @@ class ArrowConnections:
             cursor = connection.cursor()
             try:
                 if in_transaction:
-                    _begin(connection, cursor)
+                    # One request. The read is three, and a pooler in transaction mode may send each to another server
+                    # connection unless they are one transaction.
+                    cursor.executescript(f"BEGIN; {SET_LOCAL}")
                 elif fresh:
                     cursor.execute(_PREFER_INDEXES)
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
@@ -136,17 +138,6 @@ class ArrowConnections:
                 f"The index {self._shown} refused a statement: {text}.", {"index": self._shown}
             )
             raise failed(Subject.INDEX, refused) from error
-
-
-def _begin(connection: Any, cursor: Any) -> None:  # noqa: ANN401 -- as above
-    """Begin the transaction of one read; turning the automatic commit on again ends it.
-
-    The driver prepares an unnamed statement, asks for its description and copies its result, in three requests. A
-    pooler in transaction mode may send each to another server connection unless they are one transaction.
-    """
-    connection.adbc_connection.set_autocommit(False)
-    cursor.adbc_statement.set_sql_query(SET_LOCAL)
-    cursor.adbc_statement.execute_update()
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:

@@ -6,7 +6,7 @@ are local to it.
 
 A pooler gives its clients keys for cancelling that are its own, so that the process number in a client's key is not
 that of the server process which answers it. That also holds in session mode, where the transactions are not needed and
-cost two requests for each read.
+cost two requests for each read by ADBC.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
+from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -37,6 +39,15 @@ def test_reads_and_writes_work_behind_a_pooler(pooled_url: str) -> None:
             list(pool.map(work, tables))
         assert index._database.pooler is not None
         assert index._database.pooler.is_there
+        arrow = index._database.arrow
+        assert arrow is not None
+        for _ in range(5):
+            with pytest.raises(IndexDatabaseError, match="division by zero"):
+                list(arrow.read("SELECT 1 / 0"))
+            abandoned = arrow.read("SELECT generate_series(1, 1000000)")
+            next(abandoned)
+            abandoned.close()
+            assert len(listed_names(index, index.load_table(tables[0].identifier))) == ROUNDS
     assert costs(pooled_url) == {"4"}, "no setting is left with a server connection"
 
 

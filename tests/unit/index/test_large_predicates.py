@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.index.read import clauses
+from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.index.read.reader import condition_of
 from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Operator, Or
 from tests.index_cases import Filled, listed_names, local_index
@@ -45,3 +46,12 @@ def test_as_many_terms_as_are_asked_fit_into_a_statement(filled: Filled) -> None
     assert (condition.exact, condition.terms) == (True, clauses.MAX_TERMS)
     assert listed_names(filled.index, filled.table, Or(each))
     assert not condition_of("sqlite", filled.table, Or((*each, IsNull("s")))).exact
+
+
+@pytest.mark.slow
+def test_large_condition_on_numbers_is_answered(filled: Filled) -> None:
+    ranges = tuple(
+        And((Comparison(Operator.GE, "size", str(n)), Comparison(Operator.LE, "size", str(n)))) for n in range(1100)
+    )
+    found = filled.index.file_rows(filled.table, None, ["size"], NumberPredicate("files", Or(ranges))).read_all()
+    assert found.num_rows == len(filled.names)
