@@ -188,8 +188,7 @@ class _DropsTheDatabase:
 def test_function_is_put_back_when_it_cannot_be_stored_without_our_settings(both: Lake, is_back: bool) -> None:
     both.sql("CREATE DATABASE spark_catalog.brief")
     catalog = both.spark._jsparkSession.sharedState().externalCatalog()
-    gateway = both.spark.sparkContext._gateway
-    ensure_callback_server_started(gateway)
+    ensure_callback_server_started(both.spark.sparkContext._gateway)
     listener = _DropsTheDatabase(both, is_back)
     catalog.addListener(listener)
     try:
@@ -199,7 +198,6 @@ def test_function_is_put_back_when_it_cannot_be_stored_without_our_settings(both
             both.sql("CREATE FUNCTION spark_catalog.brief.twice(x INT) RETURNS INT RETURN x * 2")
     finally:
         catalog.removeListener(listener)
-        gateway.shutdown_callback_server()
     assert caught.value.getCondition() == "CATALOG_EXT_METASTORE_UNAVAILABLE"
     assert ("It is there with them" in str(caught.value)) is is_back
     if is_back:
