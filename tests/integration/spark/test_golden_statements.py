@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import SparkRuntimeException
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -162,46 +160,3 @@ def test_identifier_of_a_subquery_is_refused_as_by_spark(both: Lake) -> None:
     both.sql("DECLARE OR REPLACE VARIABLE which STRING DEFAULT 'w.first'")
     assert both.rows("SELECT count(*) FROM IDENTIFIER(which)") == [(0,)]
     both.sql("DROP TEMPORARY VARIABLE which")
-
-
-class _DropsTheDatabase:
-    """Drops the database of a function before it is stored again, and may make it anew before the next attempt."""
-
-    class Java:
-        implements = ("org.apache.spark.sql.catalyst.catalog.ExternalCatalogEventListener",)
-
-    def __init__(self, both: Lake, is_back: bool) -> None:
-        self._catalog = both.spark._jsparkSession.sharedState().externalCatalog().unwrapped()
-        self._definition = self._catalog.getDatabase("brief")
-        self._is_back, self._stored = is_back, 0
-
-    def onEvent(self, event: Any) -> None:
-        if event.getClass().getSimpleName() == "CreateFunctionPreEvent":
-            self._stored += 1
-            if self._stored == 2:
-                self._catalog.dropDatabase("brief", False, True)
-            elif self._stored == 3 and self._is_back:
-                self._catalog.createDatabase(self._definition, False)
-
-
-@pytest.mark.parametrize("is_back", [True, False])
-def test_function_is_put_back_when_it_cannot_be_stored_without_our_settings(both: Lake, is_back: bool) -> None:
-    both.sql("CREATE DATABASE spark_catalog.brief")
-    catalog = both.spark._jsparkSession.sharedState().externalCatalog()
-    gateway = both.spark.sparkContext._gateway
-    ensure_callback_server_started(gateway)
-    listener = _DropsTheDatabase(both, is_back)
-    catalog.addListener(listener)
-    try:
-        with pytest.raises(
-            SparkRuntimeException, match=r"function .*twice without the settings of catalog-ext"
-        ) as caught:
-            both.sql("CREATE FUNCTION spark_catalog.brief.twice(x INT) RETURNS INT RETURN x * 2")
-    finally:
-        catalog.removeListener(listener)
-        gateway.shutdown_callback_server()
-    assert caught.value.getCondition() == "CATALOG_EXT_METASTORE_UNAVAILABLE"
-    assert ("It is there with them" in str(caught.value)) is is_back
-    if is_back:
-        assert both.rows("SELECT spark_catalog.brief.twice(4)") == [(8,)]
-        both.sql("DROP DATABASE spark_catalog.brief CASCADE")

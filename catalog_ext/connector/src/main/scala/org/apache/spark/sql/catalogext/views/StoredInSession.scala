@@ -4,7 +4,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystIdentifier, FunctionIdentifier, TableIdentifier}
-import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier
+import org.apache.spark.sql.catalyst.analysis.{FunctionAlreadyExistsException, ResolvedIdentifier}
 import org.apache.spark.sql.catalyst.catalog.{CatalogFunction, CatalogTable, CatalogTableType,
   ExternalCatalog, SessionCatalog, SQLFunction, UserDefinedFunction}
 import org.apache.spark.sql.catalyst.parser.ParserInterface
@@ -80,9 +80,10 @@ case class StoreWithoutOurs(command: RunnableCommand) extends LeafRunnableComman
     try make catch {
       case NonFatal(cause) =>
         val isKept = try {
-          if (!catalog.functionExists(database, dropped.identifier.funcName)) catalog.createFunction(database, dropped)
+          catalog.createFunction(database, dropped)
           true
         } catch {
+          case _: FunctionAlreadyExistsException => true
           case NonFatal(again) =>
             cause.addSuppressed(again)
             false

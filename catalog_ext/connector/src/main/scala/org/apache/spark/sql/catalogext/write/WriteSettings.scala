@@ -88,8 +88,8 @@ class WriteSettings(
   /** Options with names in lower case. For CSV Spark knows the codec by two names, of which `compression` comes first. */
   private def named(options: Iterable[(String, String)]): Map[String, String] = {
     val lower = options.map { case (key, value) => key.toLowerCase(Locale.ROOT) -> value }.toMap
-    if (table.format != "csv") lower
-    else lower.get(Codec).map(Compression -> _).toMap ++ (lower - Codec)
+    val (codecs, others) = lower.partition { case (key, _) => table.format == "csv" && key == Codec }
+    codecs.map { case (_, codec) => Compression -> codec } ++ others
   }
 
   /** Doris' word for no compression is Spark's none. */
