@@ -24,7 +24,6 @@ READ_TOKEN_FILE: Setting[Path] = Setting(
 )
 
 
-
 def _allowed(text: str) -> Allowed:
     if text == "*":
         return Allowed(everything=True)

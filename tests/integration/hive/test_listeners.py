@@ -62,8 +62,11 @@ def create_database_call(name: str) -> bytes:
         return struct.pack(">i", len(value)) + value.encode()
 
     database = struct.pack(">bh", 11, 1) + text(name) + b"\0"
-    return struct.pack(">I", 0x80010001) + text("create_database") + struct.pack(">i", 1) + (
-        struct.pack(">bh", 12, 1) + database + b"\0"
+    return (
+        struct.pack(">I", 0x80010001)
+        + text("create_database")
+        + struct.pack(">i", 1)
+        + (struct.pack(">bh", 12, 1) + database + b"\0")
     )
 
 

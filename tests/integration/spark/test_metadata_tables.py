@@ -201,7 +201,8 @@ def test_names(lake: Lake) -> None:
     for name in (f"{T}.nope", "trips.nope"):
         lake.sql("USE lake.w")
         try:
-            with pytest.raises(AnalysisException, match="files, history, partitions, repairs, skipped, transactions") as caught:
+            names = "files, history, partitions, repairs, skipped, transactions"
+            with pytest.raises(AnalysisException, match=names) as caught:
                 lake.sql(f"SELECT * FROM {name}")
         finally:
             lake.sql("USE spark_catalog.default")

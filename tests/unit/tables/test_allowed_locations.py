@@ -122,7 +122,12 @@ def test_standing_service_of_a_bucket_serves_no_local_file(lake: Path) -> None:
         catalog.create_namespace("s", location=str(lake / "elsewhere"))
         catalog.allowed.restrict(allowed_locations({}, standing=True))
         catalog.allowed.require("s3a://bucket/warehouse/s.db/t")
-        for place in (str(lake / "elsewhere"), "s3a://bucket/warehouse2", "s3a://other/warehouse", "hdfs://n/warehouse"):
+        for place in (
+            str(lake / "elsewhere"),
+            "s3a://bucket/warehouse2",
+            "s3a://other/warehouse",
+            "hdfs://n/warehouse",
+        ):
             with pytest.raises(LocationNotAllowedError):
                 catalog.allowed.require(place)
 
