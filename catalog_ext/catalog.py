@@ -72,8 +72,7 @@ def connect(
         metastore: ``thrift://host:9083`` (several with commas between them), ``embedded``, or None to work on the index
             alone; by default the index's own, for a new index the one that hive-site.xml names, otherwise the embedded
             one.
-        warehouse: Where managed tables go; by default the index's own, for a new index ``spark-warehouse`` in the
-            working directory.
+        warehouse: Where managed tables go; by default the index's own, for a new index ``./spark-warehouse``.
         storage: Settings for S3, by Hadoop's keys (``fs.s3a.endpoint``) or short names (``endpoint``).
         name: The catalog's name in SQL, which may stand in front of table names.
 

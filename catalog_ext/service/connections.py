@@ -12,12 +12,14 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from catalog_ext.metastore.backports import StrEnum
+from catalog_ext.service.metrics import ClosedFor
 
 if TYPE_CHECKING:
     import asyncio
+
+    from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
     from catalog_ext.service.metrics import ServiceMetrics
 
@@ -33,16 +35,6 @@ _MOST, _LEAST = 4096, 64
 _OPEN_FILES = 2 * _MOST
 _ARRIVES_S = 1.0
 _WARN_EVERY_S = 60.0
-
-
-class ClosedFor(StrEnum):
-    """Why the service closed a connection."""
-
-    SLOW = "slow"
-    """A request did not arrive in time."""
-
-    CROWDED = "crowded"
-    """The service had as many connections as it may have."""
 
 
 class _Waits(Enum):
@@ -133,7 +125,7 @@ class Connections:
             )
 
 
-class WatchedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] -- h11's or httptools'
+class WatchedProtocol(H11Protocol):
     """uvicorn's protocol, with limits of time for the head and the body of each request.
 
     Attributes:
@@ -150,9 +142,15 @@ class WatchedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] -- h1
     @property
     def is_idle(self) -> bool:
         """Whether the last request was answered, and no other has begun."""
-        return self.cycle is not None and bool(self.cycle.response_complete)
+        cycle = self._cycle
+        return cycle is not None and cycle.response_complete
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    @property
+    def _cycle(self) -> RequestResponseCycle | None:
+        # uvicorn's annotation says that there always is one, and sets None before the first request.
+        return self.cycle
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for the first request."""
         super().connection_made(transport)
         self._wait_for(_Waits.HEAD)
@@ -160,14 +158,15 @@ class WatchedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type] -- h1
 
     def data_received(self, data: bytes) -> None:
         """Pass the bytes on, and find out what the connection waits for now."""
-        before = self.cycle
+        before = self._cycle
         super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
+        now = self._cycle
+        if now is None or now.response_complete:
             # After an answer that did not wait for the request's body, more of that body may arrive, byte by byte.
             self._wait_for(self.waits or _Waits.HEAD)
-        elif not self.cycle.more_body:
+        elif not now.more_body:
             self._wait_for(None)
-        elif self.cycle is not before:
+        elif now is not before:
             self._wait_for(_Waits.BODY)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, MetastoreError, StorageError
 from catalog_ext.metastore.runtime.measures import (
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.state import IndexState
-    from catalog_ext.service.connections import ClosedFor
     from catalog_ext.service.index_probe import Look
     from catalog_ext.service.threads import Kind, ThreadsState
 
@@ -47,6 +47,16 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ROOTS = {Subject.INDEX: IndexDatabaseError, Subject.METASTORE: MetastoreError, Subject.STORAGE: StorageError}
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SLOW = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class ClosedFor(StrEnum):
+    """Why the service closed a connection."""
+
+    SLOW = "slow"
+    """A request did not arrive in time."""
+
+    CROWDED = "crowded"
+    """The service had as many connections as it may have."""
 
 
 class ServiceMetrics:
@@ -132,8 +142,8 @@ class ServiceMetrics:
             self._commits.labels(str(kind), outcome)
         for change in ("added", "removed"):
             self._files.labels(change)
-        for reason in ("slow", "crowded"):
-            self._closed.labels(reason)
+        for reason in ClosedFor:
+            self._closed.labels(str(reason))
         for outcome in ("in_step", "changed", "failed"):
             self._repairs.labels(outcome)
         for change in ("added", "dropped", "changed"):

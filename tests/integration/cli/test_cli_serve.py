@@ -72,12 +72,10 @@ def test_only_the_warehouse_is_served_unless_a_setting_says_more(
     (tmp_path / "spark-warehouse").mkdir()
 
     def statuses(uri: str) -> dict[str, int]:
-        found = {}
+        found, token = {}, (tmp_path / "token").read_text().strip()
         for place in ("spark-warehouse", "elsewhere", ".catalog-ext", "token"):
             try:
-                _call(
-                    uri, (tmp_path / "token").read_text().strip(), "namespaces/create", **_namespace(tmp_path / place)
-                )
+                _call(uri, token, "namespaces/create", **_namespace(tmp_path / place))
             except urllib.error.HTTPError as error:
                 found[place] = error.code
             else:
