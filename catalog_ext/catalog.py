@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.allowed_locations import AllowedLocations
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
 
@@ -97,6 +96,7 @@ class Catalog(ShownCatalog):
     Table names are ``namespace.table``, with or without the catalog's name in front.
 
     Attributes:
+        allowed: The locations that statements may name.
         views: Views and their partitions.
         alterations: Alterations and renames of tables.
         reads: Plans of reads.
@@ -135,6 +135,7 @@ class Catalog(ShownCatalog):
         refresh = ViewRefresh(index, metastore, settings.name)
         sync = MetastoreSync(index, metastore, settings, before=refresh.refresh_stale)
         self._context = context = Context(settings, index, metastore, sync, storage, distributed_listing)
+        self.allowed = context.allowed
         self.views = Views(context, refresh)
         self._repair = TableRepair(context)
         self._creation = TableCreation(context)
@@ -170,11 +171,6 @@ class Catalog(ShownCatalog):
     def metastore(self) -> MetastoreConnection:
         """The connection to the metastore, which may be none."""
         return self._context.metastore
-
-    @property
-    def allowed(self) -> AllowedLocations:
-        """The locations that statements may name."""
-        return self._context.allowed
 
     @property
     def storage(self) -> Storage:
@@ -223,7 +219,6 @@ class Catalog(ShownCatalog):
     import_tables = Forwarded(lambda c: ImportTables(c._context, c._hive_import), ImportTables.import_tables)
     unregister_table = Forwarded(lambda c: c._removal, TableRemoval.unregister_table)
     drop_table = Forwarded(lambda c: c._removal, TableRemoval.drop_table)
-
     repair_partitions = Forwarded(lambda c: c._repair, TableRepair.repair_partitions)
     predicate = Forwarded(lambda c: c.reads, TableReads.predicate)
     partitions = Forwarded(lambda c: c.reads, TableReads.partitions)

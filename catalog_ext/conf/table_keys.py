@@ -109,10 +109,12 @@ ORC_BY_POSITION: Setting[bool] = Setting(
 COMPRESSION: Setting[str] = Setting(
     "compression",
     None,
-    "Codec of the files that are written. An option of the write goes before the table's.",
+    "Codec of the files that are written. An option of the write goes before the table's. CSV files have `codec` for it "
+    "as well, as in Spark.",
     _OF_FORMAT,
     unchecked,
     (Scope.WRITE, Scope.TABLE),
+    alias="codec",
 )
 BUCKETED_BY: Setting[str] = Setting(
     BUCKETED_BY_PROPERTY,

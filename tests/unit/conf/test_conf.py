@@ -117,7 +117,7 @@ def test_an_alias_means_the_same_and_the_key_goes_first() -> None:
 @pytest.mark.parametrize("name", ["_catalog_ext_data", "_Catalog_Ext_Dropped_1", "_catalog_ext_index", ".catalog-ext"])
 def test_a_staging_directory_gets_no_name_that_catalog_ext_uses(name: str) -> None:
     """Relocating writes failed in ``_catalog_ext_data``, the directory of their own files."""
-    with pytest.raises(InvalidConfigurationError, match="staging-dir.*keeps other files under that name"):
+    with pytest.raises(InvalidConfigurationError, match=r"staging-dir.*keeps other files under that name"):
         check_properties({"staging-dir": name})
 
 
