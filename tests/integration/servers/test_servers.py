@@ -10,6 +10,8 @@ import pytest
 import sqlalchemy
 from hmsclient.hmsclient import HMSClient
 
+from tests.servers.hive_cli import HiveCliError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -64,6 +66,18 @@ def test_hive_reads_what_it_wrote(hive_cli: HiveCli) -> None:
     )
     assert partitions == [("ds=1",)]
     assert sorted(rows) == [("7", "1"), ("NULL", "1")]
+
+
+def test_calls_of_hives_command_line_have_sessions_of_their_own(hive_cli: HiveCli) -> None:
+    """They share a JVM: neither a setting nor a failure reaches the next call."""
+    hive_cli.run(["SET hive.exec.parallel = true", "CREATE DATABASE servers_apart", "USE servers_apart"])
+    setting, database = hive_cli.run(["SET hive.exec.parallel", "SELECT current_database()"])
+    assert (setting, database) == ([("hive.exec.parallel=false",)], [("default",)])
+    with pytest.raises(HiveCliError, match="Table not found 'nope'"):
+        hive_cli.run(["SELECT * FROM nope", "CREATE DATABASE servers_never"])
+    names = hive_cli("SHOW DATABASES")
+    assert ("servers_apart",) in names
+    assert ("servers_never",) not in names
 
 
 def test_a_stopped_metastore_comes_back_under_its_uri(make_hive_metastore: Callable[[], HiveMetastore]) -> None:

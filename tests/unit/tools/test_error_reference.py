@@ -14,24 +14,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, error_reference.Described]:
-    """Every error; reading all sources takes a second."""
-    return error_reference.described()
+@pytest.mark.slow
+def test_every_error_says_what_it_means_and_what_to_do(
+    described_errors: Mapping[str, error_reference.Described],
+) -> None:
+    assert described_errors["CATALOG_EXT_CONFLICT"].retryable
+    assert described_errors["CATALOG_EXT_FILE_MISSING"].python is None
+    assert all(one.meaning.endswith(".") and one.remedy.endswith(".") for one in described_errors.values())
 
 
 @pytest.mark.slow
-def test_every_error_says_what_it_means_and_what_to_do(found: Mapping[str, error_reference.Described]) -> None:
-    assert found["CATALOG_EXT_CONFLICT"].retryable
-    assert found["CATALOG_EXT_FILE_MISSING"].python is None
-    assert all(one.meaning.endswith(".") and one.remedy.endswith(".") for one in found.values())
-
-
-def test_messages_are_those_of_the_places_that_raise_them(found: Mapping[str, error_reference.Described]) -> None:
-    assert "Table <identifier> does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
+def test_messages_are_those_of_the_places_that_raise_them(
+    described_errors: Mapping[str, error_reference.Described],
+) -> None:
+    assert "Table <identifier> does not exist." in described_errors["CATALOG_EXT_TABLE_NOT_FOUND"].messages
     assert any(
         message.startswith("The file <shown><where> of <owner> <then>, and is no longer on the store")
-        for message in found["CATALOG_EXT_FILE_MISSING"].messages
+        for message in described_errors["CATALOG_EXT_FILE_MISSING"].messages
     )
 
 
