@@ -109,8 +109,8 @@ ORC_BY_POSITION: Setting[bool] = Setting(
 COMPRESSION: Setting[str] = Setting(
     "compression",
     None,
-    "Codec of the files that are written. An option of the write goes before the table's. CSV files have `codec` for it "
-    "as well, as in Spark.",
+    "Codec of the files that are written. An option of the write goes before the table's. CSV files have `codec` for "
+    "it as well, as in Spark.",
     _OF_FORMAT,
     unchecked,
     (Scope.WRITE, Scope.TABLE),
