@@ -58,7 +58,7 @@ def require_unneeded(
         TableLayoutError: One has. Nothing was changed.
         ConflictError: The same, for an append: it finds other files to delete when it runs again.
     """
-    if not (_ends_files(plan) or _unknown(plan)) or not _has_neighbours(connection, table):
+    if not (ends_files(plan) or _unknown(plan)) or not _has_neighbours(connection, table):
         return
     if isinstance(plan.change, CheckedRename | CheckedExchange):
         moving = {moved.partition_id for moved in plan.change.partitions}
@@ -92,7 +92,8 @@ def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table
             _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
 
 
-def _ends_files(plan: WritePlan) -> bool:
+def ends_files(plan: WritePlan) -> bool:
+    """Return whether a statement deletes or moves files of living partitions; a REPLACE TABLE counts for itself."""
     match plan.change:
         case CheckedWrite(asked=asked):
             return not (plan.relocate or plan.definition is not None or isinstance(asked, Append))
@@ -134,7 +135,7 @@ def _neighbours(asked: tuple[str, ...]) -> Prepared:
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:
     """Yield the files that the statement deletes, by URI."""
     unknown = dict(_unknown(plan))
-    for rows in _rows(connection, plan, table, names) if _ends_files(plan) else ():
+    for rows in _rows(connection, plan, table, names) if ends_files(plan) else ():
         places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
         if isinstance(plan.change, CheckedDrop):
             asked = plan.change.asked

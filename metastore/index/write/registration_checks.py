@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -26,27 +26,40 @@ from catalog_ext.metastore.index.read.reader import partitions_at_within
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transactions import from_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import DataFile, Table
 
-_DELETING = Prepared(
-    sa.select(transactions).where(
-        transactions.c.transaction_id != sa.bindparam("mine"),
+_T = transactions.c
+
+
+def _deleting() -> sa.Select[Any]:
+    """Return the query of transactions that delete or move files, or have since the registration listed its own.
+
+    A finished one has forgotten its removals, so that a command that listed the directory before it would register
+    files that are gone. Its lease ends after its commit: that condition is the one that the index has.
+    """
+    own = transactions.alias("own")
+    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
+    others = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
+    return sa.select(transactions).where(
+        _T.transaction_id != sa.bindparam("mine"),
         sa.or_(
-            transactions.c.state == str(State.COMMITTED),
-            sa.and_(
-                transactions.c.state.in_([str(State.RESERVED), str(State.ABORTING)]),
-                sa.func.coalesce(transactions.c.table_id, 0) != sa.bindparam("table_id"),
-            ),
+            _T.state == str(State.COMMITTED),
+            sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), others),
+            sa.and_(_T.state == str(State.FINISHED), _T.expires_at_ms >= began, _T.ended_at_ms >= began, others),
         ),
     )
-)
+
+
+_DELETING = Prepared(_deleting())
 
 
 def require_unclaimed(
@@ -77,8 +90,8 @@ def require_unclaimed(
         if taken is not None:
             raise ConflictError(
                 f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {taken}, "
-                f"which was to be registered in table {table.identifier}. Nothing was changed; try again when it has "
-                "ended. If its process is gone, `catalog-ext recover --older-than 0s` finishes it.",
+                f"or has just done so: table {table.identifier} cannot register it. Nothing was changed; try again "
+                "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` finishes it.",
                 {"table": str(table.identifier), "location": taken, "transaction": other.transaction_id},
             )
 
@@ -110,6 +123,8 @@ def _taken(connection: sa.Connection, other: Transaction, found: Mapping[str, Ma
     """Return the URI of a file that the transaction deletes or moves; None where it touches none of them."""
     if other.state is State.COMMITTED:
         return _removed(connection, other, found)
+    if other.state is State.FINISHED:
+        return _was_near(other.plan, found)
     if other.plan.moves:
         for value in staged_within(connection, other.transaction_id):
             for uri in (value["source"], f"{other.plan.directory(value['partition'])}/{value['name']}"):
@@ -118,6 +133,14 @@ def _taken(connection: sa.Connection, other: Transaction, found: Mapping[str, Ma
                     return str(uri)
         return None
     return _to_be_removed(connection, other, found) if other.state is State.RESERVED else None
+
+
+def _was_near(plan: WritePlan, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
+    """Return a file that a finished transaction may have deleted after it was listed."""
+    if not (ends_files(plan) or plan.definition is not None):
+        return None
+    near = (directory for directory in found if plan.may_delete_near(directory))
+    return next((f"{directory}/{min(found[directory])}" for directory in near), None)
 
 
 def _removed(connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
