@@ -8,6 +8,7 @@ import random
 import sqlite3
 import tempfile
 import threading
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
@@ -137,11 +138,16 @@ def definition(namespace: str, name: str, keys: dict[str, str]) -> TableDefiniti
     )
 
 
-def create(index: Index, name: str = "t", keys: dict[str, str] | None = None, namespace: str = "s") -> Table:
-    """A new table, in a namespace that is made when it is not there."""
+def create(
+    index: Index, name: str = "t", keys: dict[str, str] | None = None, namespace: str = "s", folder: str | None = None
+) -> Table:
+    """A new table, in a namespace that is made when it is not there; in a folder of its name if none is given."""
     if namespace not in index.list_namespaces():
         index.create_namespace(Namespace(namespace), deliver=False)
-    return index.create_table(definition(namespace, name, keys or {}), deliver=False)
+    made = definition(namespace, name, keys or {})
+    if folder is not None:
+        made = replace(made, location=f"file:///data/{namespace}/{folder}")
+    return index.create_table(made, deliver=False)
 
 
 def partition_name(values: dict[str, Value]) -> str:

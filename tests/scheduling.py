@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _PROJECT = Path(__file__).parents[1]
 _DRIVER: pytest.StashKey[Driver] = pytest.StashKey()
-_SHARES = re.compile(r"\bdriver: Driver\b|\bspark_with_connector\b")
+# ``both`` and ``spark_with_connector`` are fixtures of a conftest that ask for ``driver``.
+_SHARES = re.compile(r"\bdriver: Driver\b|\bspark_with_connector\b|\bboth: Lake\b")
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -55,7 +56,8 @@ class Writers:
 
 @pytest.fixture
 def writers(index: Index) -> Iterator[Writers]:
-    table = create(index, keys={"k": "int"})
+    # What an earlier test has committed still deletes its files: a folder of its own for each.
+    table = create(index, keys={"k": "int"}, folder=uuid4().hex)
     index.commit(
         table.table_id, [AddPartition(f"k={i}", data_files(1)) for i in (1, 2, 3)], operation="repair", deliver=False
     )
