@@ -1,26 +1,22 @@
 """PgBouncer in transaction mode before a PostgreSQL, on a free loopback port.
 
-It is the one on PATH, otherwise Debian's package, which apt-get fetches and dpkg unpacks into the cache:
-neither root nor an installation is needed.
+It is the one on PATH, otherwise Debian's package, unpacked into the cache.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import re
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.cache import cache_folder, kept
+from tests.servers.debian import FETCH_S, unpacked
 from tests.servers.processes import ServerProcess, free_ports, unanswered
 
-_TIMEOUT_SECONDS = 300
 _SETTINGS = """[databases]
 * = host={host} port={port}
 [pgbouncer]
@@ -78,7 +74,7 @@ def find_pgbouncer() -> tuple[Path, Path]:
     installed = shutil.which("pgbouncer", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"]))
     if installed:
         return Path(installed), Path(installed).parent
-    root = kept(cache_folder() / "pgbouncer-debian", _unpacked, _TIMEOUT_SECONDS)
+    root = kept(cache_folder() / "pgbouncer-debian", _unpacked, FETCH_S)
     library = next(root.rglob("libevent-2.1.so.7"))
     return root / "usr" / "sbin" / "pgbouncer", library.parent
 
@@ -94,30 +90,4 @@ def _copied(directory: Path) -> tuple[Path, Path]:
 
 
 def _unpacked(work: Path) -> Path:
-    root, packages = work / "root", work / "packages"
-    packages.mkdir()
-    try:
-        wanted = ["pgbouncer", *_libraries()]
-        _run("apt-get", "download", *wanted, folder=packages)
-        for package in packages.glob("*.deb"):
-            _run("dpkg", "-x", str(package), str(root), folder=work)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentSetupError(
-            f"The test of a pooler needs PgBouncer, and Debian's package could not be fetched: {error}. Install it "
-            "(apt-get install pgbouncer), or run apt-get update and try again."
-        ) from error
-    return root
-
-
-def _libraries() -> list[str]:
-    """The packages of its libraries that a system without it is likely to lack."""
-    found = _run("apt-cache", "depends", "pgbouncer", folder=Path("/"))
-    if not found.strip() and os.geteuid() == 0:
-        _run("apt-get", "update", folder=Path("/"))
-        found = _run("apt-cache", "depends", "pgbouncer", folder=Path("/"))
-    return sorted(set(re.findall(r"Depends: (libevent-\S+|libc-?ares\S*)", found)))
-
-
-def _run(*command: str, folder: Path) -> str:
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder, timeout=_TIMEOUT_SECONDS)
-    return done.stdout
+    return unpacked(work, "pgbouncer", r"libevent-\S+|libc-?ares\S*")

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog_ext.metastore.runtime.cache import cache_folder, kept
+from tests.servers.debian import FETCH_S, unpacked
 from tests.servers.processes import ServerProcess, free_ports
 
 WITHOUT = (
@@ -22,7 +22,6 @@ WITHOUT = (
     "CATALOG_EXT_TEST_PROMETHEUS at a folder with prometheus and promtool"
 )
 _PROGRAMS = ("prometheus", "promtool")
-_FETCH_S = 300
 _START_TIMEOUT_SECONDS = 30.0
 
 
@@ -36,29 +35,11 @@ def prometheus_folder() -> Path | None:
         return Path(found[0]).parent
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         return None
-    return kept(cache_folder() / "prometheus", _unpacked, _FETCH_S)
+    return kept(cache_folder() / "prometheus", _unpacked, FETCH_S)
 
 
 def _unpacked(work: Path) -> Path:
-    """Debian's package by apt, which checks it by the distribution's signed list, whatever the release."""
-    done = _apt([], work)
-    if done.returncode:
-        # A machine that has never asked for the lists, whose place may not be ours to write.
-        own = [f"-oDir::State::Lists={work / 'lists'}", f"-oDir::Cache={work / 'cache'}"]
-        (work / "lists" / "partial").mkdir(parents=True)
-        subprocess.run(["apt-get", *own, "update"], cwd=work, capture_output=True, check=True, timeout=_FETCH_S)
-        done = _apt(own, work)
-    assert done.returncode == 0, f"Prometheus could not be fetched:\n{done.stdout}{done.stderr}"
-    (package,) = work.glob("prometheus_*.deb")
-    subprocess.run(["dpkg-deb", "-x", package, work / "files"], check=True, timeout=_FETCH_S)
-    return work / "files" / "usr" / "bin"
-
-
-def _apt(options: list[str], work: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["apt-get", *options, "download", "prometheus"], cwd=work, capture_output=True, text=True, check=False,
-        timeout=_FETCH_S,
-    )  # fmt: skip
+    return unpacked(work, "prometheus") / "usr" / "bin"
 
 
 class Prometheus:
