@@ -45,7 +45,7 @@ AWAY_STATES = ("08", "28", "3D", "53", "57", "58")
 # memory, too many connections, handshakes, credentials, no such database, a node of Galera that is not ready (1047),
 # shutdown, broken connections, blocked hosts, a commit that failed, limits of users, cancelled, out of time.
 _AWAY_CODES = frozenset({
-    0, 1015, *range(1023, 1031), 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1047, 1049, 1053, 1129, 1130,
+    0, 1015, *range(1023, 1031), 1037, 1038, 1040, 1041, 1042, 1043, 1044, 1045, 1046, 1047, 1049, 1053, 1129, 1130,
     *range(1156, 1162), 1180, 1181, 1203, 1205, 1206, 1226, 1317, 1698, 1927, 1969, 3024, *range(2000, 3000),
     *range(9000, 9100),
 })  # fmt: skip
@@ -207,17 +207,18 @@ def _is_unreachable(error: Exception) -> bool:
         return True
     if isinstance(error, sa.exc.TimeoutError):
         return True
-    origin, kinds = _origin(error), (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)
-    if not isinstance(error, kinds):
+    origin = _origin(error)
+    state, code = getattr(origin, "sqlstate", None), _code(origin)
+    if code is not None:
+        # MySQL's states are coarse: an unknown database has that of a syntax error.
+        return code in _AWAY_CODES
+    if state is not None:
+        return str(state).startswith(AWAY_STATES)
+    if not isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)):
         return False
     text = str(origin)
     if isinstance(origin, sqlite3.Error):
         return any(words in text for words in _AWAY_WORDS)
-    state, code = getattr(origin, "sqlstate", None), _code(origin)
-    if state is not None:
-        return str(state).startswith(AWAY_STATES)
-    if code is not None:
-        return code in _AWAY_CODES
     return not any(words in text for words in _REFUSED_WORDS)
 
 
