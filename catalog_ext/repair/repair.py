@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
 from catalog_ext.metastore.index import Verified
-from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.changes import FROM_METASTORE, AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.overview.progress import Progress, RepairProgress
@@ -326,7 +326,7 @@ class Repair:
                 self._table.table_id,
                 [p.change for p in batch],
                 operation="repair",
-                summary={"mode": str(self._options.mode), "where": self._options.where},
+                summary={"mode": str(self._options.mode), "where": self._options.where, **self._source()},
                 deliver=self._options.deliver,
                 base=self._base,
             )
@@ -337,6 +337,9 @@ class Repair:
             # Nobody else's was in between, and no partition is in two batches.
             self._base = replace(self._base, version=commit.version)
         return batch
+
+    def _source(self) -> dict[str, str]:
+        return {} if self._options.told is None else {"source": FROM_METASTORE}
 
     def _without_returned(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
         """Leave out drops of partitions that are there again: an overwrite of Hive takes a directory away for a moment.

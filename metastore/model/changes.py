@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 Summary: TypeAlias = "Mapping[str, str | int | Mapping[str, str] | None]"
 """What the history says of a commit: counts, and circumstances that the committer gave (``docs/spec/index.md``)."""
 
+FROM_METASTORE = "metastore"
+"""The summary's ``source`` of a version that was taken from the metastore, which need not hear of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class AddPartition:

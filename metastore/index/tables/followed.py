@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.tables import properties
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.partition_rows import by_values
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.changes import FROM_METASTORE
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.runtime.processes import is_gone
 
@@ -320,6 +321,9 @@ class FollowedMetastore:
 def told_statistics(database: Database, table: Table, names: Sequence[str]) -> ToldStatistics:
     """Return what the metastore was told of partitions whenever they changed: files, bytes, and when, in seconds.
 
+    Versions that were taken from the metastore are left out: they were not delivered, and an event of Hive in the same
+    second may carry the statistics of before, as that of a LOAD DATA of release 4 does.
+
     Args:
         database: The index.
         table: The table.
@@ -333,8 +337,14 @@ def told_statistics(database: Database, table: Table, names: Sequence[str]) -> T
         for row in by_values(connection, table, names, sa.true()):
             states.append((row["name"], row["begin_version"], row["n_files"], row["n_bytes"]))
         for some in batched(sorted({version for _, version, _, _ in states}), _AT_ONCE):
-            made = sa.select(v.version, v.committed_at_ms).where(v.table_id == table.table_id, v.version.in_(some))
-            dates |= {row.version: row.committed_at_ms // 1000 for row in connection.execute(made)}
+            made = sa.select(v.version, v.committed_at_ms, v.operation, v.summary).where(
+                v.table_id == table.table_id, v.version.in_(some)
+            )
+            dates |= {
+                row.version: row.committed_at_ms // 1000
+                for row in connection.execute(made)
+                if row.operation != "import" and json.loads(row.summary).get("source") != FROM_METASTORE
+            }
     found: dict[tuple[str | None, ...], set[tuple[int, int, int]]] = {}
     for name, version, files, size in states:
         if version in dates:

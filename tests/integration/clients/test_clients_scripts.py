@@ -151,6 +151,9 @@ def test_spark_submit_on_a_cluster_beside_a_standing_service(
     settings = {
         "spark.master": cluster,
         "spark.executor.memory": "600m",
+        # The tasks wait for both executors, however busy the machine is.
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
         "spark.driver.extraJavaOptions": " ".join(
             f"-Djavax.net.ssl.trustStore{name}={value}" for name, value in trusting.items()
         ),

@@ -100,6 +100,26 @@ def test_an_insert_into_a_known_partition_arrives(catalog: Catalog, server: Logg
     assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}}
 
 
+@pytest.mark.parametrize("version", ["import", "look"])
+def test_event_with_old_statistics_in_the_second_of_our_version_is_looked_at(
+    catalog: Catalog, server: LoggingMetastore, root: Path, version: str
+) -> None:
+    """LOAD DATA of Hive 4 sets the statistics of before, and the second may be the one in which we registered them."""
+    name = "ds=a" if version == "import" else "ds=b"
+    if version == "look":
+        write(root, "ds=b/one")
+        add(server, root, "b")
+        assert counts(followed(catalog)) == (1, 0, 0)
+    newest = max(catalog.history("s.t"), key=lambda each: each.version)
+    write(root, f"{name}/two")
+    (there,) = server.partitions_by_names("s", "t", [name])
+    second = str(newest.committed_at_ms // 1000)
+    loaded = {**there.parameters, "numFiles": "1", "totalSize": "1", "transient_lastDdlTime": second}
+    server.alter_partitions("s", "t", [replace(there, parameters=loaded)])
+    assert counts(followed(catalog)) == (0, 0, 1)
+    assert indexed(catalog)[name] == {"one": 1, "two": 1}
+
+
 def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:
     write(root, "ds=b/one", "ds=c/")
     add(server, root, "b", "c")
