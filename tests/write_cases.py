@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExists
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
 
 TABLE = TableIdentifier("s", "t")
+K1 = Comparison(Operator.EQ, "k", "1")
+DYNAMIC = WriteKind.OVERWRITE_PARTITIONS
+RELOCATE = {"overwrite-mode": "relocate"}
 
 
 def definition(

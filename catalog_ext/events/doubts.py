@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import InvalidPatternError
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
 

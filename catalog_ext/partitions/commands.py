@@ -18,6 +18,7 @@ from catalog_ext.metastore.commit.plan import (
     RelocatePartition,
     RenamePartition,
 )
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
@@ -33,7 +34,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
 from catalog_ext.metastore.predicates.tree import any_of
 from catalog_ext.metastore.runtime.local_paths import real_location
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.transactions.staging_locations import DATA, below, transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import DATA, below
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.tables.partition_matches import require_match
 

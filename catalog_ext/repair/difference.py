@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.model.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 from catalog_ext.repair.mass_drop import Loss
 from catalog_ext.repair.report import NEW, ReportEntry
 from catalog_ext.scan.equivalent_names import EquivalentNames

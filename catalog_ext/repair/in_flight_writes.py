@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 from catalog_ext.repair.report import MOVING
 
 if TYPE_CHECKING:

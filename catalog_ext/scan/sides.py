@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.scan.scratch import scratch_failed
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import VACUUM, State
+from catalog_ext.metastore.commit.transaction import VACUUM, State, transaction_id_in
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
@@ -22,7 +22,7 @@ from catalog_ext.metastore.transactions.deletion_gate import without_needed
 from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
-from catalog_ext.metastore.transactions.staging_locations import below, transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

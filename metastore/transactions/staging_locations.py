@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.commit.transaction import TRANSACTION_ID
-from catalog_ext.metastore.commit.transaction import transaction_id_in as transaction_id_in
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.locations import Location, shown

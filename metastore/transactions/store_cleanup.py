@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.plan import (
     Promotion,
     RelocatePartition,
 )
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
@@ -29,7 +30,7 @@ from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, L
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.identity import has_own_name, is_same_file
-from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry
-from catalog_ext.metastore.transactions.staging_locations import DATA, copies_directory, transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import DATA, copies_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

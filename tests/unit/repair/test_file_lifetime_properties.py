@@ -27,9 +27,8 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.examples import examples
 from tests.repair_cases import local_catalog
-from tests.write_cases import Stand, definition
+from tests.write_cases import RELOCATE, Stand, definition
 
-RELOCATE = {"overwrite-mode": "relocate"}
 REFUSED = (
     ConflictError, InvalidInputError, LocationNotFoundError, PartitionAlreadyExistsError, PartitionNotFoundError,
     TableLayoutError,

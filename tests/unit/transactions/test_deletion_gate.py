@@ -29,7 +29,7 @@ from catalog_ext.metastore.transactions import vacuum
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from tests.index_cases import local_index
 from tests.repair_cases import local_catalog
-from tests.write_cases import Stand, definition
+from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
 from tests.writes import Crash, crash_at, insert
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-K1 = Comparison(Operator.EQ, "k", "1")
-DYNAMIC = WriteKind.OVERWRITE_PARTITIONS
-RELOCATE = {"overwrite-mode": "relocate"}
 B = TableIdentifier("s", "b")
 A_ROWS, B_ROWS = {"k=1": "1\n", "k=2": "2\n"}, {"k=7": "1\n"}
 

@@ -33,7 +33,7 @@ from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.index_cases import local_index
-from tests.write_cases import TABLE, Stand, definition
+from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
 
-K1 = Comparison(Operator.EQ, "k", "1")
-DYNAMIC = WriteKind.OVERWRITE_PARTITIONS
-RELOCATE = {"overwrite-mode": "relocate"}
 OTHER = TableIdentifier("s", "other")
 
 

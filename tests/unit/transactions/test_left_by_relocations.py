@@ -18,14 +18,11 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import local_index
 from tests.made_once import MadeOnce, making
-from tests.write_cases import Stand, definition
+from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-K1 = Comparison(Operator.EQ, "k", "1")
-DYNAMIC = WriteKind.OVERWRITE_PARTITIONS
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["managed", "external"])
@@ -36,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
         stand = Stand(index)
         stand.create(definition(folder / "t", external=request.param))
         stand.write({"k=1": "1\n", "k=2": "2\n"})
-        stand.write({"k=1": "new\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+        stand.write({"k=1": "new\n"}, DYNAMIC, options=RELOCATE)
     return made
 
 
@@ -135,7 +132,7 @@ def test_a_table_that_takes_the_place_of_another_has_nothing_of_its_past(
     stand: Stand, tmp_path: Path, kind: WriteKind
 ) -> None:
     # A relocation that was relocated, too.
-    stand.write({"k=1": "newer\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+    stand.write({"k=1": "newer\n"}, DYNAMIC, options=RELOCATE)
     table = stand.table()
     stand.write({"k=3": "3\n"}, kind, table=table, definition=table.definition, operation="RTAS")
     assert stand.rows() == stand.listed() == {"k=3": "3\n"}

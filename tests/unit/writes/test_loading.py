@@ -12,7 +12,7 @@ from pyarrow import orc, parquet
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from tests.repair_cases import indexed
 from tests.unit.partitions.test_partition_commands import consistent, external, managed
 from tests.writes import insert

@@ -11,10 +11,9 @@ import pytest
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import OperationNotSupportedError
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import local_catalog
-from tests.write_cases import Stand, definition
+from tests.write_cases import K1, Stand, definition
 from tests.writes import insert, stage
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
-K1 = Comparison(Operator.EQ, "k", "1")
 MODES = [(TableType.MANAGED, "in-place"), (TableType.MANAGED, "relocate"),
          (TableType.EXTERNAL, "in-place"), (TableType.EXTERNAL, "relocate")]  # fmt: skip
 
