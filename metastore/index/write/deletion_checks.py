@@ -1,7 +1,7 @@
 """The deletion gate at ``reserve``: a statement deletes or moves no file that another table's partition has.
 
-The caller holds the lock of the table's row. ``registration_checks`` is the other half: whoever registers files takes
-a shared lock of that row first. So one of the two sees what the other has written.
+The caller holds the lock of the table's row. ``registration_checks`` is the other half: a commit that registers files
+takes a shared lock of that row first. So one of the two sees what the other has written.
 """
 
 from __future__ import annotations
