@@ -127,7 +127,7 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
 
 
 def hold_tables(connection: sa.Connection, numbers: Collection[int]) -> None:
-    """Take shared locks of tables' rows: until this transaction ends the tables stay, and no other one commits to them."""
+    """Take shared locks of tables' rows: until this transaction ends the tables stay, and no other commits there."""
     # By number: MariaDB would wait for every row that it looks at on its way to a location.
     if numbers:
         _HOLD.rows(connection, {"numbers": sorted(numbers)})
