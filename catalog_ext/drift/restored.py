@@ -79,7 +79,7 @@ class Restoring:
                 known = own if there is None else max(own, there.position)
                 position = Position(known.incarnation + 1, known.counter + 1)
                 index.begin_incarnation(position, 0 if there is None else there.tables)
-                counter.write(position.counter)
+                counter.write()
                 counter.forget()
             entries.extend(self._repaired(table, dry_run=dry_run) for table in self._tables())
         return tuple(entries)

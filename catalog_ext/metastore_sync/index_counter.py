@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from catalog_ext.conf.home import WAREHOUSE
 from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, StorageError
-from catalog_ext.metastore.index.tables.incarnations import Position, position_of
+from catalog_ext.metastore.index.tables.incarnations import Position
 from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class IndexCounter:
         self._inside = threading.local()
         self._behind: IndexRestoredError | None = None
         self._next_look = 0.0
+        self._advanced_at = float("-inf")
         self._unwritable = False
 
     @property
@@ -103,25 +104,27 @@ class IndexCounter:
         if time.monotonic() >= self._next_look:
             with self._lock:
                 if time.monotonic() >= self._next_look:
-                    self._look()
+                    self._look(writes=True)
         if self._behind is not None:
             raise self._behind
 
     def advance(self) -> None:
         """Raise the counter here and then on the store; an index without a warehouse of its own has none.
 
+        Of threads that wait for the store at once one raises it for all.
+
         Raises:
             IndexRestoredError: The index is older than what it once wrote.
             StorageError: The store does not answer.
         """
+        called = time.monotonic()
         with self._lock, self.suspended():
             place = self._place()
             if place is None:
                 return
             try:
-                self._compare(place)
-                if self._behind is None:
-                    self.write(self._index.raise_counter())
+                if self._advanced_at <= called:
+                    self._advance(place)
             except StorageError as error:
                 if error.retryable or _is_garbled(error):
                     raise
@@ -136,29 +139,17 @@ class IndexCounter:
             StorageError: The store refuses or does not answer, or what is there is no counter.
         """
         place = self._place()
-        data = None if place is None else self._storage().read_file(place, _LARGEST)
-        return None if data is None or place is None else _parsed(place, data)
+        return None if place is None else self._read(place)
 
-    def write(self, counter: int) -> None:
-        """Write a counter that the index has; of several writers the last one leaves the greatest.
+    def write(self) -> None:
+        """Write the counter that the index has; of several writers the last one leaves the greatest.
 
         Raises:
             StorageError: The store refuses or does not answer.
         """
         place = self._place()
-        if place is None:
-            return
-        storage = self._storage()
-        while True:
-            position = self._index.position()
-            found = Counter(
-                position.incarnation, position.counter, self._index.newest_table_number(), int(time.time() * 1000)
-            )
-            storage.create_directory(place.parent)
-            storage.replace_file(place, json.dumps(asdict(found)).encode("ascii"))
-            # A slower writer may have put its counter over one that another process wrote meanwhile.
-            if self._index.position().counter == found.counter:
-                return
+        if place is not None:
+            self._write(place)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -175,7 +166,7 @@ class IndexCounter:
         with self._lock:
             # Who only opens an index writes nothing into it.
             if COUNTER_ID in self._index.properties():
-                self._look()
+                self._look(writes=False)
 
     def forget(self) -> None:
         """Look again before the next change."""
@@ -190,15 +181,18 @@ class IndexCounter:
         number = recorded.get(COUNTER_ID) or self._index.add_properties({COUNTER_ID: uuid4().hex})[COUNTER_ID]
         return Location.parse(warehouse).join(f"{COUNTER_FILE}{number}")
 
-    def _look(self) -> None:
+    def _look(self, *, writes: bool) -> None:
+        """Compare the index with the store; one that only opens the index leaves an old counter to the next change."""
         with self.suspended():
             pause, place = EVERY_S, self._place()
             try:
                 if place is not None:
                     there = self._compare(place)
                     old = there is not None and time.time() * 1000 - there.written_at_ms > EVERY_S * 1000
-                    if old and self._behind is None:
-                        self.write(self._index.raise_counter())
+                    if old and self._behind is None and writes:
+                        self._raise(place)
+                    elif old:
+                        pause = 0.0
             except StorageError as error:
                 if error.retryable:
                     logger.warning("Whether the index was put back is not known yet: %s", error.message)
@@ -207,11 +201,38 @@ class IndexCounter:
                     self._note_unwritable(place, error)
             self._next_look = time.monotonic() + (_AGAIN_S if self._behind is not None else pause)
 
+    def _advance(self, place: Location) -> None:
+        began = time.monotonic()
+        self._compare(place)
+        if self._behind is None:
+            self._raise(place)
+            self._advanced_at = began
+
+    def _raise(self, place: Location) -> None:
+        self._index.raise_counter()
+        self._write(place)
+
+    def _read(self, place: Location) -> Counter | None:
+        data = self._storage().read_file(place, _LARGEST)
+        return None if data is None else _parsed(place, data)
+
+    def _write(self, place: Location) -> None:
+        storage = self._storage()
+        while True:
+            position = self._index.position()
+            found = Counter(
+                position.incarnation, position.counter, self._index.newest_table_number(), int(time.time() * 1000)
+            )
+            storage.create_directory(place.parent)
+            storage.replace_file(place, json.dumps(asdict(found)).encode("ascii"))
+            # A slower writer may have put its counter over one that another process wrote meanwhile.
+            if self._index.position().counter == found.counter:
+                return
+
     def _compare(self, place: Location) -> Counter | None:
         """Return what the store says, and note whether the index is behind it."""
         # In this order: a counter is in the index before it is on the store.
-        there, recorded = self.read(), self._index.properties()
-        own = position_of(recorded)
+        there, own = self._read(place), self._index.position()
         if there is None or there.position <= own:
             self._behind = None
         elif self._behind is None:
@@ -249,7 +270,7 @@ def _parsed(place: Location, data: bytes) -> Counter:
         return Counter(*numbers)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise StorageError(
-            f"The file {shown(str(place))} has the counter of the index, and cannot be read: {error}. If the index was "
-            "not restored, remove the file: the next clean-up writes it anew. If it was, run catalog-ext restored.",
+            f"The file {shown(str(place))} has the counter of the index, and cannot be read: {error}. Remove the "
+            "file: the next clean-up writes it anew. If the index was restored, run catalog-ext restored then.",
             {"location": str(place)},
         ) from error

@@ -239,9 +239,9 @@ class Index:
         """Return the incarnation and the counter."""
         return incarnations.position_of(self.properties())
 
-    def raise_counter(self) -> int:
-        """Return the counter, raised by one."""
-        return incarnations.raise_counter(self._database)
+    def raise_counter(self) -> None:
+        """Raise the counter by one."""
+        incarnations.raise_counter(self._database)
 
     def newest_table_number(self) -> int:
         """Return the greatest number that a table has."""

@@ -63,19 +63,21 @@ def position_of(recorded: Mapping[str, str]) -> Position:
     return Position(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
-def raise_counter(database: Database) -> int:
-    """Return the counter, raised by one; it is on the disk when this returns."""
-    if COUNTER not in properties.load(database):
+def raise_counter(database: Database) -> None:
+    """Raise the counter by one; it is on the disk when this returns."""
+    if not database.write(_raise):
         properties.add_missing(database, {COUNTER: "0"})
-    row = sa.select(index_properties.c.value).where(index_properties.c.name == COUNTER).with_for_update()
+        database.write(_raise)
 
-    def work(connection: sa.Connection) -> int:
-        raised = int(connection.execute(row).scalar_one()) + 1
-        mine = index_properties.c.name == COUNTER
-        connection.execute(sa.update(index_properties).where(mine).values(value=str(raised)))
-        return raised
 
-    return database.write(work)
+def _raise(connection: sa.Connection) -> bool:
+    """Return whether there is a counter, and raise it."""
+    mine = index_properties.c.name == COUNTER
+    there = connection.execute(sa.select(index_properties.c.value).where(mine).with_for_update()).scalar()
+    if there is None:
+        return False
+    connection.execute(sa.update(index_properties).where(mine).values(value=str(int(there) + 1)))
+    return True
 
 
 def newest_number(database: Database) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import shlex
 import shutil
 import sqlite3
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -291,3 +295,73 @@ def test_plain_append_costs_no_request_for_the_counter(tmp_path: Path, monkeypat
         assert asked == []
         overwrite(catalog)
         assert asked == ["read_file", "replace_file"]
+
+
+def aged(folder: Path) -> None:
+    """Have the counter on the store written an hour ago."""
+    (counter,) = folder.glob(f"{COUNTER_FILE}*")
+    said = json.loads(counter.read_text())
+    counter.write_text(json.dumps({**said, "written_at_ms": said["written_at_ms"] - 3_600_000}))
+
+
+def test_opening_an_index_writes_no_counter_and_the_first_change_does(tmp_path: Path) -> None:
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        catalog.index.before_deleting()
+        before = catalog.index.position()
+    aged(tmp_path)
+    with opened(tmp_path) as catalog:
+        assert catalog.index.position() == before
+        write(catalog, "t", "first")
+        assert catalog.index.position() > before
+
+
+def test_remedy_for_a_garbled_counter_works(tmp_path: Path) -> None:
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "old")
+        overwrite(catalog)
+        (counter,) = tmp_path.glob(f"{COUNTER_FILE}*")
+        counter.write_text("{}")
+        with pytest.raises(StorageError, match="Remove the file"):
+            catalog.restored()
+        counter.unlink()
+        catalog.restored()
+        assert rows(catalog, "t") == {"k=1": "new\n"}
+
+
+def test_one_raise_of_the_counter_serves_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each clean-up raises the counter: a service that wrote it for one after another would take turns at the store."""
+    callers, entered, all_wait = 4, itertools.count(1), threading.Event()
+
+    class Counting:
+        """A lock that reports when all callers are at it."""
+
+        def __init__(self, lock: threading.RLock) -> None:  # type: ignore[valid-type]
+            self._lock: Any = lock
+
+        def __enter__(self) -> None:
+            if next(entered) == callers:
+                all_wait.set()
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        counter = catalog._context.counter
+        puts: list[object] = []
+        real = catalog.storage.replace_file
+
+        def slow(place: object, data: bytes) -> None:
+            assert all_wait.wait(30)
+            puts.append(place)
+            real(place, data)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(counter, "_lock", Counting(counter._lock))
+        monkeypatch.setattr(catalog.storage, "replace_file", slow)
+        with ThreadPoolExecutor(callers) as pool:
+            for done in [pool.submit(catalog.index.before_deleting) for _ in range(callers)]:
+                done.result()
+        assert len(puts) == 2, "the first one, and one for all who came while it was written"
