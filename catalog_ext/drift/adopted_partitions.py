@@ -50,6 +50,7 @@ class AdoptedPartitions:
         self._found = found
         self._name = str(table.identifier)
         self.left: list[Mended] = []
+        self._require_allowed = context.allowed.for_many()
         self._descriptors: dict[str, PartitionDescriptor | None] = {}
 
     def changes(self, names: Sequence[str], *, moves: bool) -> list[Change]:
@@ -123,7 +124,7 @@ class AdoptedPartitions:
         if location is None and default == name:
             return None
         place = canonical_location(location or f"{self._found.location}/{default}")
-        self._context.allowed.require(Location.parse(place))
+        self._require_allowed(Location.parse(place))
         return None if place == self._table.directory(name) else place
 
     def _obstacle(self, name: str, known: dict[str, str], layout: Layout) -> str:

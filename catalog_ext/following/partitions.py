@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.following.pending import pending_for
-from catalog_ext.metastore.errors import InvalidPartitionNameError
+from catalog_ext.metastore.errors import InvalidPartitionNameError, LocationNotAllowedError
 from catalog_ext.metastore.hive.events.event import Statistics
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
@@ -22,7 +22,7 @@ from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import PartitionDoubt
@@ -151,6 +151,7 @@ class PartitionFollowing:
         descriptors, own = Descriptors(hive, table.definition), self._context.index.descriptors(table)
         read: dict[str, PartitionDescriptor | None] = {}
         later: dict[str, PartitionDoubt] = {}
+        require_allowed = self._context.allowed.for_many()
         for name, doubt in doubts.items():
             values = partition_values(name)
             mine, there = ours.get(values, []), theirs.get(values)
@@ -165,8 +166,8 @@ class PartitionFollowing:
                 outcome.skip(f"{name[:200]}: {reading.problem}")
                 continue
             try:
-                here = self._place(hive, table, mine, there, pending, places)
-            except InvalidPartitionNameError as error:
+                here = self._place(hive, table, mine, there, pending, places, require_allowed)
+            except (InvalidPartitionNameError, LocationNotAllowedError) as error:
                 outcome.skip(f"{name[:200]}: {error.message}")
                 continue
             if here is not None and reading.differs_from(_descriptor(here, mine, own), is_known=_knows(here, mine)):
@@ -198,19 +199,22 @@ class PartitionFollowing:
 
     def _place(
         self, hive: HiveTable, table: Table, mine: Sequence[Partition], there: HivePartition, pending: Pending,
-        places: dict[str, str | None],
+        places: dict[str, str | None], require_allowed: Callable[[Location], None],
     ) -> str | None:  # fmt: skip
         """Say where the metastore has a partition; where a change of ours is on its way, where we have it.
 
         Returns:
             Its name here, unless a change of ours to it is on its way.
+
+        Raises:
+            LocationNotAllowedError: The service does not serve the place.
         """
         known = next((p for p in mine if same_location(table.directory(p.name, p.location), there.location)), None)
         known = known or next((p for p in mine if p.in_metastore), None)
         name, location = from_hive_partition(hive, there)
         location = None if location is None else canonical_location(location)
         if location is not None:
-            self._context.allowed.require(Location.parse(location))
+            require_allowed(Location.parse(location))
         if known is None:
             if not pending.names(name):
                 places[name] = location

@@ -109,9 +109,10 @@ class HiveImport:
         Raises:
             LocationNotAllowedError: A partition lies elsewhere.
         """
+        require = self._context.allowed.for_many()
         for name, location, descriptor in partitions:
             if location is not None:
-                self._context.allowed.require(Location.parse(location))
+                require(Location.parse(location))
             yield name, location, descriptor
 
     def _definition(self, found: TableDefinition, properties: Mapping[str, str]) -> TableDefinition:

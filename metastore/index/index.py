@@ -255,6 +255,10 @@ class Index:
         """End every unfinished transaction and delivery without touching a file, and give no number a second time."""
         restoration.begin_incarnation(self._database, position, newest_table)
 
+    def namespace_locations(self) -> list[str]:
+        """Return the locations of the namespaces that have one."""
+        return namespaces.namespace_locations(self._database)
+
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""
         return namespaces.list_namespaces(self._database)

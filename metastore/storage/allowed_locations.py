@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
@@ -18,7 +18,7 @@ from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import compile_components, has_wildcards, parse_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from catalog_ext.metastore.storage.patterns import Alternative
 
@@ -74,12 +74,22 @@ class AllowedLocations:
         """
         if isinstance(location, str) and has_wildcards(location):
             for alternative in parse_pattern(location):
-                self._require(alternative.root, partial(_matches, alternative))
+                self._require(alternative.root, partial(_matches, alternative), self._roots)
             return
         place = location if isinstance(location, Location) else Location.parse(location)
-        self._require(place, partial(_shows, _real(place)) if reads else lambda _: False)
+        self._require(place, partial(_shows, _real(place)) if reads else lambda _: False, self._roots)
 
-    def _require(self, place: Location, shows: Callable[[Location], bool]) -> None:
+    def for_many(self) -> Callable[[Location], None]:
+        """Return ``require`` for the many locations of one command: it asks once for the roots, when it needs them."""
+        roots = cache(lambda: tuple(self._roots()))
+        return lambda place: self._require(place, partial(_shows, _real(place)), roots)
+
+    def _roots(self) -> Iterator[Location]:
+        return (_real(_root(location)) for location in self._known())
+
+    def _require(
+        self, place: Location, shows: Callable[[Location], bool], roots: Callable[[], Iterable[Location]]
+    ) -> None:
         real = _real(place)
         with self._lock:
             private = self._private
@@ -92,7 +102,7 @@ class AllowedLocations:
                 )
         if self._allowed.everything or any(_real(root).contains(real) for root in self._allowed.roots):
             return
-        if not any(_real(root).contains(real) for root in map(_root, self._known())):
+        if not any(root.contains(real) for root in roots()):
             raise LocationNotAllowedError(
                 f"The location {shown(str(place))} is refused: this service serves the warehouse, the locations of "
                 "namespaces and tables, and what its setting storage.allow names (environment variable "

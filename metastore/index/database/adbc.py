@@ -79,10 +79,10 @@ class ArrowConnections:
             finished = False
             try:
                 yield from cursor.fetch_record_batch()
+                if pooled:
+                    cursor.executescript("COMMIT")
                 finished = True
             finally:
-                if finished and pooled:
-                    cursor.executescript("COMMIT")
                 cursor.close()
                 if finished and self._idle.qsize() < _KEPT:
                     self._idle.put(connection)

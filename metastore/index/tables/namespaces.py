@@ -40,12 +40,19 @@ _OF_NAME = namespaces.c.name == sa.bindparam("name")
 _LOCK = Prepared(sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update())
 _BY_NAME = Prepared(sa.select(namespaces).where(_OF_NAME))
 _NAMES = Prepared(sa.select(namespaces.c.name))
+_LOCATIONS = Prepared(sa.select(namespaces.c.location).where(namespaces.c.location.is_not(None)))
 
 
 def list_namespaces(database: Database) -> list[str]:
     """Return the names, sorted."""
     with database.reading() as connection:
         return sorted(_NAMES.scalars(connection))
+
+
+def namespace_locations(database: Database) -> list[str]:
+    """Return the locations of the namespaces that have one."""
+    with database.reading() as connection:
+        return _LOCATIONS.scalars(connection)
 
 
 def load_namespace(database: Database, name: str) -> Namespace:

@@ -15,6 +15,7 @@ from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabas
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.storage.allowed_locations import Allowed
 from tests.fakes_metastore_log import LoggingMetastore
 from tests.repair_cases import indexed, write
 from tests.writes import insert
@@ -498,3 +499,18 @@ def test_a_table_that_was_dropped_and_made_again_is_the_new_one(
     assert (counts(outcome), outcome.altered) == ((1, 1, 0), True)
     assert indexed(catalog) == {"ds=b": {"one": 1}}
     assert [c.name for c in catalog.load_table("s.t").definition.columns] == ["x", "y"]
+
+
+def test_partition_outside_the_allowed_locations_is_skipped_and_others_arrive(
+    catalog: Catalog, server: LoggingMetastore, root: Path, tmp_path: Path
+) -> None:
+    """Its error kept the follower from the whole table, event after event."""
+    catalog.allowed.restrict(Allowed(everything=False))
+    write(root, "ds=c/one")
+    write(tmp_path / "elsewhere", "one")
+    add(server, root, "b", at=tmp_path / "elsewhere")
+    add(server, root, "c")
+    outcome = followed(catalog)
+    assert counts(outcome) == (1, 0, 0)
+    assert any("ds=b: The location" in why and "storage.allow" in why for why in outcome.skipped)
+    assert set(indexed(catalog)) == {"ds=a", "ds=c"}

@@ -11,6 +11,7 @@ from catalog_ext.conf.resolved import Settings
 from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.errors import InvalidConfigurationError, LocationNotAllowedError
 from catalog_ext.metastore.storage.allowed_locations import Allowed, AllowedLocations
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.paths.adhoc import PathPlan
 from catalog_ext.service.server import Service
 from tests.service_client import Client
@@ -151,3 +152,16 @@ def test_links_of_roots_are_followed_too(lake: Path) -> None:
     allowed = AllowedLocations(Allowed(everything=False), lambda: [f"file://{lake}/by-link"], [])
     allowed.require(str(lake / "warehouse" / "t"))
     allowed.require(str(lake / "by-link" / "t"))
+
+
+def test_many_locations_ask_for_the_known_roots_once(standing: Catalog, lake: Path) -> None:
+    """Each partition of an import at a place of its own sent a query for each namespace."""
+    standing.allowed.restrict(allowed_locations({"storage.allow": "*"}, standing=True))
+    standing.register_table("s.x", location=str(lake / "elsewhere"), format="csv", schema="x STRING")
+    standing.allowed.restrict(allowed_locations({}, standing=True))
+    require, before = standing.allowed.for_many(), standing.index.query_count
+    for i in range(10):
+        require(Location.parse(str(lake / "elsewhere" / f"other/k={i}")))
+    with pytest.raises(LocationNotAllowedError):
+        require(Location.parse(str(lake / "etc")))
+    assert standing.index.query_count - before == 2
