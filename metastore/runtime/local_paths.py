@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
+from functools import cache
+from typing import Any
 
 _LOCAL = "file://"
+_AT_FDCWD, _STATX_BTIME = -100, 0x800
+_STATX_BYTES, _BTIME_AT = 256, 80
 
 
 def real_location(location: str) -> str:
@@ -28,14 +34,44 @@ def both_spellings(location: str) -> tuple[str, ...]:
 def directory_identity(location: str) -> str | None:
     """Return what distinguishes a local directory from another one that gets its name; None elsewhere, or without one.
 
-    It is the inode: the number of the device may change when the machine starts again.
+    It is the inode, and the nanosecond in which it was made where the file system knows it: ext4 gives the number of a
+    directory that is removed to the one that is made next. The number of the device may change when the machine starts
+    again.
     """
     if not location.startswith(_LOCAL):
         return None
+    path = location.removeprefix(_LOCAL)
     try:
-        return str(os.stat(location.removeprefix(_LOCAL)).st_ino)
+        inode = os.stat(path).st_ino
     except OSError:
         return None
+    made_ns = _made_ns(path)
+    return str(inode) if made_ns is None else f"{inode}.{made_ns}"
+
+
+def is_other_directory(identity: str | None, other: str | None) -> bool:
+    """Return whether two results of ``directory_identity`` are of two directories, as far as both say."""
+    parts = zip((identity or "").split("."), (other or "").split("."), strict=False)
+    return None not in (identity, other) and any(one != another for one, another in parts)
+
+
+def _made_ns(path: str) -> int | None:
+    """Return when a directory was made, in nanoseconds since 1970; None where the system or file system has no answer."""
+    statx = _statx()
+    if statx is None:
+        return None
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    if statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, found):
+        return None
+    (known,) = struct.unpack_from("=I", found)
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BTIME_AT)
+    return seconds * 1_000_000_000 + nanoseconds if known & _STATX_BTIME else None
+
+
+@cache
+def _statx() -> Any:  # noqa: ANN401 -- a function of the C library
+    """Return Linux's ``statx``, which Python has from 3.15 on; None on other systems and in old C libraries."""
+    return getattr(ctypes.CDLL(None), "statx", None)
 
 
 def lies_within(location: str, root: str) -> bool:

@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.local_paths import directory_identity
+from catalog_ext.metastore.runtime.local_paths import directory_identity, is_other_directory
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
@@ -151,7 +151,7 @@ class StoreCleanup:
             # Whoever was at it before has died there.
             self._delete_tree(aside)
         fault_point("drop.before")
-        if self._is_another(dropped):
+        if is_other_directory(directory_identity(dropped.location), dropped.directory):
             logger.warning(
                 "%s is another directory than the one of the dropped table %s: its files stay.", location, dropped.name
             )
@@ -176,12 +176,6 @@ class StoreCleanup:
         # Nobody would delete again what came back after a power loss, and nobody could make a table there.
         self._storage.sync_directories([location.parent])
         self._index.note_deleted(dropped.table_id)
-
-    @staticmethod
-    def _is_another(dropped: DroppedTable) -> bool:
-        """Return whether another local directory has got the name of the dropped table's since it was dropped."""
-        there = directory_identity(dropped.location)
-        return None not in (there, dropped.directory) and there != dropped.directory
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
         """Remove files of a dropped table for as long as nobody else has given its directory free."""

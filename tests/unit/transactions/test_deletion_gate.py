@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from typing import TYPE_CHECKING, Any
@@ -358,6 +359,22 @@ def test_recover_leaves_a_folder_that_took_the_place_of_a_dropped_table(tmp_path
         crash_at("drop.before", lambda: catalog.drop_table("s.t"))
         shutil.rmtree(tmp_path / "t")
         (tmp_path / "import").rename(tmp_path / "t")
+        catalog.recover(older_than="0s")
+        assert theirs.read_text() == "1\n"
+        assert catalog.index.undeleted_tables() == []
+
+
+def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed(tmp_path: Path) -> None:
+    """As by ``rm -r`` and ``rsync -a``: ext4 gives the new folder the inode of the old one."""
+    with local_catalog(tmp_path) as catalog:
+        Stand(catalog.index).create(definition(tmp_path / "t"))
+        (tmp_path / "t").mkdir()
+        theirs = tmp_path / "t" / "theirs.csv"
+        crash_at("drop.before", lambda: catalog.drop_table("s.t"))
+        shutil.rmtree(tmp_path / "t")
+        (tmp_path / "t").mkdir()
+        theirs.write_text("1\n")
+        os.utime(theirs, (1_000_000_000, 1_000_000_000))
         catalog.recover(older_than="0s")
         assert theirs.read_text() == "1\n"
         assert catalog.index.undeleted_tables() == []
