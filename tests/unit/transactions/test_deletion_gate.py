@@ -368,7 +368,6 @@ def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed
     """As by ``rm -r`` and ``rsync -a``: ext4 gives the new folder the inode of the old one."""
     with local_catalog(tmp_path) as catalog:
         Stand(catalog.index).create(definition(tmp_path / "t"))
-        (tmp_path / "t").mkdir()
         theirs = tmp_path / "t" / "theirs.csv"
         crash_at("drop.before", lambda: catalog.drop_table("s.t"))
         shutil.rmtree(tmp_path / "t")
