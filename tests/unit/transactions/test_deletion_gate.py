@@ -370,8 +370,14 @@ def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed
         Stand(catalog.index).create(definition(tmp_path / "t"))
         theirs = tmp_path / "t" / "theirs.csv"
         crash_at("drop.before", lambda: catalog.drop_table("s.t"))
+        removed = (tmp_path / "t").stat().st_ino
         shutil.rmtree(tmp_path / "t")
-        (tmp_path / "t").mkdir()
+        for i in range(1000):
+            made = tmp_path / f"made-{i}"
+            made.mkdir()
+            if made.stat().st_ino == removed:
+                break
+        made.rename(tmp_path / "t")
         theirs.write_text("1\n")
         os.utime(theirs, (1_000_000_000, 1_000_000_000))
         catalog.recover(older_than="0s")
