@@ -55,11 +55,11 @@ class DroppedTable:
 
 
 def overlaps(column: sa.ColumnElement[Any], asked: Mapping[str, Any]) -> sa.ColumnElement[bool]:
-    """Return the condition that a location is a given one (or the one that it links to), lies in it or around it.
+    """Return the condition that a location is one of the given ones (or of their links), lies in one or around one.
 
     Args:
         column: Has the location.
-        asked: What ``overlap`` has returned for the given one, or for another one with as many keys.
+        asked: What ``overlap`` has returned for the given ones, or for others with as many keys.
     """
     return sa.or_(*inside(column, asked))
 
@@ -73,9 +73,9 @@ def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.Col
     return [sa.and_(column.is_not(None), part) for part in parts]
 
 
-def overlap(location: str) -> dict[str, Any]:
+def overlap(*locations: str) -> dict[str, Any]:
     """Return the values of the parameters of ``overlaps``."""
-    places = sorted({place.rstrip("/") for place in both_spellings(location)})
+    places = sorted({place.rstrip("/") for location in locations for place in both_spellings(location)})
     asked: dict[str, Any] = {"places": sorted({*places, *(above for place in places for above in _around(place))})}
     for i, place in enumerate(places):
         # "0" is the character after "/".

@@ -121,15 +121,15 @@ def _neighbours(asked: tuple[str, ...]) -> Prepared:
     """Return the query of tables that may have a table's files, and of the table where it has located partitions."""
     p = partitions.c
     mine: sa.BindParameter[int] = sa.bindparam("table_id")
-    located = (p.location.is_not(None), p.end_version == ALIVE)
-    own = sa.select(p.table_id).where(p.table_id == mine, *located).limit(1).subquery()
+    # First: it is an answer, without which the search in the directory would read all these partitions.
+    own = sa.select(p.table_id).where(p.table_id == mine, p.location.is_not(None), p.end_version == ALIVE)
     around = overlaps(tables.c.location, dict.fromkeys(asked))
     others = [sa.select(tables.c.table_id).where(tables.c.table_id != mine, around)]
     others += [
         sa.select(p.table_id).where(p.table_id != mine, p.end_version == ALIVE, one)
         for one in inside(p.location, asked)
     ]
-    return Prepared(sa.union(*others, sa.select(own.c.table_id)))
+    return Prepared(sa.union_all(own, *others).limit(1))
 
 
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:

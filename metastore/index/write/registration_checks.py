@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transactions import from_row
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import DataFile, Table
 
 _T = transactions.c
+
+_PLACES = 50
+"""Directories in one query: it has a part for each."""
 
 
 def _deleting() -> sa.Select[Any]:
@@ -99,18 +103,23 @@ def require_unclaimed(
 
 def _hold_tables(connection: sa.Connection, table: Table, directories: Collection[str]) -> None:
     """Take shared locks of the other tables whose statements may delete files in the directories."""
+    hold_tables(connection, tables_that_may_delete(connection, table, directories))
+
+
+def tables_that_may_delete(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
+    """Return the numbers of the other tables whose statements may delete files in directories of a table."""
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
     numbers: set[int] = set()
-    for place in [*outside, *([root] if len(outside) < len(directories) else ())]:
-        asked = overlap(place)
+    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES):
+        asked = overlap(*places)
         numbers.update(_others_at(tuple(asked)).scalars(connection, {**asked, "table_id": table.table_id}))
-    hold_tables(connection, sorted(numbers))
+    return numbers
 
 
 @cache
 def _others_at(asked: tuple[str, ...]) -> Prepared:
-    """Return the query of the other tables at, in or around a place, or that have or had a partition there."""
+    """Return the query of the other tables at, in or around some places, or that have or had a partition there."""
     p = partitions.c
     mine: sa.BindParameter[int] = sa.bindparam("table_id")
     others = [
@@ -178,8 +187,9 @@ def _to_be_removed(
         # Its commit fails, and it deletes nothing but its own files.
         return None
     for name, removals in change.unknown.items():
-        files = found.get(plan.locations.get(name) or table.directory(name), {})
-        taken = next((f"{table.directory(name)}/{r.path}" for r in removals if r.path in files), None)
+        directory = plan.locations.get(name) or table.directory(name)
+        files = found.get(directory, {})
+        taken = next((f"{directory}/{removal.path}" for removal in removals if removal.path in files), None)
         if taken is not None:
             return taken
     if isinstance(change, CheckedWrite) and (plan.relocate or plan.definition is not None):

@@ -23,6 +23,9 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.tables.dropped import overlap
+from catalog_ext.metastore.index.write.deletion_checks import _neighbours
+from catalog_ext.metastore.index.write.registration_checks import tables_that_may_delete
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -383,3 +386,29 @@ def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed
         catalog.recover(older_than="0s")
         assert theirs.read_text() == "1\n"
         assert catalog.index.undeleted_tables() == []
+
+
+def test_locks_for_many_places_take_a_few_queries(tmp_path: Path) -> None:
+    """PostgreSQL and MariaDB sent two queries for each directory of an import, under the lock of the table."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t", external=True))
+        stand.write({"k=1": "1\n"})
+        stand.create(definition(tmp_path / "b", name="b", external=True))
+        stand.create(definition(tmp_path / "far/c", name="c", external=True))
+        places = [f"file://{tmp_path}/{place}" for place in ("t/k=1", "far", *(f"other/k={i}" for i in range(200)))]
+        table, before = stand.table(B), index.query_count
+        with index._database.reading() as connection:
+            found = tables_that_may_delete(connection, table, places)
+        assert found == {stand.table().table_id, stand.table(TableIdentifier("s", "c")).table_id}
+        assert index.query_count - before <= 10
+
+
+def test_own_located_partitions_answer_before_the_directory_is_searched(overwritten: Stand, tmp_path: Path) -> None:
+    """The search reads all relocated partitions of the table (0.3 s for 100,000) and cannot change the answer."""
+    add_to_other_table(overwritten, tmp_path)
+    located = overwritten.table()
+    asked = overlap(located.definition.location)
+    with overwritten.index._database.reading() as connection:
+        found = _neighbours(tuple(asked)).rows(connection, {**asked, "table_id": located.table_id})
+        assert [row["table_id"] for row in found] == [located.table_id]
