@@ -12,6 +12,7 @@ from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError,
 from catalog_ext.metastore.index.database.urls import index_file
 from catalog_ext.metastore.index.tables.incarnations import Position
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import Location
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.repair.table_repair import TableRepair
+
+_AT_ONCE = 1000
+"""Files that are looked at together: an overwrite may have a million to delete."""
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
 _LEFT = (
@@ -99,11 +103,12 @@ class Restoring:
 
     def _left(self, transaction: Transaction) -> Iterator[RestoredEntry]:
         """Yield the files that a committed transaction was to delete, and that are there as they were."""
-        removals = [r for r in self._context.index.removals(transaction.transaction_id) if not r.is_directory]
-        places = [Location.parse(removal.path) for removal in removals]
-        for removal, entry in zip(removals, self._context.storage.stat_many(places), strict=True):
-            if entry is not None and is_same_file(entry, removal):
-                yield RestoredEntry(LEFT, removal.path, _LEFT)
+        removals = (r for r in self._context.index.removals(transaction.transaction_id) if not r.is_directory)
+        for some in batched(removals, _AT_ONCE):
+            entries = self._context.storage.stat_many([Location.parse(removal.path) for removal in some])
+            for removal, entry in zip(some, entries, strict=True):
+                if entry is not None and is_same_file(entry, removal):
+                    yield RestoredEntry(LEFT, removal.path, _LEFT)
 
     def _tables(self) -> Iterator[TableIdentifier]:
         index = self._context.index
