@@ -19,8 +19,9 @@ from catalog_ext.metastore.commit.plan import (
     Promotion,
 )
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import VACUUM
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, table_versions
+from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
@@ -131,12 +132,14 @@ class PartitionCommand:
         }
         if not later:
             return {}
-        v = table_versions.c
-        by_statements = sa.select(v.version).where(
-            v.table_id == self._table.table_id, v.version > self._base_version, v.transaction_id.is_not(None)
+        t = transactions.c
+        versions = {row["begin_version"] for row in later.values()}
+        # A vacuum's claim has the version that it found.
+        statement = sa.select(t.version).where(
+            t.table_id == self._table.table_id, t.version.in_(sorted(versions)), t.operation != VACUUM
         )
-        versions = set(self._connection.execute(by_statements).scalars())
-        return {name: row for name, row in later.items() if row["begin_version"] not in versions}
+        by_statements = set(self._connection.execute(statement).scalars())
+        return {name: row for name, row in later.items() if row["begin_version"] not in by_statements}
 
     def _with_found(self, command: CheckedAdd, registered: Mapping[str, Row]) -> list[Rewrite]:
         """Return the changes that add the files which the check has found, and which are not registered yet."""
