@@ -73,6 +73,7 @@ def _merged(args: Iterable[Predicate], *, negated: bool) -> list[Predicate]:
     """Return the arguments with those that list values of one column joined, each at the place of the first."""
     kept: list[Predicate] = []
     places: dict[str, int] = {}
+    first: dict[str, set[Value]] = {}
     values: dict[str, dict[Value, None]] = {}
     for arg in args:
         listed = _listed(arg, negated=negated)
@@ -80,11 +81,11 @@ def _merged(args: Iterable[Predicate], *, negated: bool) -> list[Predicate]:
             kept.append(arg)
             continue
         if listed.column not in places:
-            places[listed.column] = len(kept)
+            places[listed.column], first[listed.column] = len(kept), set(listed.values)
             kept.append(arg)
         values.setdefault(listed.column, {}).update(dict.fromkeys(listed.values))
     for column, place in places.items():
-        if len(values[column]) > 1:
+        if values[column].keys() != first[column] or len(first[column]) > 1:
             member = In(column, tuple(values[column]))
             kept[place] = Not(member) if negated else member
     return kept
