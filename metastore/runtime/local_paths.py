@@ -56,7 +56,7 @@ def is_other_directory(identity: str | None, other: str | None) -> bool:
 
 
 def _made_ns(path: str) -> int | None:
-    """Return when a directory was made, in nanoseconds since 1970; None where the system or file system has no answer."""
+    """Return when a directory was made, in nanoseconds since 1970; None where the file system does not know it."""
     statx = _statx()
     if statx is None:
         return None
