@@ -175,6 +175,15 @@ def lies_inside(table: Table, place: str) -> bool:
     return place.startswith(f"{table.definition.location}/")
 
 
+def goes_with(table: Table, location: str, place: str) -> bool:
+    """Return whether the files of a partition that lies there go with a table that is replaced by one at a location.
+
+    An external table keeps its files unless the new one lies there. Others keep what lies outside of their directory.
+    """
+    keeps = table.definition.table_type is TableType.EXTERNAL and table.definition.location != location
+    return not keeps and f"{place}/".startswith(f"{table.definition.location}/")
+
+
 def deletes(asked: DropPartitions, table: Table, place: str) -> bool:
     """Return whether a ``DROP`` deletes the data of a partition that lies there."""
     return asked.deletes is DataDeletion.ALL or (asked.deletes is DataDeletion.INSIDE and lies_inside(table, place))

@@ -393,18 +393,20 @@ def partitions_at(database: Database, table: Table, locations: Collection[str]) 
 
 def partitions_at_within(connection: sa.Connection, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
     """As ``partitions_at``, within a transaction."""
-    root = f"{table.definition.location}/"
+    location = table.definition.location
+    root = f"{location}/"
     found: dict[str, set[str]] = {}
     for some in batched(locations, _NAMES_AT_ONCE):
         own = connection.execute(located_statement(table).where(partitions.c.location.in_(some)))
         for row in own:
             found.setdefault(row.location, set()).add(row.name)
-        hashes = [name_hash(uri.removeprefix(root)) for uri in some if uri.startswith(root)]
+        # An unpartitioned table has one partition, without a name, in its own directory.
+        hashes = [name_hash(f"{uri}/".removeprefix(root)[:-1]) for uri in some if f"{uri}/".startswith(root)]
         usual = sa.select(partitions.c.name).where(
             *at_version(partitions, table), partitions.c.location.is_(None), partitions.c.name_hash.in_(hashes)
         )
         for name in connection.execute(usual).scalars() if hashes else ():
-            found.setdefault(f"{root}{name}", set()).add(name)
+            found.setdefault(table.directory(name), set()).add(name)
     return found
 
 

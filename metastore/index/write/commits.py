@@ -26,7 +26,7 @@ from catalog_ext.metastore.commit.plan import (
     Replace,
 )
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.rules import lies_inside
+from catalog_ext.metastore.commit.rules import goes_with
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
@@ -54,7 +54,6 @@ from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
-from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ class _Committing:
         What lies outside of the table's location stays, as where a table is dropped; so do files of other engines that
         were registered since the check, which has not looked at them.
         """
-        if old.definition.table_type is TableType.EXTERNAL and old.definition.location != new.location:
+        if not goes_with(old, new.location, old.definition.location):
             return
         later = self._registered_later(old)
         p, f = partitions.c, files.c
@@ -283,9 +282,7 @@ class _Committing:
         )
         for row in self._connection.execute(statement).mappings():
             directory = old.directory(row["name"], row["location"])
-            if row["location"] is not None and not lies_inside(old, directory):
-                continue
-            if (row["partition_id"], row["file_id"]) in later:
+            if (row["partition_id"], row["file_id"]) in later or not goes_with(old, new.location, directory):
                 continue
             uri = f"{directory}/{row['path']}"
             # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.

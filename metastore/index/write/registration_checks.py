@@ -90,7 +90,9 @@ def require_unclaimed(
         _hold_tables(connection, table, found)
     for row in _DELETING.rows(connection, {"mine": transaction_id, "table_id": table.table_id}):
         other = from_row(row)
-        taken = _taken(connection, other, found)
+        # The number of the table that a REPLACE TABLE replaces, to which its transaction does not belong yet.
+        loses = row["replaces"] if other.table_id is None else other.table_id
+        taken = None if loses == table.table_id != other.table_id else _taken(connection, other, loses, found)
         if taken is not None:
             raise ConflictError(
                 f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {taken}, "
@@ -129,8 +131,17 @@ def _others_at(asked: tuple[str, ...]) -> Prepared:
     return Prepared(sa.union(*others))
 
 
-def _taken(connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
-    """Return the URI of a file that the transaction deletes or moves; None where it touches none of them."""
+def _taken(
+    connection: sa.Connection, other: Transaction, loses: int | None, found: Mapping[str, Mapping[str, DataFile]]
+) -> str | None:
+    """Return the URI of a file that the transaction deletes or moves; None where it touches none of them.
+
+    Args:
+        connection: In a transaction.
+        other: The transaction.
+        loses: The number of the table that loses the files, if there is one.
+        found: The files by directory and name.
+    """
     if other.state is State.COMMITTED:
         return _removed(connection, other, found)
     if other.state is State.FINISHED:
@@ -142,7 +153,8 @@ def _taken(connection: sa.Connection, other: Transaction, found: Mapping[str, Ma
                 if name in found.get(directory, ()):
                     return str(uri)
         return None
-    return _to_be_removed(connection, other, found) if other.state is State.RESERVED else None
+    reserved = other.state is State.RESERVED and loses is not None
+    return _to_be_removed(connection, other, loses, found) if reserved else None
 
 
 def _was_near(plan: WritePlan, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
@@ -175,14 +187,14 @@ def _removed(connection: sa.Connection, other: Transaction, found: Mapping[str, 
 
 
 def _to_be_removed(
-    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
+    connection: sa.Connection, other: Transaction, loses: int, found: Mapping[str, Mapping[str, DataFile]]
 ) -> str | None:
     """Return a file in the directory of a partition whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
-    if not isinstance(change, CheckedWrite | CheckedDrop) or other.table_id is None:
+    if not isinstance(change, CheckedWrite | CheckedDrop):
         return None
     try:
-        table = table_from_row(table_rows.load_row_by_id(connection, other.table_id))
+        table = table_from_row(table_rows.load_row_by_id(connection, loses))
     except TableNotFoundError:
         # Its commit fails, and it deletes nothing but its own files.
         return None
@@ -192,17 +204,23 @@ def _to_be_removed(
         taken = next((f"{directory}/{removal.path}" for removal in removals if removal.path in files), None)
         if taken is not None:
             return taken
-    if isinstance(change, CheckedWrite) and (plan.relocate or plan.definition is not None):
-        return None
     is_replaced = _replaced(connection, other, table)
     for place, names in partitions_at_within(connection, table, list(found)).items():
-        deletes = not isinstance(change, CheckedDrop) or rules.deletes(change.asked, table, place)
-        if deletes and any(is_replaced(name) for name in names):
+        if _deletes_at(plan, table, place) and any(is_replaced(name) for name in names):
             return f"{place}/{min(found[place])}"
     return None
 
 
+def _deletes_at(plan: WritePlan, table: Table, place: str) -> bool:
+    """Return whether the files of a partition that a statement ends are deleted, by the partition's directory."""
+    if isinstance(plan.change, CheckedDrop):
+        return rules.deletes(plan.change.asked, table, place)
+    return rules.goes_with(table, plan.location, place) if plan.definition is not None else not plan.relocate
+
+
 def _replaced(connection: sa.Connection, other: Transaction, table: Table) -> Callable[[str], bool]:
+    if other.plan.definition is not None:
+        return lambda _: True
     if not isinstance(other.plan.asked, OverwritePartitions):
         return replaced_by(other.plan, table)
     c = transaction_claims.c

@@ -136,7 +136,7 @@ def test_statement_is_refused_when_files_were_registered_after_its_check(
 
 
 @pytest.mark.parametrize("point", ["reserve.after", "commit.before", "commit.after", "clean.before"])
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("statement", [*STATEMENTS, replace_table])
 def test_files_cannot_be_registered_while_they_are_deleted(
     stand: Stand, tmp_path: Path, statement: Callable[[Stand], None], point: str
 ) -> None:
@@ -412,3 +412,50 @@ def test_own_located_partitions_answer_before_the_directory_is_searched(overwrit
     with overwritten.index._database.reading() as connection:
         found = _neighbours(tuple(asked)).rows(connection, {**asked, "table_id": located.table_id})
         assert [row["table_id"] for row in found] == [located.table_id]
+
+
+@pytest.fixture
+def unpartitioned(tmp_path: Path) -> Iterator[Stand]:
+    """The unpartitioned table t, and an empty one of the name b."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t", {}))
+        stand.write({"": "1\n"})
+        stand.create(definition(tmp_path / "b", name="b", external=True))
+        yield stand
+
+
+def register_directory(stand: Stand, folder: Path) -> None:
+    asked = AddPartitions((NewPartition("k=7", f"file://{folder}/t"),))
+    stand.engine.command(stand.table(B), asked, "ADD PARTITION")
+
+
+def overwrite_all(stand: Stand, kind: WriteKind) -> None:
+    if kind is WriteKind.REPLACE:
+        stand.write({"": "9\n"}, kind, definition=stand.table().definition, table=stand.table(), operation="RTAS")
+    else:
+        stand.write({"": "9\n"}, kind)
+
+
+@pytest.mark.parametrize("kind", [WriteKind.OVERWRITE, DYNAMIC, WriteKind.REPLACE])
+def test_unpartitioned_table_is_not_overwritten_when_another_table_has_its_files(
+    unpartitioned: Stand, tmp_path: Path, kind: WriteKind
+) -> None:
+    register_directory(unpartitioned, tmp_path)
+    with pytest.raises(TableLayoutError, match=r"partition 'k=7' of table s\.b has"):
+        overwrite_all(unpartitioned, kind)
+    assert (unpartitioned.rows(), unpartitioned.rows(B)) == ({"": "1\n"}, {"k=7": "1\n"})
+
+
+@pytest.mark.parametrize("point", ["reserve.after", "commit.before", "commit.after", "clean.before"])
+@pytest.mark.parametrize("kind", [WriteKind.OVERWRITE, DYNAMIC, WriteKind.REPLACE])
+def test_files_of_an_unpartitioned_table_cannot_be_registered_while_they_are_deleted(
+    unpartitioned: Stand, tmp_path: Path, kind: WriteKind, point: str
+) -> None:
+    crash_at(point, lambda: overwrite_all(unpartitioned, kind))
+    with contextlib.suppress(ConflictError):
+        register_directory(unpartitioned, tmp_path)
+    before = unpartitioned.rows(B)
+    unpartitioned.engine.recover(older_than_s=0)
+    assert unpartitioned.rows(B) == before
+    assert "1\n" not in before.get("k=7", "")
