@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         DropPartitions,
         NewPartition,
         RenamePartition,
+        WritePlan,
     )
     from catalog_ext.metastore.model.tables import Partition, Table
 
@@ -173,6 +174,16 @@ def own_location(table: Table, name: str, place: str | None) -> str | None:
 def lies_inside(table: Table, place: str) -> bool:
     """Return whether a partition's directory, given by its URI, is in the table's."""
     return place.startswith(f"{table.definition.location}/")
+
+
+def keeps_files(replaced: Table, plan: WritePlan) -> bool:
+    """Return whether a replacement leaves the files of the table that it replaces: an external one, elsewhere."""
+    return replaced.definition.table_type is TableType.EXTERNAL and replaced.definition.location != plan.location
+
+
+def goes_with_table(replaced: Table, place: str) -> bool:
+    """Return whether the files in a partition's directory go with a table that is replaced."""
+    return place == replaced.definition.location or lies_inside(replaced, place)
 
 
 def deletes(asked: DropPartitions, table: Table, place: str) -> bool:

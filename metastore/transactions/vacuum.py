@@ -144,7 +144,7 @@ class Vacuum:
             self._fail(batch[0].entry.path, error, entries)
 
     def _delete(self, batch: list[Found]) -> list[Found]:
-        """Claim files, delete them, and forget the claim; return those that were deleted.
+        """Claim files, delete them, and finish the claim; return those that were deleted.
 
         Between the gate's answer and the claim a statement may have registered a file: it is kept.
         """
@@ -171,7 +171,7 @@ class Vacuum:
             # The index forgets these files: after a power failure no later run would delete them again.
             self._storage.sync_directories(directories)
         finally:
-            self._index.forget_claim(claim.transaction_id)
+            self._index.finish_claim(claim.transaction_id)
         return going
 
     def _spared(self, found: Mapping[str, Found], needs: Mapping[str, Need]) -> list[Found]:

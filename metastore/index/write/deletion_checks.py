@@ -22,7 +22,6 @@ from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
 from catalog_ext.metastore.index.write.partition_rows import by_values, living_rows, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
@@ -81,13 +80,12 @@ def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table
     Raises:
         TableLayoutError: One has. Nothing was changed.
     """
-    keeps = table.definition.table_type is TableType.EXTERNAL and table.definition.location != plan.location
-    if keeps or not _has_neighbours(connection, table):
+    if rules.keeps_files(table, plan) or not _has_neighbours(connection, table):
         return
     for numbers in batched(matching_numbers(connection, table, TRUE), _PARTITIONS):
         rows = living_rows(connection, numbers)
         places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
-        inside_table = {number: place for number, place in places.items() if rules.lies_inside(table, place)}
+        inside_table = {number: place for number, place in places.items() if rules.goes_with_table(table, place)}
         for some in batched(_living_files(connection, inside_table), _FILES):
             _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
 

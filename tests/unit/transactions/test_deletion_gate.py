@@ -22,6 +22,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -214,7 +215,7 @@ def test_replaced_files_cannot_be_taken_back_while_vacuum_deletes_them(
     assert [path.rpartition("/")[0] for path in deleted(report)] == [f"file://{tmp_path}/t/k=1"]
     assert len(said) == 1
     assert overwritten.rows() == {"k=1": "new\n"}
-    assert not any(one.operation == VACUUM for one in overwritten.index.list_transactions())
+    assert not any(one.operation == VACUUM for one in overwritten.index.list_transactions(states=IN_FLIGHT))
 
 
 def test_vacuum_leaves_what_was_taken_back_before_its_claim(
@@ -238,10 +239,10 @@ def test_recover_deletes_what_a_dead_vacuum_had_claimed(overwritten: Stand, tmp_
     def die(_: str) -> None:
         raise Crash
 
-    forget, stand.index.forget_claim = stand.index.forget_claim, lambda _: None  # type: ignore[method-assign]
+    finish, stand.index.finish_claim = stand.index.finish_claim, lambda _: None  # type: ignore[method-assign]
     with armed("vacuum.claimed", die), contextlib.suppress(Crash):
         stand.engine.vacuum(stand.table(), 0)
-    stand.index.forget_claim = forget  # type: ignore[method-assign]
+    stand.index.finish_claim = finish  # type: ignore[method-assign]
     (claimed,) = stand.index.list_transactions(states=(State.COMMITTED,))
     assert claimed.operation == VACUUM
     with pytest.raises(ConflictError):
