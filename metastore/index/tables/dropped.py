@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.transactions import from_row
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.local_paths import both_spellings, lies_within
+from catalog_ext.metastore.runtime.local_paths import PhysicalPaths, both_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -270,8 +270,9 @@ def _first_inside(
     found = connection.execute(statement.where(lies_in(column, location)).limit(1)).first()
     if found is not None or not location.startswith("file:"):
         return found
-    local = connection.execute(statement.where(lies_in(column, "file://")))
-    return next((row for row in local if lies_within(row.location, location)), None)
+    local, paths = connection.execute(statement.where(lies_in(column, "file://"))), PhysicalPaths()
+    root = paths.of(location.removeprefix("file://"))
+    return next((row for row in local if f"{paths.of(row.location.removeprefix('file://'))}/".startswith(f"{root}/")), None)
 
 
 def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:

@@ -18,6 +18,7 @@ from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, tables
 from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.read.spellings import has_linked_neighbour
 from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
 from catalog_ext.metastore.index.write.partition_rows import by_values, living_rows, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -111,7 +112,7 @@ def _unknown(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
 def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
     asked = overlap(table.definition.location)
     found = _neighbours(tuple(asked)).rows(connection, {**asked, "table_id": table.table_id})
-    return bool(found)
+    return bool(found) or has_linked_neighbour(connection, table)
 
 
 @cache

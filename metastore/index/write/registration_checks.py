@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
 from catalog_ext.metastore.index.read.reader import partitions_at_within
+from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write import settling
@@ -106,6 +107,10 @@ def require_unclaimed(
     found = {directory: files for directory, files in found.items() if files}
     if not found:
         return
+    own_names: dict[str, str] = {}
+    for directory, spelled in other_spellings(connection, list(found)).items():
+        own_names |= dict.fromkeys(spelled, directory)
+    found = {**{other: found[directory] for other, directory in own_names.items()}, **found}
     if connection.dialect.name != "sqlite":
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
@@ -117,7 +122,7 @@ def require_unclaimed(
         if other.state is State.RESERVED and row["replaces"] == table.table_id:
             # It leaves what a repair of its own table registers from now on, for the new table.
             continue
-        taken = _taken(connection, other, row["replaces"], found)
+        taken = {own_names.get(at, at): uri for at, uri in _taken(connection, other, row["replaces"], found).items()}
         if taken and other.state is State.FINISHED:
             ended.append((other, taken))
         elif taken:
