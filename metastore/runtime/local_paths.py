@@ -79,11 +79,16 @@ class PhysicalPaths:
         folded = unicodedata.normalize("NFC", name.lower())
         if folded == name:
             return place
+        is_other = not os.path.lexists(place) or not os.path.lexists(os.path.join(parent, folded))
+        return place if is_other or self._has_both(parent, name, folded) else os.path.join(parent, folded)
+
+    @staticmethod
+    def _has_both(parent: str, name: str, folded: str) -> bool:
+        """Return whether two names are two directories: file systems in user space give one of them two inodes."""
         try:
-            return os.path.join(parent, folded) if os.path.samefile(place, os.path.join(parent, folded)) else place
+            return {name, folded} <= set(os.listdir(parent))
         except OSError:
-            # One of the two is not there: they are different names.
-            return place
+            return True
 
 
 def _mounts() -> dict[str, tuple[str, str]]:

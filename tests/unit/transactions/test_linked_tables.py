@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -142,13 +141,11 @@ def test_hdfs_addresses_of_one_name_node_are_one_store(catalog: Catalog) -> None
 
 
 def test_paths_are_compared_as_their_file_system_does(tmp_path: Path) -> None:
-    """Here case counts; where it does not, ``samefile`` says that the two names are one directory."""
+    """Where case does not count, both names exist and the directory lists one of them."""
     (tmp_path / "ABC").mkdir()
-    paths = PhysicalPaths()
-    assert paths.of(f"{tmp_path}/ABC") != paths.of(f"{tmp_path}/abc")
-    (tmp_path / "abc").symlink_to(tmp_path / "ABC")
-    assert PhysicalPaths().of(f"{tmp_path}/ABC/x") == PhysicalPaths().of(f"{tmp_path}/abc/x")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    assert paths.of(f"{tmp_path}/loop/x").endswith("/loop/x")
-    shutil.rmtree(tmp_path / "ABC")
-    assert paths.of(f"{tmp_path}/gone/x").endswith("/gone/x")
+    assert PhysicalPaths().of(f"{tmp_path}/ABC") != PhysicalPaths().of(f"{tmp_path}/abc")
+    assert PhysicalPaths().of(f"{tmp_path}/loop/x").endswith("/loop/x")
+    assert PhysicalPaths().of(f"{tmp_path}/gone/x").endswith("/gone/x")
+    (tmp_path / "abc").mkdir()
+    assert PhysicalPaths().of(f"{tmp_path}/ABC/x") != PhysicalPaths().of(f"{tmp_path}/abc/x")
