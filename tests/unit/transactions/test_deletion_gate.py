@@ -347,6 +347,28 @@ def test_vacuum_does_not_look_into_another_table(tmp_path: Path, place: str) -> 
         assert len(deleted(stand.engine.vacuum(stand.table(B), 0))) == 1
 
 
+def test_repair_knows_files_of_aborted_writes_where_another_table_lies(tmp_path: Path) -> None:
+    """Vacuum does not look into table b, and forgot by which writes the files that t's repair finds there are."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t", external=True))
+        stand.write({"k=1": "1\n"})
+        stand.create(definition(tmp_path / "t" / "k=1", {}, name="b", external=True))
+        begun = stand.begin()
+        staged = stand.put(begun, {"k=1": "9\n"})
+        crash_at("promote.after", lambda: stand.engine.commit(begun.transaction_id, staged))
+        promoted = tmp_path / "t" / "k=1" / staged[0].name
+        late = promoted.read_bytes()
+        stand.engine.undo(begun.transaction_id)
+        promoted.write_bytes(late)
+        stand.write({"k=2": "2\n"})
+        time.sleep(0.005)
+        stand.engine.vacuum(stand.table(), 0)
+        assert index.uncommitted_ids(stand.table().table_id, stand.table().version) == {
+            begun.transaction_id: State.ABORTED
+        }
+
+
 def test_recover_leaves_a_folder_that_took_the_place_of_a_dropped_table(tmp_path: Path) -> None:
     """A9: all its files are older than the DROP."""
     with local_catalog(tmp_path) as catalog:
