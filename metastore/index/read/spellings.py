@@ -6,7 +6,6 @@ addresses of the name node.
 
 from __future__ import annotations
 
-import unicodedata
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -52,21 +51,13 @@ def other_spellings(connection: sa.Connection, directories: Collection[str]) -> 
         connection: Of the index.
         directories: Canonical URIs.
     """
-    keys = _Keys()
     found: dict[str, set[str]] = {}
     for scheme in _SCHEMES:
         asked = [directory for directory in directories if directory.startswith(scheme)]
-        if not asked:
-            continue
-        known: dict[str, list[str]] = {}
-        for place in {place for _, place in _places(connection, scheme)}:
-            known.setdefault(keys.of(place), []).append(place)
-        for directory in asked:
-            key = keys.of(directory)
-            for above, below in _around(key):
-                for root in known.get(above, ()):
-                    found.setdefault(directory, set()).update(_below(root, below, directory))
-    return {directory: spelled - {directory} for directory, spelled in found.items() if spelled - {directory}}
+        if asked:
+            known = _KnownPlaces({place for _, place in _places(connection, scheme)})
+            found |= {directory: spelled for directory in asked if (spelled := known.spellings(directory))}
+    return found
 
 
 def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
@@ -99,16 +90,45 @@ def _around(key: str) -> Iterator[tuple[str, str]]:
         below = f"{name}/{below}" if below else name
 
 
-def _below(root: str, below: str, directory: str) -> Iterator[str]:
-    """Yield the names of a directory that lies below a root."""
-    if not below:
-        yield root
-        return
-    yield f"{root}/{below}"
-    # The key of a directory is in lower case where case does not count; the partition's name has its own.
-    own = "/".join(directory.split("/")[-(below.count("/") + 1) :])
-    if unicodedata.normalize("NFC", own.lower()) == below:
-        yield f"{root}/{own}"
+class _KnownPlaces:
+    """Directories of tables, and of partitions outside of them, by the place that each physically is.
+
+    A directory inside of a known one is resolved with it: a partition costs no question to the file system.
+    """
+
+    def __init__(self, places: Collection[str]) -> None:
+        self._keys = _Keys()
+        self._by_key: dict[str, list[str]] = {}
+        self._key_of: dict[str, str] = {}
+        for place in places:
+            key = self._key_of[place] = self._keys.of(place)
+            self._by_key.setdefault(key, []).append(place)
+        self._others: dict[str, bool] = {}
+
+    def spellings(self, directory: str) -> set[str]:
+        """Return the names by which known places have a directory, besides the given one."""
+        root, below = next(
+            ((above, below) for above, below in _around(directory) if above in self._key_of), (directory, "")
+        )
+        if not self._has_others(root):
+            return set()
+        key = self._key_of.get(root) or self._keys.of(root)
+        key = f"{key}/{below}" if below else key
+        spelled: set[str] = set()
+        for above, way in _around(key):
+            spelled.update(f"{place}/{way}" if way else place for place in self._by_key.get(above, ()))
+        return spelled - {directory}
+
+    def _has_others(self, root: str) -> bool:
+        """Return whether a place lies at, in or around a directory by another name than its own."""
+        known = self._others.get(root)
+        if known is None:
+            mine = self._key_of.get(root) or self._keys.of(root)
+            around = {f"{place}/{way}" if way else place for a, way in _around(mine) for place in self._by_key.get(a, ())}
+            inside = (self._by_key[key] for key in self._by_key if key.startswith(f"{mine}/"))
+            known = bool(around - {root}) or any(not p.startswith(f"{root}/") for places in inside for p in places)
+            self._others[root] = known
+        return known
 
 
 class _Keys:

@@ -73,9 +73,9 @@ def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.Col
     return [sa.and_(column.is_not(None), part) for part in parts]
 
 
-def overlap(location: str) -> dict[str, Any]:
-    """Return the values of the parameters of ``overlaps``."""
-    places = sorted({place.rstrip("/") for place in both_spellings(location)})
+def overlap(*locations: str) -> dict[str, Any]:
+    """Return the values of the parameters of ``overlaps``, for one of the locations at least."""
+    places = sorted({place.rstrip("/") for location in locations for place in both_spellings(location)})
     asked: dict[str, Any] = {"places": sorted({*places, *(above for place in places for above in _around(place))})}
     for i, place in enumerate(places):
         # "0" is the character after "/".

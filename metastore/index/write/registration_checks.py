@@ -30,6 +30,7 @@ from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transactions import from_row
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _T = transactions.c
 
 
+_PLACES_AT_ONCE = 50
 _APPENDS = '%"kind":"append"%'
 """What the plans of appends have. They delete no file that another table could register."""
 
@@ -151,8 +153,8 @@ def _hold_tables(connection: sa.Connection, table: Table, directories: Collectio
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
     numbers: set[int] = set()
-    for place in [*outside, *([root] if len(outside) < len(directories) else ())]:
-        asked = overlap(place)
+    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES_AT_ONCE):
+        asked = overlap(*places)
         numbers.update(_others_at(tuple(asked)).scalars(connection, {**asked, "table_id": table.table_id}))
     hold_tables(connection, sorted(numbers))
 
