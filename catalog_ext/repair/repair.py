@@ -26,7 +26,7 @@ from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
-from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHILE, DELETING, REPAIR_AGAIN
+from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHILE, REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -353,8 +353,7 @@ class Repair:
             listed_ms = self._index.now_ms()
         changes = [p.change for p in batch]
         left = partitions_to_leave(self._index, self._storage, self._table, changes, error)
-        location, transaction = error.parameters["location"], error.parameters["transaction"]
-        reason = DELETED_MEANWHILE if error.has_ended else DELETING.format(transaction, location)
+        reason = DELETED_MEANWHILE if error.has_ended else f"{error.deletion}{REPAIR_AGAIN}"
         scratch.add_entries(("skip", name, name, 0, 0, reason) for name in sorted(left))
         self._conflicts |= left
         possible = [p for p in batch if p.change.name not in left]

@@ -36,8 +36,8 @@ class Claims:
 
     Attributes:
         exclusive: Whether it replaces what is there; otherwise it only adds.
-        names: Names of partitions by the hash of their typed values (``claim_hash``), and URIs of directories outside of
-            the table that a command gives to partitions.
+        names: Names of partitions by the hash of their typed values (``claim_hash``), and the URIs of directories
+            outside of the table that a command gives to partitions.
         covers: Whether the transaction's predicate is true for the partition of a name; None without a predicate.
     """
 

@@ -157,8 +157,8 @@ class Strays:
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
             others = self._other_tables(root)
-            # An aborted write of this table may have left a file in a partition that is a table of its own, too. The index
-            # keeps the ids of aborted writes, by which repairs know such files.
+            # An aborted write may have left a file there, in a partition that is also a table. The index keeps the
+            # ids of aborted writes, by which repairs know such files.
             self.unseen = self.unseen or bool(others)
             for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):

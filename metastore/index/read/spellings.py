@@ -61,7 +61,7 @@ def other_spellings(connection: sa.Connection, directories: Collection[str]) -> 
 
 
 def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
-    """Return whether another table, or a partition of one, lies at, in or around a table's directory by another name."""
+    """Return whether another table, or a partition of it, lies at, in or around a directory by another name."""
     location = table.definition.location
     scheme = next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
     if scheme is None:
@@ -124,7 +124,9 @@ class _KnownPlaces:
         known = self._others.get(root)
         if known is None:
             mine = self._key_of.get(root) or self._keys.of(root)
-            around = {f"{place}/{way}" if way else place for a, way in _around(mine) for place in self._by_key.get(a, ())}
+            around = {
+                f"{place}/{way}" if way else place for a, way in _around(mine) for place in self._by_key.get(a, ())
+            }
             inside = (self._by_key[key] for key in self._by_key if key.startswith(f"{mine}/"))
             known = bool(around - {root}) or any(not p.startswith(f"{root}/") for places in inside for p in places)
             self._others[root] = known

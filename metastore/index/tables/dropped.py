@@ -272,7 +272,9 @@ def _first_inside(
         return found
     local, paths = connection.execute(statement.where(lies_in(column, "file://"))), PhysicalPaths()
     root = paths.of(location.removeprefix("file://"))
-    return next((row for row in local if f"{paths.of(row.location.removeprefix('file://'))}/".startswith(f"{root}/")), None)
+    return next(
+        (row for row in local if f"{paths.of(row.location.removeprefix('file://'))}/".startswith(f"{root}/")), None
+    )
 
 
 def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:

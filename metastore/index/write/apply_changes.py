@@ -33,9 +33,7 @@ _MANY = 1000
 class _Application:
     """Applies changes to a table by the rows of one version."""
 
-    def __init__(
-        self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool
-    ) -> None:
+    def __init__(self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool) -> None:
         self._applier = applier
         self._base = base
         self._listed_at_ms = listed_at_ms

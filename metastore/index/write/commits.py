@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit import rules
+from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit.plan import (
     Append,
     CheckedAdd,

@@ -97,9 +97,7 @@ def finish_claim(database: Database, transaction_id: str) -> None:
     database.write(work)
 
 
-def _transaction(
-    table: Table, deletes: DataDeletion, version: int, now: int, owner: str, staging: str
-) -> Transaction:
+def _transaction(table: Table, deletes: DataDeletion, version: int, now: int, owner: str, staging: str) -> Transaction:
     location = table.definition.location
     promotion = Promotion.UPLOAD if location.startswith("s3a:") else Promotion.RENAME
     # The plan says where files are deleted. No partition, and no staging directory, goes with them.

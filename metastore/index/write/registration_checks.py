@@ -53,10 +53,12 @@ class DeletedFilesError(ConflictError):
     Attributes:
         directories: The directories with such files; of a statement that has ended, those near its table.
         has_ended: Whether the statement has ended: the store says which files are left.
+        deletion: Which statement deletes which file, in words.
     """
 
     directories: Collection[str] = ()
     has_ended = False
+    deletion = ""
 
 
 def _deleting() -> sa.Select[Any]:
@@ -136,15 +138,17 @@ def require_unclaimed(
 
 def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> DeletedFilesError:
     first = min(taken.values())
-    error = DeletedFilesError(
+    refused = ConflictError(
         f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {first}, "
         f"or has just done so: table {table.identifier} cannot register it. Nothing was changed; try again "
         "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` "
         "finishes it.",
         {"table": str(table.identifier), "location": first, "transaction": other.transaction_id},
     )
+    error = DeletedFilesError(refused.message, refused.parameters)
     error.directories = frozenset(taken)
     error.has_ended = other.state is State.FINISHED
+    error.deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
     return error
 
 
@@ -200,9 +204,7 @@ def _moved(
     return taken
 
 
-def _was_near(
-    plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
-) -> dict[str, str]:
+def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
     """Return the directories whose files a finished transaction may have deleted after they were listed."""
     if not (ends_files(plan) or plan.takes or (plan.definition is not None and replaces is not None)):
         return {}

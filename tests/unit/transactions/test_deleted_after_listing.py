@@ -107,7 +107,7 @@ def test_repair_leaves_only_partitions_alone_that_another_statement_deletes(
     report = catalog.repair_partitions("s.b")
     left = {"k=1", "k=2"} if statement is replace_table else {"k=1"}
     assert {entry.partition for entry in report.skipped} == left
-    assert "is deleting or moving" in report.skipped[0].reason
+    assert "deletes or moves" in report.skipped[0].reason
     assert stand.rows(B) == {name: f"{name[2:]}\n" for name in {"k=1", "k=2"} - left}
     stand.engine.recover(older_than_s=0)
     stand.rows(B)
@@ -116,7 +116,7 @@ def test_repair_leaves_only_partitions_alone_that_another_statement_deletes(
 def test_repair_of_the_own_table_registers_no_file_that_vacuum_deletes(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Vacuum deletes replaced files, and forgets that they were replaced, while a repair compares what it has listed."""
+    """Vacuum deletes replaced files, and forgets that they were replaced, while a repair compares its listing."""
     stand = Stand(catalog.index)
     stand.write({"k=1": "9\n"}, DYNAMIC, options=RELOCATE)
     stand.engine.command(stand.table(), DropPartitions(K1, DataDeletion.NONE), "DROP PARTITION")
