@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import AddPartitions, DataDeletion, DropPartitions, NewPartition, WriteKind
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    NewPartition,
+    RelocatePartition,
+    WriteKind,
+)
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -177,3 +184,28 @@ def test_predicate_of_a_delete_meets_the_directory_that_a_command_gives(catalog:
     assert stand.rows() == {"k=2": "2\n"}
     stand.engine.recover(older_than_s=0)
     assert {t.state for t in catalog.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+
+
+@pytest.mark.parametrize("statement", [overwrite, delete])
+@pytest.mark.parametrize("place", ["t/k=1", "else"])
+@pytest.mark.parametrize("first", ["statement", "command"])
+def test_directory_cannot_be_shared_while_a_statement_replaces_its_partition(
+    catalog: Catalog, tmp_path: Path, statement: Callable[[Stand], None], place: str, first: str
+) -> None:
+    """DELETE was not met at a default place, and no statement at a partition's own location."""
+    stand, asked = Stand(catalog.index), AddPartitions((NewPartition("k=7", f"file://{tmp_path}/{place}"),))
+    if place == "else":
+        (tmp_path / "else").mkdir()
+        (tmp_path / "else" / "x.csv").write_text("1\n")
+        asked_place = RelocatePartition("k=1", f"file://{tmp_path}/else")
+        stand.engine.command(stand.table(), asked_place, "SET LOCATION")
+
+    def command() -> None:
+        stand.engine.command(stand.table(), asked, "ADD PARTITION")
+
+    begins, meets = (lambda: statement(stand), command) if first == "statement" else (command, lambda: statement(stand))
+    crash_at("reserve.after", begins)
+    with pytest.raises(ConflictError, match="Another writer was first"):
+        meets()
+    stand.engine.recover(older_than_s=0)
+    stand.rows()
