@@ -18,11 +18,13 @@ from catalog_ext.metastore.errors import (
     InvalidInputError,
     MassDropError,
 )
+from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import DropPartition
+from catalog_ext.repair.listed_again import partitions_to_leave
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.drift.difference import Difference
@@ -186,12 +188,13 @@ class MendFromMetastore:
                 yield Mended(self._name, "alter", each.subject, f"{each.metastore}, as the metastore has it")
 
     def _adopt(self, action: str, names: Sequence[str]) -> Iterator[Mended]:
+        listed_ms = self._context.index.now_ms()
         adopted = AdoptedPartitions(self._context, self._table, self._found())
         changes = adopted.changes(names, moves=action != ADD)
         yield from adopted.left
         reason = _ADOPTED[action]
         if changes:
-            yield from self._commit(changes, reason, action)
+            yield from self._commit(changes, reason, action, listed_ms)
 
     def _look(self, names: Sequence[str], *, dry_run: bool) -> Iterator[Mended]:
         base = replace(self._now(), version=self._base.version)
@@ -206,23 +209,29 @@ class MendFromMetastore:
         for entry in (*report.refused, *report.skipped):
             yield left_alone(self._name, entry.path, entry.reason)
 
-    def _commit(self, changes: Sequence[Change], reason: str, action: str = DROP) -> Iterator[Mended]:
+    def _commit(
+        self, changes: Sequence[Change], reason: str, action: str = DROP, listed_ms: int | None = None
+    ) -> Iterator[Mended]:
         """Commit what nobody else has changed meanwhile."""
         index = self._context.index
         deliver = self._context.metastore.accepts(self._table.definition)
         try:
             commit = index.commit(
                 self._table.table_id, changes, operation="mend", deliver=deliver, base=self._base,
-                summary={"source": "metastore"},
+                summary={"source": "metastore"}, listed_at_ms=listed_ms,
             )  # fmt: skip
-        except ConflictError:
-            names = sorted({each.name for each in changes})
-            changed = index.changed_after(self._base, names)
-            if not changed:
-                raise
+        except ConflictError as error:
+            changed: Collection[str]
+            if isinstance(error, DeletedFilesError):
+                listed_ms = index.now_ms() if error.has_ended else listed_ms
+                changed = partitions_to_leave(index, self._context.storage, self._table, changes, error)
+            else:
+                changed = index.changed_after(self._base, sorted({each.name for each in changes}))
+                if not changed:
+                    raise
             yield from (left_alone(self._name, name, _AGAIN) for name in sorted(changed))
             if rest := [each for each in changes if each.name not in changed]:
-                yield from self._commit(rest, reason, action)
+                yield from self._commit(rest, reason, action, listed_ms)
             return
         if commit.version == self._base.version + 1:
             # Nobody else's was in between, and no partition is in two batches.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
 from catalog_ext.metastore.index import Verified
+from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.changes import FROM_METASTORE, AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.metastore.storage.listing import list_tree
@@ -20,11 +21,12 @@ from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.file_warnings import warn_of_cases, warn_of_files
 from catalog_ext.repair.in_flight_writes import InFlightWrites
+from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
-from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, REPAIR_AGAIN
+from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHILE, REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -83,6 +85,7 @@ class Repair:
         self._found_nothing = False
         self._conflicts: set[str] = set()
         self._began_ms: int | None = None
+        self._listed_ms: int | None = None
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
@@ -101,7 +104,8 @@ class Repair:
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
-            self._began_ms = self._index.now_ms() if self._is_comparison else None
+            self._listed_ms = None if self._options.dry_run else self._index.now_ms()
+            self._began_ms = self._listed_ms if self._is_comparison else None
             with collecting_rarely():
                 self._run(scratch)
             if self._began_ms is not None:
@@ -316,7 +320,7 @@ class Repair:
         left_s = self._time_left.after(self._applied_partitions, self._total)
         self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total, left_s))
 
-    def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
+    def _commit(self, batch: list[Proposed], scratch: Scratch, listed_ms: int | None = None) -> list[Proposed]:
         batch = self._without_returned(self._without_compared_later(batch, scratch), scratch)
         if not batch:
             return []
@@ -329,7 +333,10 @@ class Repair:
                 summary={"mode": str(self._options.mode), "where": self._options.where, **self._source()},
                 deliver=self._options.deliver,
                 base=self._base,
+                listed_at_ms=listed_ms or self._listed_ms,
             )
+        except DeletedFilesError as error:
+            return self._commit_what_is_left(batch, scratch, error, listed_ms)
         except ConflictError as error:
             return self._commit_without_conflicts(batch, scratch, error)
         self._version = commit.version
@@ -337,6 +344,20 @@ class Repair:
             # Nobody else's was in between, and no partition is in two batches.
             self._base = replace(self._base, version=commit.version)
         return batch
+
+    def _commit_what_is_left(
+        self, batch: list[Proposed], scratch: Scratch, error: DeletedFilesError, listed_ms: int | None
+    ) -> list[Proposed]:
+        """Commit without the partitions whose files are being deleted, or were after they had been listed."""
+        if error.has_ended:
+            listed_ms = self._index.now_ms()
+        changes = [p.change for p in batch]
+        left = partitions_to_leave(self._index, self._storage, self._table, changes, error)
+        reason = DELETED_MEANWHILE if error.has_ended else f"{error.deletion}{REPAIR_AGAIN}"
+        scratch.add_entries(("skip", name, name, 0, 0, reason) for name in sorted(left))
+        self._conflicts |= left
+        possible = [p for p in batch if p.change.name not in left]
+        return self._commit(possible, scratch, listed_ms) if possible else []
 
     def _source(self) -> dict[str, str]:
         return {} if self._options.told is None else {"source": FROM_METASTORE}

@@ -55,6 +55,9 @@ REPAIR_AGAIN = ": repair again"
 CAME_BACK = f"it was gone when it was listed, and is there again, or cannot be looked at{REPAIR_AGAIN}"
 """Why a partition that was gone is left alone after all."""
 
+DELETED_MEANWHILE = f"another statement deleted files of it after they were listed{REPAIR_AGAIN}"
+"""Why a partition is left alone whose files have gone, or are others, since the listing."""
+
 COMPARED_LATER = "somebody has compared it with the store after this repair began"
 """Why what a repair has listed is left alone: a query or an event has looked again."""
 

@@ -21,6 +21,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.model import metastore_name
+from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
@@ -30,6 +31,8 @@ from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.overview.progress import Progress, RepairProgress
+from catalog_ext.repair.in_flight_writes import InFlightWrites
+from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import StoreObserver, list_locations
 from catalog_ext.scan.scratch import Scratch
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.model.changes import Change
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.tables.creation import TableCreation
 
@@ -150,6 +154,9 @@ class HiveImport:
         self, partitions: Iterator[_Found], table: Table, scratch: Scratch, progress: Progress
     ) -> None:
         storage, layout = self._context.storage, Layout(table.definition)
+        listed_ms = self._context.index.now_ms()
+        in_flight = InFlightWrites(self._context.index, table, scratch)
+        in_flight.note_removals()
         StoreObserver(storage, table, layout, scratch, progress).observe(selective=False)
         _check_complete(table, scratch)
         _warn_of_skipped(table, scratch)
@@ -163,11 +170,29 @@ class HiveImport:
         located = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL")
         list_locations(storage, located, scratch, layout.ignored)
         _check_complete(table, scratch)
+        in_flight.leave_out()
         done = 0
         for changes in batched(_additions(scratch, list(numbers)), _BATCH):
-            self._context.index.commit(table.table_id, changes, operation="import", deliver=False)
+            self._commit(table, changes, listed_ms)
             done += len(changes)
             progress(RepairProgress("applying", done, 0))
+
+    def _commit(self, table: Table, changes: Sequence[Change], listed_ms: int) -> None:
+        """Register partitions whose files are all there; an import is repeated whole.
+
+        Raises:
+            ConflictError: A statement of another table is deleting files of them, or has since they were listed.
+        """
+        index = self._context.index
+        while True:
+            try:
+                index.commit(table.table_id, changes, operation="import", deliver=False, listed_at_ms=listed_ms)
+            except DeletedFilesError as error:
+                listed_ms = index.now_ms()
+                if partitions_to_leave(index, self._context.storage, table, changes, error):
+                    raise
+            else:
+                return
 
 
 def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:

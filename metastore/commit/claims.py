@@ -36,7 +36,8 @@ class Claims:
 
     Attributes:
         exclusive: Whether it replaces what is there; otherwise it only adds.
-        names: Names of partitions by the hash of their typed values (``claim_hash``).
+        names: Names of partitions by the hash of their typed values (``claim_hash``), and the URIs of directories
+            outside of the table that a command gives to partitions.
         covers: Whether the transaction's predicate is true for the partition of a name; None without a predicate.
     """
 
@@ -59,7 +60,9 @@ class Claims:
                 return name
         if self.covers is None:
             return None
-        named = next((name for name in other.names.values() if self.covers(name)), None)
+        # A command also claims the directory that it chooses, which no predicate is true for.
+        partitions = (name for name in other.names.values() if "://" not in name)
+        named = next((name for name in partitions if self.covers(name)), None)
         if named is not None or other.covers is None:
             return named
         return next((name for name in existing if self.covers(name) and other.covers(name)), None)

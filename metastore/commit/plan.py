@@ -352,9 +352,21 @@ class WritePlan:
 
     def may_delete_near(self, directory: str) -> bool:
         """Return whether files that the transaction deletes may lie in a directory or below it; False is certain."""
-        ours, theirs = f"{self.location}/", f"{directory}/"
-        anywhere = self.beside_located or self.is_command or self.definition is not None
-        return anywhere or ours.startswith(theirs) or theirs.startswith(ours)
+        if self.beside_located or self.takes or self.definition is not None:
+            return True
+        near = self.location
+        match self.change:
+            case AddPartitions() | CheckedAdd() | RelocatePartition() | CheckedRelocate():
+                return False
+            case DropPartitions(deletes=deletes) | CheckedDrop(asked=DropPartitions(deletes=deletes)):
+                if deletes is not DataDeletion.INSIDE:
+                    return deletes is DataDeletion.ALL
+            case CheckedExchange(source_location=source):
+                near = source
+            case ExchangePartitions():
+                return True
+        ours, theirs = f"{near}/", f"{directory}/"
+        return ours.startswith(theirs) or theirs.startswith(ours)
 
     def directory(self, partition: str) -> str:
         """Return the URI of the directory that gets the write's files of a partition."""

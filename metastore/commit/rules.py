@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         DropPartitions,
         NewPartition,
         RenamePartition,
+        WritePlan,
     )
     from catalog_ext.metastore.model.tables import Partition, Table
 
@@ -175,13 +176,14 @@ def lies_inside(table: Table, place: str) -> bool:
     return place.startswith(f"{table.definition.location}/")
 
 
-def goes_with(table: Table, location: str, place: str) -> bool:
-    """Return whether the files of a partition that lies there go with a table that is replaced by one at a location.
+def keeps_files(replaced: Table, plan: WritePlan) -> bool:
+    """Return whether a replacement leaves the files of the table that it replaces: an external one, elsewhere."""
+    return replaced.definition.table_type is TableType.EXTERNAL and replaced.definition.location != plan.location
 
-    An external table keeps its files unless the new one lies there. Others keep what lies outside of their directory.
-    """
-    keeps = table.definition.table_type is TableType.EXTERNAL and table.definition.location != location
-    return not keeps and f"{place}/".startswith(f"{table.definition.location}/")
+
+def goes_with_table(replaced: Table, place: str) -> bool:
+    """Return whether the files in a partition's directory go with a table that is replaced."""
+    return place == replaced.definition.location or lies_inside(replaced, place)
 
 
 def deletes(asked: DropPartitions, table: Table, place: str) -> bool:

@@ -554,6 +554,7 @@ class Index:
         summary: Summary | None = None,
         deliver: bool,
         base: Table | None = None,
+        listed_at_ms: int | None = None,
     ) -> Commit:
         """Return what one transaction did, which makes the changes visible together; nothing to do makes no version.
 
@@ -564,11 +565,16 @@ class Index:
             summary: Kept in the history as JSON.
             deliver: Whether to enqueue the changes for the metastore.
             base: The table as it was when the changes were found; None where nothing matters but what they presume.
+            listed_at_ms: A time before the store was listed for files that are added, by the database's clock
+                (``now_ms``): what statements of other tables may have deleted since is not registered. None where the
+                store was not listed.
 
         Raises:
             TableNotFoundError: The table is gone.
             ConflictError: A partition or file is there already, or no longer; or after ``base`` a partition changed, or
                 the table's location or partition columns. Nothing was changed.
+            DeletedFilesError: A file that is added is being deleted, or may have been since it was listed. Nothing was
+                changed.
             InvalidInputError: A name does not fit the table, or the changes contradict each other.
         """
         kept = apply_changes.worth_committing(changes)
@@ -583,7 +589,7 @@ class Index:
             settling.require_settled(table_id, row["floor_version"])
             return apply_changes.commit(
                 connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
-                presume_new=presume_new,
+                listed_at_ms=listed_at_ms, presume_new=presume_new,
             )  # fmt: skip
 
         presume_new = apply_changes.are_many_new(kept)
@@ -847,9 +853,9 @@ class Index:
         """Claim files that vacuum is about to delete (``deletion_claims.claim_deletion``)."""
         return deletion_claims.claim_deletion(self._database, table, removals, owner, staging)
 
-    def forget_claim(self, transaction_id: str) -> None:
-        """Forget a claim whose files are deleted, or stay for good."""
-        deletion_claims.forget_claim(self._database, transaction_id)
+    def finish_claim(self, transaction_id: str) -> None:
+        """Finish a claim whose files are deleted, or stay for good."""
+        deletion_claims.finish_claim(self._database, transaction_id)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
         """Return the table's transactions with files that the version does not show, or that still wait."""

@@ -1,10 +1,12 @@
-"""Where locations on a local disk really are: two of them may be one directory by a symbolic link."""
+"""Where locations on a local disk really are: two may be one directory, by a symbolic link or a mount."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
+import unicodedata
 from functools import cache
 from typing import Any
 
@@ -74,22 +76,66 @@ def _statx() -> Any:  # noqa: ANN401 -- a function of the C library
     return getattr(ctypes.CDLL(None), "statx", None)
 
 
-def lies_within(location: str, root: str) -> bool:
-    """Return whether a local directory is another one or lies in it, also by a symbolic link or a bind mount."""
-    real, real_root = real_location(location), real_location(root)
-    if f"{real}/".startswith(f"{real_root}/"):
-        return True
-    try:
-        wanted = os.stat(real_root.removeprefix(_LOCAL))
-    except OSError:
-        return False
-    place = real.removeprefix(_LOCAL)
-    while place not in ("", "/"):
+class PhysicalPaths:
+    """Resolves local paths to where they physically are: the same for all names of a directory.
+
+    Symbolic links are followed, bind mounts and second mounts of a file system replaced by its device, and names are in
+    lower case where the file system does not distinguish case. What does not exist keeps its name. Answers are cached:
+    use an instance for a short time only.
+    """
+
+    def __init__(self) -> None:
+        self._mounts = _mounts()
+        self._real: dict[str, str] = {"/": "/"}
+
+    def of(self, path: str) -> str:
+        """Return where an absolute path is: for comparisons only, no path."""
+        place = self._real_path(path)
+        above = place
+        while above not in self._mounts:
+            if above == "/":
+                return place
+            above = os.path.dirname(above)
+        device, root = self._mounts[above]
+        return f"{device}:{root.rstrip('/')}{place.removeprefix(above.rstrip('/'))}"
+
+    def _real_path(self, path: str) -> str:
+        known = self._real.get(path)
+        if known is None:
+            parent, name = os.path.split(path)
+            known = self._real[path] = self._real_child(self._real_path(parent), name)
+        return known
+
+    def _real_child(self, parent: str, name: str) -> str:
+        place = os.path.join(parent, name)
+        if os.path.islink(place):
+            target = os.path.realpath(place)
+            # A loop of links is resolved to itself.
+            return target if os.path.islink(target) else self._real_path(target)
+        folded = unicodedata.normalize("NFC", name.lower())
+        if folded == name:
+            return place
+        is_other = not os.path.lexists(place) or not os.path.lexists(os.path.join(parent, folded))
+        return place if is_other or self._has_both(parent, name, folded) else os.path.join(parent, folded)
+
+    @staticmethod
+    def _has_both(parent: str, name: str, folded: str) -> bool:
+        """Return whether two names are two directories: file systems in user space give one of them two inodes."""
         try:
-            if os.path.samestat(os.stat(place), wanted):
-                return True
+            return {name, folded} <= set(os.listdir(parent))
         except OSError:
-            # A directory that is not there is no mount; one above it may be.
-            pass
-        place = os.path.dirname(place)
-    return False
+            return True
+
+
+def _mounts() -> dict[str, tuple[str, str]]:
+    """Return the mount points with the device and the directory of its file system; none where no kernel lists them."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.split(" ") for line in file]
+    except OSError:
+        return {}
+    return {_unescaped(row[4]): (row[2], _unescaped(row[3])) for row in rows}
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

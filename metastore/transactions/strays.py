@@ -81,7 +81,7 @@ class Strays:
 
     Attributes:
         too_young: The transactions that have left something which stays.
-        unseen: Whether a place could not be looked at.
+        unseen: Whether a place was not looked at: it failed, or another table lies there.
     """
 
     def __init__(self, index: Index, storage: Storage, table: Table, before_ms: int, *, unknown_writes: bool) -> None:
@@ -157,6 +157,9 @@ class Strays:
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
             others = self._other_tables(root)
+            # An aborted write may have left a file there, in a partition that is also a table. The index keeps the
+            # ids of aborted writes, by which repairs know such files.
+            self.unseen = self.unseen or bool(others)
             for event in list_tree(self._storage, root, descend=lambda place: place not in others, depth_hint=1):
                 if isinstance(event, ListingFailure):
                     raise event.error

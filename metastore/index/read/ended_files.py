@@ -95,7 +95,8 @@ class _Ended:
                 if row["end_version"] in self._versions:
                     replaced[f"{self._directory(row)}/{row['path']}"] = row
             ends = self._last_ends(list(replaced.values()), located)
-            found = [self._ended_file(uri, row, ends[uri]) for uri, row in replaced.items()]
+            # A vacuum may forget rows between the two queries: the files of these are deleted, or the user's.
+            found = [self._ended_file(uri, row, ends[uri]) for uri, row in replaced.items() if uri in ends]
             if wanted := [file for file in found if file is not None]:
                 yield wanted
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import ALIVE, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def users_within(
     """Return those of the files that the current version of some table names, with a partition that has each.
 
     A partition has the files of its directory: its own location, or the table's location and its name. All tables of
-    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder.
+    the index are asked, since two tables may lie over one folder, and a partition may lie in another table's folder,
+    also by a symbolic link or a mount.
 
     Args:
         connection: Of the index.
@@ -56,18 +58,22 @@ def users_within(
         besides: The numbers of partitions that do not count.
         besides_table: The number of a table whose partitions do not count.
     """
-    wanted = {uri.rpartition("/")[0] for uri in uris}
     found: dict[str, FileUser] = {}
-    if not wanted:
+    if not uris:
         return found
+    wanted = {place: {place} for place in {uri.rpartition("/")[0] for uri in uris}}
+    for place, spelled in other_spellings(connection, list(wanted)).items():
+        for other in spelled:
+            wanted.setdefault(other, set()).add(place)
     named = {row.table_id: row for row in connection.execute(_TABLES) if row.table_id != besides_table}
     roots = {number: row.location for number, row in named.items()}
     there = (each for each in _partitions_at(connection, wanted, roots) if each[0] not in besides)
     for some in batched(there, _AT_ONCE):
-        for uri, number, partition, version in _files(connection, dict(some)):
-            if uri in uris and number in named:
-                table = named[number]
-                found[uri] = FileUser(f"{table.namespace}.{table.name}", partition, version)
+        for directory, path, number, partition, version in _files(connection, dict(some)):
+            for uri in (f"{place}/{path}" for place in wanted[directory]):
+                if uri in uris and number in named:
+                    table = named[number]
+                    found[uri] = FileUser(f"{table.namespace}.{table.name}", partition, version)
     return found
 
 
@@ -111,8 +117,8 @@ def _default_names(directories: Collection[str], of_root: Mapping[str, Collectio
     return names
 
 
-def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterator[tuple[str, int, str, int]]:
-    """Yield the living files of partitions: URI, number of the table, name of the partition, and version."""
+def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterator[tuple[str, str, int, str, int]]:
+    """Yield the living files of partitions: directory, path in it, table's number, partition's name, and version."""
     p, f = partitions.c, files.c
     statement = (
         sa.select(p.partition_id, p.table_id, p.name, f.path, f.begin_version)
@@ -120,4 +126,4 @@ def _files(connection: sa.Connection, directories: Mapping[int, str]) -> Iterato
         .where(p.partition_id.in_(list(directories)), p.end_version == ALIVE, f.end_version == ALIVE)
     )
     for row in connection.execute(statement).all():
-        yield f"{directories[row.partition_id]}/{row.path}", row.table_id, row.name, row.begin_version
+        yield directories[row.partition_id], row.path, row.table_id, row.name, row.begin_version

@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.transactions import from_row
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.local_paths import both_spellings, lies_within
+from catalog_ext.metastore.runtime.local_paths import PhysicalPaths, both_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -74,7 +74,7 @@ def inside(column: sa.ColumnElement[Any], asked: Collection[str]) -> list[sa.Col
 
 
 def overlap(*locations: str) -> dict[str, Any]:
-    """Return the values of the parameters of ``overlaps``."""
+    """Return the values of the parameters of ``overlaps``, for one of the locations at least."""
     places = sorted({place.rstrip("/") for location in locations for place in both_spellings(location)})
     asked: dict[str, Any] = {"places": sorted({*places, *(above for place in places for above in _around(place))})}
     for i, place in enumerate(places):
@@ -270,8 +270,11 @@ def _first_inside(
     found = connection.execute(statement.where(lies_in(column, location)).limit(1)).first()
     if found is not None or not location.startswith("file:"):
         return found
-    local = connection.execute(statement.where(lies_in(column, "file://")))
-    return next((row for row in local if lies_within(row.location, location)), None)
+    local, paths = connection.execute(statement.where(lies_in(column, "file://"))), PhysicalPaths()
+    root = paths.of(location.removeprefix("file://"))
+    return next(
+        (row for row in local if f"{paths.of(row.location.removeprefix('file://'))}/".startswith(f"{root}/")), None
+    )
 
 
 def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:

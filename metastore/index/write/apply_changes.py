@@ -33,9 +33,10 @@ _MANY = 1000
 class _Application:
     """Applies changes to a table by the rows of one version."""
 
-    def __init__(self, applier: Applier, base: Table | None, *, presume_new: bool) -> None:
+    def __init__(self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool) -> None:
         self._applier = applier
         self._base = base
+        self._listed_at_ms = listed_at_ms
         self._presume_new = presume_new
 
     def apply(self, changes: Sequence[Change]) -> None:
@@ -52,7 +53,10 @@ class _Application:
             c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
         ])  # fmt: skip
         self._check(drops, replaced, adds, known)
-        require_unclaimed(self._applier.connection, self._applier.table, self._registered([*replaced, *adds], known))
+        require_unclaimed(
+            self._applier.connection, self._applier.table, self._registered([*replaced, *adds], known),
+            listed_at_ms=self._listed_at_ms,
+        )  # fmt: skip
         dropped = [known[c.name] for c in drops]
         marked = self._marked(adds, dropped)
         self._applier.drop(dropped)
@@ -169,6 +173,7 @@ def commit(
     summary: Summary,
     deliver: bool,
     base: Table | None,
+    listed_at_ms: int | None,
     presume_new: bool,
 ) -> Commit:
     """Return what one commit did; ``row`` is the table's, read after its version was raised.
@@ -181,6 +186,7 @@ def commit(
         summary: Kept in the history.
         deliver: Whether to enqueue the changes for the metastore.
         base: The table as it was when the changes were found, or None.
+        listed_at_ms: A time before the store was listed, by the database's clock, or None.
         presume_new: Do not look whether a partition that is to be added is there: the database refuses its row if so.
 
     Raises:
@@ -189,7 +195,7 @@ def commit(
     """
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row, now=row["now_ms"])
-    _Application(applier, base, presume_new=presume_new).apply(changes)
+    _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(changes)
     return Commit(
         version=table.version,
         partitions_added=applier.partitions_added,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit.plan import (
     Append,
@@ -26,7 +27,6 @@ from catalog_ext.metastore.commit.plan import (
     Replace,
 )
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.rules import goes_with
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
 from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import table_from_row
@@ -40,6 +40,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import reservations, settling
@@ -57,7 +58,7 @@ from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -158,11 +159,15 @@ class _Committing:
         namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
-        for removal in left:
-            self._removals.add(removal)
         told = deliver if isinstance(deliver, bool) else deliver(self._definition(locked))
+        needed: Collection[str] = ()
         if creation:
             locked = self._create_table(creation, namespace_id, deliver=told)
+            # Another table may have registered what relocations left of the replaced one. Its row is locked now.
+            needed = users_within(self._connection, {removal.path for removal in left}) if left else ()
+        for removal in left:
+            if removal.path not in needed:
+                self._removals.add(removal)
         locked = {**locked, "version": locked["version"] + 1}
         table = table_from_row(locked)
         applier = Applier(self._connection, table, table.version, locked, now=self._now, named=self._named)
@@ -223,8 +228,7 @@ class _Committing:
         definition = creation.definition
         if old is not None:
             self._collect_replaced(
-                tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False, by=self._id),
-                definition,
+                tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False, by=self._id)
             )
         table = tables.create_within(self._connection, definition, namespace_id, deliver=deliver)
         return tables.load_row_by_id(self._connection, table.table_id)
@@ -265,13 +269,13 @@ class _Committing:
     def _changes_something(applier: Applier) -> bool:
         return any(getattr(applier, name) for name in COUNTS)
 
-    def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
+    def _collect_replaced(self, old: Table) -> None:
         """Collect the files of a table that is replaced; those of an external one only where the new one lies there.
 
         What lies outside of the table's location stays, as where a table is dropped; so do files of other engines that
         were registered since the check, which has not looked at them.
         """
-        if not goes_with(old, new.location, old.definition.location):
+        if rules.keeps_files(old, self._plan):
             return
         later = self._registered_later(old)
         p, f = partitions.c, files.c
@@ -282,7 +286,9 @@ class _Committing:
         )
         for row in self._connection.execute(statement).mappings():
             directory = old.directory(row["name"], row["location"])
-            if (row["partition_id"], row["file_id"]) in later or not goes_with(old, new.location, directory):
+            if not rules.goes_with_table(old, directory):
+                continue
+            if (row["partition_id"], row["file_id"]) in later:
                 continue
             uri = f"{directory}/{row['path']}"
             # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.

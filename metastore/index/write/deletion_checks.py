@@ -18,6 +18,7 @@ from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, tables
 from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.read.spellings import has_linked_neighbour
 from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
 from catalog_ext.metastore.index.write.partition_rows import by_values, living_rows, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -80,14 +81,13 @@ def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table
     Raises:
         TableLayoutError: One has. Nothing was changed.
     """
-    root = table.definition.location
-    if not (rules.goes_with(table, plan.location, root) and _has_neighbours(connection, table)):
+    if rules.keeps_files(table, plan) or not _has_neighbours(connection, table):
         return
     for numbers in batched(matching_numbers(connection, table, TRUE), _PARTITIONS):
         rows = living_rows(connection, numbers)
         places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
-        going = {number: place for number, place in places.items() if rules.goes_with(table, plan.location, place)}
-        for some in batched(_living_files(connection, going), _FILES):
+        inside_table = {number: place for number, place in places.items() if rules.goes_with_table(table, place)}
+        for some in batched(_living_files(connection, inside_table), _FILES):
             _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
 
 
@@ -112,7 +112,7 @@ def _unknown(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
 def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
     asked = overlap(table.definition.location)
     found = _neighbours(tuple(asked)).rows(connection, {**asked, "table_id": table.table_id})
-    return bool(found)
+    return bool(found) or has_linked_neighbour(connection, table)
 
 
 @cache

@@ -1,8 +1,9 @@
 """Deletion claims: vacuum records the files that it is about to delete, so that nothing registers them meanwhile.
 
 A claim is a transaction in state ``committed`` whose removals are the files. ``registration_checks`` refuses to
-register them. The vacuum forgets its claim when the files are deleted; after a crash ``recover`` deletes them and
-finishes it.
+register them. The vacuum finishes its claim when the files are deleted; after a crash ``recover`` deletes them and
+finishes it. A finished claim says when files near the table were deleted, for repairs that listed them before. It is
+forgotten with the versions of the table.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
+from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import VACUUM, State, Transaction
+from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import transaction_files, transactions
 from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.write.partition_rows import lock_table
@@ -68,7 +71,9 @@ def claim_deletion(
         left = [removal for removal in removals if removal.path not in users]
         if not left:
             return DeletionClaim(None, users)
-        claim = _transaction(table, row["version"], row["now_ms"], owner, staging)
+        is_inside = all(lies_inside(table, removal.path) for removal in left)
+        deletes = DataDeletion.INSIDE if is_inside else DataDeletion.ALL
+        claim = _transaction(table, deletes, row["version"], row["now_ms"], owner, staging)
         insert_within(connection, claim)
         files = Removals(connection, claim.transaction_id)
         for removal in left:
@@ -79,23 +84,26 @@ def claim_deletion(
     return database.write(work)
 
 
-def forget_claim(database: Database, transaction_id: str) -> None:
-    """Forget a claim: its files are deleted, or stay for good."""
+def finish_claim(database: Database, transaction_id: str) -> None:
+    """Finish a claim: its files are deleted, or stay for good."""
 
     def work(connection: sa.Connection) -> None:
-        for rows in (transaction_files, transactions):
-            connection.execute(sa.delete(rows).where(rows.c.transaction_id == transaction_id))
+        files, own = transaction_files.c, transactions.c
+        connection.execute(sa.delete(transaction_files).where(files.transaction_id == transaction_id))
+        now = now_ms(connection)
+        finished = {"state": str(State.FINISHED), "ended_at_ms": now, "expires_at_ms": now + _LEASE_MS}
+        connection.execute(sa.update(transactions).where(own.transaction_id == transaction_id).values(finished))
 
     database.write(work)
 
 
-def _transaction(table: Table, version: int, now_ms: int, owner: str, staging: str) -> Transaction:
+def _transaction(table: Table, deletes: DataDeletion, version: int, now: int, owner: str, staging: str) -> Transaction:
     location = table.definition.location
     promotion = Promotion.UPLOAD if location.startswith("s3a:") else Promotion.RENAME
-    # Nothing else of the plan counts but that no partition, and no staging directory, goes with the files.
-    change = CheckedDrop(DropPartitions(TRUE, DataDeletion.NONE))
+    # The plan says where files are deleted. No partition, and no staging directory, goes with them.
+    change = CheckedDrop(DropPartitions(TRUE, deletes))
     return Transaction(
-        secrets.token_hex(16), table.table_id, str(table.identifier), VACUUM, State.COMMITTED, owner, version, now_ms,
-        now_ms + _LEASE_MS, WritePlan(change, location, staging, location, promotion), ended_at_ms=now_ms,
+        secrets.token_hex(16), table.table_id, str(table.identifier), VACUUM, State.COMMITTED, owner, version, now,
+        now + _LEASE_MS, WritePlan(change, location, staging, location, promotion), ended_at_ms=now,
         version=version,
     )  # fmt: skip

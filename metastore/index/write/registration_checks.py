@@ -16,13 +16,14 @@ from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import replaced_by
 from catalog_ext.metastore.commit.plan import CheckedDrop, CheckedWrite, OverwritePartitions
 from catalog_ext.metastore.commit.removals import removal_from_json
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
 from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
 from catalog_ext.metastore.index.read.reader import partitions_at_within
+from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write import settling
@@ -40,67 +41,115 @@ if TYPE_CHECKING:
 
 _T = transactions.c
 
-_PLACES = 50
+_PLACES_AT_ONCE = 50
 """Directories in one query: it has a part for each."""
+_APPENDS = '%"kind":"append"%'
+"""What the plans of appends have. They delete no file that another table could register."""
+
+
+class DeletedFilesError(ConflictError):
+    """Files to be registered are being deleted or moved, or may have been deleted since they were listed.
+
+    Attributes:
+        directories: The directories with such files; of a statement that has ended, those near its table.
+        has_ended: Whether the statement has ended: the store says which files are left.
+        deletion: Which statement deletes which file, in words.
+    """
+
+    directories: Collection[str] = ()
+    has_ended = False
+    deletion = ""
 
 
 def _deleting() -> sa.Select[Any]:
     """Return the query of transactions that delete or move files, or have since the registration listed its own.
 
     A finished one has forgotten its removals, so that a command that listed the directory before it would register
-    files that are gone. Its lease ends after its commit: that condition is the one that the index has.
+    files that are gone. Its lease ends after its commit: that condition is the one that the index has. Of the table's
+    own statements the versions of partitions say enough, but for vacuum, which makes none.
     """
     own = transactions.alias("own")
     began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
+    since = sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
     others = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
     return sa.select(transactions).where(
         _T.transaction_id != sa.bindparam("mine"),
         sa.or_(
             _T.state == str(State.COMMITTED),
             sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), others),
-            sa.and_(_T.state == str(State.FINISHED), _T.expires_at_ms >= began, _T.ended_at_ms >= began, others),
+            sa.and_(
+                _T.state == str(State.FINISHED), _T.expires_at_ms >= since, _T.ended_at_ms >= since,
+                sa.or_(others, _T.operation == VACUUM), ~_T.plan.like(_APPENDS),
+            ),
         ),
-    )
+    )  # fmt: skip
 
 
 _DELETING = Prepared(_deleting())
 
 
 def require_unclaimed(
-    connection: sa.Connection, table: Table, found: Mapping[str, Mapping[str, DataFile]], transaction_id: str = ""
+    connection: sa.Connection,
+    table: Table,
+    found: Mapping[str, Mapping[str, DataFile]],
+    transaction_id: str = "",
+    listed_at_ms: int | None = None,
 ) -> None:
-    """Return if no transaction is deleting or moving a file that is registered.
+    """Return if no transaction is deleting or moving a file that is registered, or may have since it was listed.
 
     Args:
         connection: Holds the lock of the table's row.
         table: The table that gets the files.
         found: The files by directory and name; files that the transaction itself has written are not among them.
         transaction_id: The transaction that registers them, if one does.
+        listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
 
     Raises:
-        ConflictError: One is. Nothing was changed.
+        DeletedFilesError: One is. Nothing was changed.
         ComesAfter: A DELETE of everything has not listed all its files yet.
     """
     found = {directory: files for directory, files in found.items() if files}
     if not found:
         return
+    own_names: dict[str, str] = {}
+    for directory, spelled in other_spellings(connection, list(found)).items():
+        own_names |= dict.fromkeys(spelled, directory)
+    found = {**{other: found[directory] for other, directory in own_names.items()}, **found}
     if connection.dialect.name != "sqlite":
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
         _hold_tables(connection, table, found)
-    for row in _DELETING.rows(connection, {"mine": transaction_id, "table_id": table.table_id}):
+    asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
+    ended: list[tuple[Transaction, dict[str, str]]] = []
+    for row in _DELETING.rows(connection, asked):
         other = from_row(row)
-        # The number of the table that a REPLACE TABLE replaces, to which its transaction does not belong yet.
-        loses = row["replaces"] if other.table_id is None else other.table_id
-        taken = None if loses == table.table_id != other.table_id else _taken(connection, other, loses, found)
-        if taken is not None:
-            raise ConflictError(
-                f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {taken}, "
-                f"or has just done so: table {table.identifier} cannot register it. Nothing was changed; try again "
-                "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` "
-                "finishes it.",
-                {"table": str(table.identifier), "location": taken, "transaction": other.transaction_id},
-            )
+        if other.state is State.RESERVED and row["replaces"] == table.table_id:
+            # It leaves what a repair of its own table registers from now on, for the new table.
+            continue
+        taken = {own_names.get(at, at): uri for at, uri in _taken(connection, other, row["replaces"], found).items()}
+        if taken and other.state is State.FINISHED:
+            ended.append((other, taken))
+        elif taken:
+            raise _refusal(table, other, taken)
+    if ended:
+        # Together: the caller looks again at all of them, and asks from that time on.
+        raise _refusal(table, ended[0][0], {place: uri for _, taken in ended for place, uri in taken.items()})
+
+
+def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> DeletedFilesError:
+    first = min(taken.values())
+    refused = ConflictError(
+        f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {first}, "
+        f"or has just done so: table {table.identifier} cannot register it. Nothing was changed; try again "
+        "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` "
+        "finishes it.",
+        {"table": str(table.identifier), "location": first, "transaction": other.transaction_id},
+    )
+    error = DeletedFilesError(refused.message, refused.parameters)
+    error.directories = frozenset(taken)
+    error.has_ended = other.state is State.FINISHED
+    error.deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
+    return error
 
 
 def _hold_tables(connection: sa.Connection, table: Table, directories: Collection[str]) -> None:
@@ -113,7 +162,7 @@ def tables_that_may_delete(connection: sa.Connection, table: Table, directories:
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
     numbers: set[int] = set()
-    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES):
+    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES_AT_ONCE):
         asked = overlap(*places)
         numbers.update(_others_at(tuple(asked)).scalars(connection, {**asked, "table_id": table.table_id}))
     return numbers
@@ -132,43 +181,65 @@ def _others_at(asked: tuple[str, ...]) -> Prepared:
 
 
 def _taken(
-    connection: sa.Connection, other: Transaction, loses: int | None, found: Mapping[str, Mapping[str, DataFile]]
-) -> str | None:
-    """Return the URI of a file that the transaction deletes or moves; None where it touches none of them.
-
-    Args:
-        connection: In a transaction.
-        other: The transaction.
-        loses: The number of the table that loses the files, if there is one.
-        found: The files by directory and name.
-    """
+    connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
+) -> dict[str, str]:
+    """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
     if other.state is State.COMMITTED:
         return _removed(connection, other, found)
     if other.state is State.FINISHED:
-        return _was_near(other.plan, found)
+        return _was_near(other.plan, replaces, found)
     if other.plan.moves:
-        for value in staged_within(connection, other.transaction_id):
-            for uri in (value["source"], f"{other.plan.directory(value['partition'])}/{value['name']}"):
-                directory, _, name = uri.rpartition("/")
-                if name in found.get(directory, ()):
-                    return str(uri)
-        return None
-    reserved = other.state is State.RESERVED and loses is not None
-    return _to_be_removed(connection, other, loses, found) if reserved else None
+        return _moved(connection, other, found)
+    if other.state is not State.RESERVED:
+        return {}
+    if other.plan.definition is not None:
+        return _to_be_replaced(connection, other.plan, replaces, found)
+    return _to_be_removed(connection, other, found)
 
 
-def _was_near(plan: WritePlan, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
-    """Return a file that a finished transaction may have deleted after it was listed."""
-    if not (ends_files(plan) or plan.definition is not None):
-        return None
-    near = (directory for directory in found if plan.may_delete_near(directory))
-    return next((f"{directory}/{min(found[directory])}" for directory in near), None)
+def _moved(
+    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
+) -> dict[str, str]:
+    taken: dict[str, str] = {}
+    for value in staged_within(connection, other.transaction_id):
+        for uri in (value["source"], f"{other.plan.directory(value['partition'])}/{value['name']}"):
+            directory, _, name = uri.rpartition("/")
+            if name in found.get(directory, ()):
+                taken.setdefault(directory, uri)
+    return taken
 
 
-def _removed(connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
-    """Return a file that the committed transaction has not deleted yet."""
+def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
+    """Return the directories whose files a finished transaction may have deleted after they were listed."""
+    if not (ends_files(plan) or plan.takes or (plan.definition is not None and replaces is not None)):
+        return {}
+    return {place: f"{place}/{min(found[place])}" for place in found if plan.may_delete_near(place)}
+
+
+def _to_be_replaced(
+    connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
+) -> dict[str, str]:
+    """Return the directories of partitions whose files go with the table that a reserved REPLACE TABLE replaces."""
+    if replaces is None:
+        return {}
+    try:
+        table = table_from_row(table_rows.load_row_by_id(connection, replaces))
+    except TableNotFoundError:
+        # Its commit fails, and it deletes nothing but its own files.
+        return {}
+    if rules.keeps_files(table, plan):
+        return {}
+    places = partitions_at_within(connection, table, list(found))
+    return {place: f"{place}/{min(found[place])}" for place in places if rules.goes_with_table(table, place)}
+
+
+def _removed(
+    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
+) -> dict[str, str]:
+    """Return the directories with files that the committed transaction has not deleted yet."""
+    taken: dict[str, str] = {}
     if not any(map(other.plan.may_delete_near, found)):
-        return None
+        return taken
     if settling.is_unsettled(connection, other.transaction_id):
         raise ComesAfter(partial(settling.settle_write, transaction_id=other.transaction_id))
     after: int | None = -1
@@ -182,40 +253,36 @@ def _removed(connection: sa.Connection, other: Transaction, found: Mapping[str, 
             # The index has the time of the commit for an object that a write has uploaded, and not the store's.
             modified_ms = removal.modified_ms if directory.startswith("s3a:") else file.modified_ms
             if removal.is_still(file.size, modified_ms or 0):
-                return removal.path
-    return None
+                taken.setdefault(directory, removal.path)
+    return taken
 
 
 def _to_be_removed(
-    connection: sa.Connection, other: Transaction, loses: int, found: Mapping[str, Mapping[str, DataFile]]
-) -> str | None:
-    """Return a file in the directory of a partition whose files the reserved transaction will delete."""
+    connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
+) -> dict[str, str]:
+    """Return the directories of partitions whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
-    if not isinstance(change, CheckedWrite | CheckedDrop):
-        return None
+    if not isinstance(change, CheckedWrite | CheckedDrop) or other.table_id is None:
+        return {}
     try:
-        table = table_from_row(table_rows.load_row_by_id(connection, loses))
+        table = table_from_row(table_rows.load_row_by_id(connection, other.table_id))
     except TableNotFoundError:
         # Its commit fails, and it deletes nothing but its own files.
-        return None
+        return {}
+    taken: dict[str, str] = {}
     for name, removals in change.unknown.items():
-        directory = plan.locations.get(name) or table.directory(name)
-        files = found.get(directory, {})
-        taken = next((f"{directory}/{removal.path}" for removal in removals if removal.path in files), None)
-        if taken is not None:
-            return taken
+        place = plan.locations.get(name) or table.directory(name)
+        for removal in removals:
+            if removal.path in found.get(place, {}):
+                taken.setdefault(place, f"{place}/{removal.path}")
+    if isinstance(change, CheckedWrite) and plan.relocate:
+        return taken
     is_replaced = _replaced(connection, other, table)
     for place, names in partitions_at_within(connection, table, list(found)).items():
-        if _deletes_at(plan, table, place) and any(is_replaced(name) for name in names):
-            return f"{place}/{min(found[place])}"
-    return None
-
-
-def _deletes_at(plan: WritePlan, table: Table, place: str) -> bool:
-    """Return whether the files of a partition that a statement ends are deleted, by the partition's directory."""
-    if isinstance(plan.change, CheckedDrop):
-        return rules.deletes(plan.change.asked, table, place)
-    return rules.goes_with(table, plan.location, place) if plan.definition is not None else not plan.relocate
+        deletes = not isinstance(change, CheckedDrop) or rules.deletes(change.asked, table, place)
+        if deletes and any(is_replaced(name) for name in names):
+            taken.setdefault(place, f"{place}/{min(found[place])}")
+    return taken
 
 
 def _replaced(connection: sa.Connection, other: Transaction, table: Table) -> Callable[[str], bool]:

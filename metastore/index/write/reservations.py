@@ -369,11 +369,15 @@ class _Reservation:
         if not places:
             return
         keys, own = table.definition.keys, touched(self._plan, ())
-        claims = {
-            name_hash(f"at {place}") if name is None else claim_hash(typed_values(name, keys), keys): (place, name)
-            for place, name in places.items()
-            if name not in own
+        claims: dict[str, tuple[str, str | None]] = {
+            name_hash(f"at {place}"): (place, None) for place, name in places.items() if name is None
         }
+        # What replaces a partition deletes the files of its directory, wherever that is.
+        named = [(place, name) for place, name in places.items() if name is not None]
+        for place, name in (*named, *self._located_at(table, places)):
+            if name not in own:
+                claims[claim_hash(typed_values(name, keys), keys)] = (place, name)
+        self._check_predicates(table, [(place, name) for place, name in claims.values() if name is not None])
         c = transaction_claims.c
         for some in batched(sorted(claims), _AT_ONCE):
             mine = (c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None))
@@ -387,10 +391,28 @@ class _Reservation:
             self._check_places(table, places, own)
         self._claim([(digest, name or place) for digest, (place, name) in claims.items()], table.table_id, exclusive=1)
 
+    def _located_at(self, table: Table, places: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the living partitions that have one of the directories as a location of their own."""
+        for some in batched(sorted(places), _AT_ONCE):
+            for row in self._connection.execute(located_statement(table).where(partitions.c.location.in_(some))):
+                yield row.location, row.name
+
+    def _check_predicates(self, table: Table, named: Sequence[tuple[str, str]]) -> None:
+        """Raise when a reserved transaction replaces, by its predicate, a partition in a directory that is chosen."""
+        c = transaction_claims.c
+        reserved = sa.select(c.transaction_id).where(
+            c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None), c.exclusive == 1,
+            c.claim_hash == PREDICATE_CLAIM,
+        )  # fmt: skip
+        for other in self._connection.execute(reserved).scalars().all() if named else ():
+            is_replaced = self._with_predicate(other, Claims(exclusive=True, names={}), table).covers
+            for place, name in named:
+                if is_replaced is not None and is_replaced(name):
+                    raise self._conflict(table, name, f"the transaction {other} replaces what lies at {place}", other)
+
     def _check_places(self, table: Table, places: Mapping[str, str | None], own: Collection[str]) -> None:
         for some in batched(sorted(places), _AT_ONCE):
-            located = located_statement(table).where(partitions.c.location.in_(some))
-            others = [(row.name, row.location) for row in self._connection.execute(located)]
+            others = [(name, place) for place, name in self._located_at(table, some)]
             names = [name for place in some if (name := places[place]) is not None]
             alive = partitions.c.end_version == ALIVE
             found = by_values(self._connection, table, names, alive) if names else ()

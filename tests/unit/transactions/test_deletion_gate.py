@@ -26,6 +26,7 @@ from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.tables.dropped import overlap
 from catalog_ext.metastore.index.write.deletion_checks import _neighbours
 from catalog_ext.metastore.index.write.registration_checks import tables_that_may_delete
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -218,7 +219,7 @@ def test_replaced_files_cannot_be_taken_back_while_vacuum_deletes_them(
     assert [path.rpartition("/")[0] for path in deleted(report)] == [f"file://{tmp_path}/t/k=1"]
     assert len(said) == 1
     assert overwritten.rows() == {"k=1": "new\n"}
-    assert not any(one.operation == VACUUM for one in overwritten.index.list_transactions())
+    assert not any(one.operation == VACUUM for one in overwritten.index.list_transactions(states=IN_FLIGHT))
 
 
 def test_vacuum_leaves_what_was_taken_back_before_its_claim(
@@ -242,10 +243,10 @@ def test_recover_deletes_what_a_dead_vacuum_had_claimed(overwritten: Stand, tmp_
     def die(_: str) -> None:
         raise Crash
 
-    forget, stand.index.forget_claim = stand.index.forget_claim, lambda _: None  # type: ignore[method-assign]
+    finish, stand.index.finish_claim = stand.index.finish_claim, lambda _: None  # type: ignore[method-assign]
     with armed("vacuum.claimed", die), contextlib.suppress(Crash):
         stand.engine.vacuum(stand.table(), 0)
-    stand.index.forget_claim = forget  # type: ignore[method-assign]
+    stand.index.finish_claim = finish  # type: ignore[method-assign]
     (claimed,) = stand.index.list_transactions(states=(State.COMMITTED,))
     assert claimed.operation == VACUUM
     with pytest.raises(ConflictError):
@@ -348,6 +349,28 @@ def test_vacuum_does_not_look_into_another_table(tmp_path: Path, place: str) -> 
         time.sleep(0.005)
         assert deleted(stand.engine.vacuum(stand.table(), 0, unknown_writes=True)) == []
         assert len(deleted(stand.engine.vacuum(stand.table(B), 0))) == 1
+
+
+def test_repair_knows_files_of_aborted_writes_where_another_table_lies(tmp_path: Path) -> None:
+    """Vacuum does not look into table b, and forgot by which writes the files that t's repair finds there are."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t", external=True))
+        stand.write({"k=1": "1\n"})
+        stand.create(definition(tmp_path / "t" / "k=1", {}, name="b", external=True))
+        begun = stand.begin()
+        staged = stand.put(begun, {"k=1": "9\n"})
+        crash_at("promote.after", lambda: stand.engine.commit(begun.transaction_id, staged))
+        promoted = tmp_path / "t" / "k=1" / staged[0].name
+        late = promoted.read_bytes()
+        stand.engine.undo(begun.transaction_id)
+        promoted.write_bytes(late)
+        stand.write({"k=2": "2\n"})
+        time.sleep(0.005)
+        stand.engine.vacuum(stand.table(), 0)
+        assert index.uncommitted_ids(stand.table().table_id, stand.table().version) == {
+            begun.transaction_id: State.ABORTED
+        }
 
 
 def test_recover_leaves_a_folder_that_took_the_place_of_a_dropped_table(tmp_path: Path) -> None:

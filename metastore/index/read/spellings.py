@@ -1,0 +1,147 @@
+"""Other names of directories: one store has a directory under several names, and files are compared by name.
+
+A local directory has several names by symbolic links, by mounts, and where case does not count. HDFS has some by
+addresses of the name node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
+from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from catalog_ext.metastore.model.tables import Table
+
+_LOCAL, _HDFS = "file://", "hdfs://"
+_SCHEMES = (_LOCAL, _HDFS)
+_DEFAULT_PORT = 8020
+
+
+def _located_outside() -> sa.Select[tuple[int, str]]:
+    """Return the query of living partitions that lie outside of their tables' directories."""
+    p, t = partitions.c, tables.c
+    inside = sa.and_(p.location >= t.location + "/", p.location < t.location + "0")
+    found = sa.select(p.table_id, p.location).join(tables, t.table_id == p.table_id)
+    return found.where(
+        p.location >= sa.bindparam("low"), p.location < sa.bindparam("high"), p.end_version == ALIVE, ~inside
+    )
+
+
+_ROOTS = Prepared(
+    sa.select(tables.c.table_id, tables.c.location).where(
+        tables.c.location >= sa.bindparam("low"), tables.c.location < sa.bindparam("high")
+    )
+)
+_OUTSIDE = Prepared(_located_outside())
+
+
+def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
+    """Return the names under which tables of the index know some directories, besides the given ones.
+
+    Symbolic links inside of a table's directory are not looked for: each partition would have to be.
+
+    Args:
+        connection: Of the index.
+        directories: Canonical URIs.
+    """
+    found: dict[str, set[str]] = {}
+    for scheme in _SCHEMES:
+        asked = [directory for directory in directories if directory.startswith(scheme)]
+        if asked:
+            known = _KnownPlaces({place for _, place in _places(connection, scheme)})
+            found |= {directory: spelled for directory in asked if (spelled := known.spellings(directory))}
+    return found
+
+
+def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
+    """Return whether another table, or a partition of it, lies at, in or around a directory by another name."""
+    location = table.definition.location
+    scheme = next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
+    if scheme is None:
+        return False
+    keys = _Keys()
+    mine = keys.of(location)
+    others = {keys.of(place) for number, place in _places(connection, scheme) if number != table.table_id}
+    return any(above in others for above, _ in _around(mine)) or any(key.startswith(f"{mine}/") for key in others)
+
+
+def _places(connection: sa.Connection, scheme: str) -> Iterator[tuple[int, str]]:
+    """Yield the directories of tables, and of partitions outside of them, each with the table's number."""
+    # "0" is the character after "/".
+    asked = {"low": scheme, "high": f"{scheme[:-1]}0"}
+    for query in (_ROOTS, _OUTSIDE):
+        for row in query.rows(connection, asked):
+            yield row["table_id"], row["location"]
+
+
+def _around(key: str) -> Iterator[tuple[str, str]]:
+    """Yield a key and those of the directories around it, each with the way from there to the directory."""
+    above, below = key, ""
+    while above:
+        yield above, below
+        above, _, name = above.rpartition("/")
+        below = f"{name}/{below}" if below else name
+
+
+class _KnownPlaces:
+    """Directories of tables, and of partitions outside of them, by the place that each physically is.
+
+    A directory inside of a known one is resolved with it: a partition costs no question to the file system.
+    """
+
+    def __init__(self, places: Collection[str]) -> None:
+        self._keys = _Keys()
+        self._by_key: dict[str, list[str]] = {}
+        self._key_of: dict[str, str] = {}
+        for place in places:
+            key = self._key_of[place] = self._keys.of(place)
+            self._by_key.setdefault(key, []).append(place)
+        self._others: dict[str, bool] = {}
+
+    def spellings(self, directory: str) -> set[str]:
+        """Return the names by which known places have a directory, besides the given one."""
+        root, below = next(
+            ((above, below) for above, below in _around(directory) if above in self._key_of), (directory, "")
+        )
+        if not self._has_others(root):
+            return set()
+        key = self._key_of.get(root) or self._keys.of(root)
+        key = f"{key}/{below}" if below else key
+        spelled: set[str] = set()
+        for above, way in _around(key):
+            spelled.update(f"{place}/{way}" if way else place for place in self._by_key.get(above, ()))
+        return spelled - {directory}
+
+    def _has_others(self, root: str) -> bool:
+        """Return whether a place lies at, in or around a directory by another name than its own."""
+        known = self._others.get(root)
+        if known is None:
+            mine = self._key_of.get(root) or self._keys.of(root)
+            around = {
+                f"{place}/{way}" if way else place for a, way in _around(mine) for place in self._by_key.get(a, ())
+            }
+            inside = (self._by_key[key] for key in self._by_key if key.startswith(f"{mine}/"))
+            known = bool(around - {root}) or any(not p.startswith(f"{root}/") for places in inside for p in places)
+            self._others[root] = known
+        return known
+
+
+class _Keys:
+    """Gives directories of one place the same key."""
+
+    def __init__(self) -> None:
+        self._local = PhysicalPaths()
+
+    def of(self, location: str) -> str:
+        if location.startswith(_LOCAL):
+            return self._local.of(location.removeprefix(_LOCAL)).rstrip("/")
+        address, _, path = location.removeprefix(_HDFS).partition("/")
+        host, _, port = address.partition(":")
+        return f"{_HDFS}{host.lower()}:{port or _DEFAULT_PORT}/{path}".rstrip("/")

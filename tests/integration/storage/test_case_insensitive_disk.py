@@ -1,0 +1,34 @@
+"""Tables on a file system where case does not count: two names of one directory are one place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.commit.plan import AddPartitions, NewPartition
+from catalog_ext.metastore.errors import TableLayoutError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
+from tests.repair_cases import local_catalog
+from tests.servers.exfat import mounted_exfat
+from tests.write_cases import DYNAMIC, Stand, definition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_names_in_another_case_are_the_same_files(tmp_path: Path) -> None:
+    with mounted_exfat(tmp_path) as disk, local_catalog(tmp_path) as catalog:
+        stand, other = Stand(catalog.index), TableIdentifier("s", "b")
+        stand.create(definition(disk / "Data" / "T"))
+        assert PhysicalPaths().of(f"{disk}/data/t") == PhysicalPaths().of(f"{disk}/DATA/T")
+        stand.write({"k=1": "1\n"})
+        stand.create(definition(disk / "b", name="b", external=True))
+        asked = AddPartitions((NewPartition("k=7", f"file://{disk}/DATA/t/K=1"),))
+        stand.engine.command(stand.table(other), asked, "ADD PARTITION")
+        with pytest.raises(TableLayoutError, match=r"table s\.b has it too"):
+            stand.write({"k=1": "9\n"}, DYNAMIC)
+        with pytest.raises(TableLayoutError, match=r"table s\.b lies at"):
+            catalog.drop_table("s.t")
+        assert stand.rows(other) == {"k=7": "1\n"}
