@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM, State, transaction_id_in
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
@@ -94,7 +95,7 @@ class NewFiles:
         there = set() if existing else self._index.partition_exists(table, sorted(found))
         return {
             name: tuple(
-                DataFile(entry.location.name, entry.size, entry.modified_ms)
+                DataFile(entry.location.name, entry.size, entry.modified_ms, etag=entry.etag)
                 for entry in entries
                 if not _is_known(entry, pending)
                 and not ignored.file(entry.location.name)
@@ -166,8 +167,8 @@ class NewFiles:
         living = self._index.partitions_of_values(table, sorted(names)) if names else []
         files = self._index.files_of_partitions([partition.partition_id for partition in living])
         return {
-            f"{table.directory(partition.name, partition.location)}/{file.path}": Removal(
-                file.path, file.size, file.modified_ms
+            f"{table.directory(partition.name, partition.location)}/{file.path}": indexed_file(
+                file.path, file.size, file.modified_ms, file.etag
             )
             for partition in living
             for file in files.get(partition.partition_id, ())
@@ -200,16 +201,16 @@ class NewFiles:
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
         """Return the files of the partitions that a bound predicate is true for, by URI."""
         known: dict[str, Removal] = {}
-        columns = ("partition", "location", "path", "size", "modified_ms")
-        for batch in self._index.plan_files(table, predicate):
-            for name, own, path, size, modified_ms in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-                known[f"{table.directory(name, own)}/{path}"] = Removal(path, size, modified_ms)
+        columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
+        for batch in self._index.known_files(table, predicate):
+            for name, own, path, *is_as in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+                known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, *is_as)
         return known
 
     def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
         """Return the files that partitions have now, by URI; given are their numbers and directories."""
         return {
-            f"{places[number]}/{file.path}": Removal(file.path, file.size, file.modified_ms)
+            f"{places[number]}/{file.path}": indexed_file(file.path, file.size, file.modified_ms, file.etag)
             for numbers in batched(places, _ASKED_AT_ONCE)
             for number, there in self._index.files_of_partitions(numbers).items()
             for file in there
@@ -255,7 +256,7 @@ class NewFiles:
                 raise event.error
             if isinstance(event, ListedFile) and event.name and event.directory in inside:
                 place = below(below(root, event.directory), event.name)
-                entry = Entry(place, EntryKind.FILE, event.size, event.modified_ms)
+                entry = Entry(place, EntryKind.FILE, event.size, event.modified_ms, event.etag)
                 found[inside[event.directory]].append(entry)
         return found
 
@@ -285,4 +286,4 @@ def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Ite
 
 def removal_of(entry: Entry) -> Removal:
     """Return the removal of a file in its directory, as it is now."""
-    return Removal(entry.location.name, entry.size, entry.modified_ms)
+    return Removal(entry.location.name, entry.size, entry.modified_ms, entry.etag)
