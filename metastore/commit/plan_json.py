@@ -162,7 +162,12 @@ def _exchange_to_dict(asked: ExchangePartitions) -> JsonObject:
 
 
 def _files_to_dict(found: Mapping[str, Iterable[DataFile]]) -> dict[str, list[list[Any]]]:
-    return {name: [[f.path, f.size, f.modified_ms, f.etag] for f in files] for name, files in found.items()}
+    return {name: [_file_to_list(file) for file in files] for name, files in found.items()}
+
+
+def _file_to_list(file: DataFile) -> list[Any]:
+    known = [file.path, file.size, file.modified_ms]
+    return known if file.etag is None else [*known, file.etag]
 
 
 def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:

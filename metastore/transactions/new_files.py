@@ -20,7 +20,7 @@ from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, li
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
-from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore.transactions.identity import is_same_file, is_unchanged
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import below
@@ -151,14 +151,14 @@ class NewFiles:
             name: [
                 entry
                 for entry in entries
-                if not _is_known(entry, known) and transaction_id_in(entry.location.name) not in in_flight
+                if not _is_as_known(entry, known) and transaction_id_in(entry.location.name) not in in_flight
             ]
             for name, entries in found.items()
         }
         unknown = {name: entries for name, entries in unknown.items() if entries}
         # Two partitions may have come to one directory, by a RENAME of an external one or a location given by hand.
         others = self._living_at(table, {str(e.location.parent) for entries in unknown.values() for e in entries})
-        left = {name: [e for e in entries if not _is_known(e, others)] for name, entries in unknown.items()}
+        left = {name: [e for e in entries if not _is_as_known(e, others)] for name, entries in unknown.items()}
         return {name: entries for name, entries in left.items() if entries}
 
     def _living_at(self, table: Table, directories: Collection[str]) -> dict[str, Removal]:
@@ -271,6 +271,11 @@ class NewFiles:
 def _is_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
     file = known.get(str(entry.location))
     return file is not None and is_same_file(entry, file)
+
+
+def _is_as_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
+    file = known.get(str(entry.location))
+    return file is not None and is_unchanged(entry, file)
 
 
 def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:

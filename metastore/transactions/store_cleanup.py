@@ -29,7 +29,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.identity import has_own_name, is_same_file
+from catalog_ext.metastore.transactions.identity import has_no_own_time
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
@@ -81,16 +81,16 @@ class StoreCleanup:
             location = Location.parse(removal.path)
             if removal.is_marker and location.parent in again:
                 continue
-            if removal.size is None or (removal.etag is None and has_own_name(location)):
+            if removal.size is None or has_no_own_time(removal, location):
                 files.append(location)
             else:
                 compared.append((location, removal))
         entries = self._storage.identify_many([location for location, _ in compared])
         for (location, removal), entry in zip(compared, entries, strict=True):
-            if entry is None or is_same_file(entry, removal):
+            if entry is None or removal.is_still(entry.size, entry.modified_ms, entry.etag):
                 files.append(location)
             else:
-                logger.warning("%s was written again since it was replaced, and stays.", location)
+                logger.warning("%s was written again by somebody else since it was replaced, and stays.", location)
         self._storage.delete_files(files)
         return files
 
