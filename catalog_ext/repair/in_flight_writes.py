@@ -76,9 +76,8 @@ class InFlightWrites:
                 uri = removal.path
                 inside = uri.startswith(root)
                 if inside or uri.rpartition("/")[0] in located:
-                    self._scratch.insert(
-                        "pending_removals", [(uri, removal.size, removal.modified_ms, removal.etag)], columns=4, ignore=True
-                    )
+                    row = (uri, removal.size, removal.modified_ms, removal.etag)
+                    self._scratch.insert("pending_removals", [row], columns=4, ignore=True)
                 if inside:
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 

@@ -107,8 +107,9 @@ class _Ended:
         if not is_leftover and not (self._with_named and last_end > self._before):
             return None
         return EndedFile(
-            uri, row["size"], row["modified_ms"], row["etag_hash"], row["end_version"], row["name"], named_again=not is_leftover
-        )
+            uri, row["size"], row["modified_ms"], row["etag_hash"], row["end_version"], row["name"],
+            named_again=not is_leftover,
+        )  # fmt: skip
 
     def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
         p, f = partitions.c, files.c

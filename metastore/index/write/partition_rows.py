@@ -113,7 +113,8 @@ def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dic
     )
     found: dict[int, list[DataFile]] = {}
     with database.reading() as connection:
-        for partition_id, path, size, at, rows, etag in connection.execute(statement.order_by(f.partition_id, f.file_id)):
+        ordered = statement.order_by(f.partition_id, f.file_id)
+        for partition_id, path, size, at, rows, etag in connection.execute(ordered):
             found.setdefault(partition_id, []).append(DataFile(path, size, at, rows, etag=etag))
     return found
 

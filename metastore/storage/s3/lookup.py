@@ -7,7 +7,6 @@ as S3 sorts them, and each page of a listing answers for at least one of them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.batches import batched
@@ -44,7 +43,7 @@ def find_objects(keys: Keys, wanted: Sequence[Location], threads: int) -> dict[L
 
 
 def _find_lane(keys: Keys, bucket: str, lane: Sequence[str]) -> dict[Location, Entry]:
-    below = Location("s3a", bucket, commonprefix(lane).rpartition("/")[0])
+    below = Location("s3a", bucket, _common_directory(lane[0], lane[-1]))
     found: dict[Location, Entry] = {}
     looked_for, position = set(lane), 0
     after = _before(lane[0])
@@ -61,6 +60,16 @@ def _find_lane(keys: Keys, bucket: str, lane: Sequence[str]) -> dict[Location, E
         # More than a page of other keys may lie between a key and the text before it.
         after = max(last, _before(lane[position])) if position < len(lane) else last
     return found
+
+
+def _common_directory(first: str, last: str) -> str:
+    """Return the directory that two keys lie in, and with them all keys that are sorted between them."""
+    parts = []
+    for one, other in zip(first.split("/")[:-1], last.split("/")[:-1], strict=False):
+        if one != other:
+            break
+        parts.append(one)
+    return "/".join(parts)
 
 
 def _before(key: str) -> str:

@@ -19,7 +19,9 @@ RECORD = {
         "object": {"key": "t/ds%3D2025-01-01/a+b%2Bc.csv", "size": 7, "eTag": "x", "sequencer": "0055aed6dcd90281e5"},
     },
 }  # fmt: skip
-EVENT = StoreEvent("s3a://lake/t/ds=2025-01-01/a b+c.csv", False, 7, 1735787045678, "0055AED6DCD90281E5", etag=etag_hash("x"))
+EVENT = StoreEvent(
+    "s3a://lake/t/ds=2025-01-01/a b+c.csv", False, 7, 1735787045678, "0055AED6DCD90281E5", etag=etag_hash("x")
+)
 
 
 def named(name: str, **more: object) -> dict[str, object]:
