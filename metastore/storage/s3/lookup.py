@@ -47,8 +47,9 @@ def _find_lane(keys: Keys, bucket: str, lane: Sequence[str]) -> dict[Location, E
     found: dict[Location, Entry] = {}
     looked_for, position = set(lane), 0
     after = _before(lane[0])
+    begin: str | None = None
     while position < len(lane):
-        page = keys.page(below, whole=True, after=after)
+        page = keys.page(below, whole=True, begin=begin, after=after)
         for key, size, modified_ms, etag in page.keys:
             if key in looked_for:
                 place = Location("s3a", bucket, key)
@@ -56,7 +57,10 @@ def _find_lane(keys: Keys, bucket: str, lane: Sequence[str]) -> dict[Location, E
         if page.next is None or not page.keys:
             break
         last = page.keys[-1][0]
-        position = bisect_right(lane, last)
+        position = max(position, bisect_right(lane, last))
+        # A store that does not begin where it is asked to is read on from the first key, page after page.
+        if begin is not None or last <= after:
+            begin = page.next
         # More than a page of other keys may lie between a key and the text before it.
         after = max(last, _before(lane[position])) if position < len(lane) else last
     return found
