@@ -72,10 +72,10 @@ class AdoptedPartitions:
             failures = dict(scratch.rows("SELECT directory, reason FROM failures"))
             listed = {name for (name,) in scratch.rows("SELECT name FROM listed_partitions")}
             files: dict[str, list[DataFile]] = {}
-            for name, *file in scratch.rows(
-                "SELECT name, path, size, modified_ms FROM listed_files ORDER BY name, path"
+            for name, path, size, modified_ms, etag in scratch.rows(
+                "SELECT name, path, size, modified_ms, etag FROM listed_files ORDER BY name, path"
             ):
-                files.setdefault(name, []).append(DataFile(*file))
+                files.setdefault(name, []).append(DataFile(path, size, modified_ms, etag=etag))
         finally:
             scratch.close()
         changes: list[Change] = []

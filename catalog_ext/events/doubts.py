@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import InvalidPatternError
 from catalog_ext.metastore.index.database.texts import is_storable
+from catalog_ext.metastore.model.etags import same_etag
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.scan.key_layout import Layout, Place
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _SECOND_MS = 1000
+
+
+class _Known(NamedTuple):
+    """A file as the index has it."""
+
+    size: int
+    modified_ms: int
+    etag: int | None
 
 
 @dataclass(slots=True)
@@ -125,13 +134,13 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
     if table.definition.has_wildcards:
         return names
     wanted = {(name, event.uri.rpartition("/")[2]) for name, events in doubts.partitions.items() for event in events}
-    known: dict[tuple[str, str], tuple[int, int]] = {}
+    known: dict[tuple[str, str], _Known] = {}
     ids = [n for batch in index.named_partitions(table, names) for n in batch.column("partition_id").to_pylist()]
-    for batch in index.plan_files(table, None, ids) if ids else ():
-        columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
-        for name, path, size, modified_ms in zip(*columns, strict=True):
+    for batch in index.known_files(table, None, ids) if ids else ():
+        columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms", "etag_hash")]
+        for name, path, *is_as in zip(*columns, strict=True):
             if (name, path) in wanted:
-                known[name, path] = (size, modified_ms)
+                known[name, path] = _Known(*is_as)
     in_flight = index.uncommitted_ids(table.table_id, table.version)
     written = {transaction_id_in(e.uri.rpartition("/")[2]) for events in doubts.partitions.values() for e in events}
     ours = index.known_transactions({number for number in written if number is not None})
@@ -145,7 +154,7 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
 def _says_nothing(
     name: str,
     event: StoreEvent,
-    known: Mapping[tuple[str, str], tuple[int, int]],
+    known: Mapping[tuple[str, str], _Known],
     in_flight: Collection[str],
     ours: Collection[str],
 ) -> bool:
@@ -157,10 +166,9 @@ def _says_nothing(
         return there is None and of_write in ours and not event.of_version
     if there is None:
         return of_write is not None and of_write in in_flight
-    size, modified_ms = there
-    if of_write in ours:
-        # No other file gets its name, and a write does not ask the store for the time. Of somebody else's file the name
-        # may have such digits, too: a sum of what it holds.
-        return size == event.size
-    # A repair takes what has the same size and second for the same, too.
-    return size == event.size and event.at_ms is not None and modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS
+    if there.size != event.size or not same_etag(there.etag, event.etag):
+        return False
+    # A write does not ask the store for the time of its file. Another engine's file may have such digits in its name,
+    # too: a sum of what it holds. A repair compares times by the second.
+    is_same_time = event.at_ms is not None and there.modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS
+    return of_write in ours or is_same_time

@@ -15,6 +15,7 @@ from urllib.parse import unquote_plus
 
 from catalog_ext.metastore.backports import from_iso
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.etags import etag_hash
 
 _CREATED = ("ObjectCreated:", "ObjectRestore:Completed")
 _REMOVED = ("ObjectRemoved:", "LifecycleExpiration:")
@@ -33,6 +34,7 @@ class StoreEvent:
         at_ms: When, by the store's clock, in milliseconds since the epoch; None where that is not said.
         sequencer: Orders the events of one object; None where the store has none.
         of_version: Whether it names a version of the object: removing one may bring another back.
+        etag: The hash of the object's ETag; None where that is not said.
     """
 
     uri: str
@@ -41,6 +43,7 @@ class StoreEvent:
     at_ms: int | None = None
     sequencer: str | None = None
     of_version: bool = False
+    etag: int | None = None
 
 
 def read_notification(text: str | bytes) -> list[StoreEvent]:
@@ -106,7 +109,7 @@ def _of_bridge(body: Mapping[str, Any]) -> StoreEvent | None:
 
 def _event(bucket: object, key: str, thing: Mapping[str, Any], time: object, *, removed: bool) -> StoreEvent:
     size, version = thing.get("size"), thing.get("versionId", thing.get("version-id"))
-    sequencer = thing.get("sequencer")
+    sequencer, etag = thing.get("sequencer"), thing.get("eTag", thing.get("etag")) or None
     return StoreEvent(
         _uri(_text(bucket), key),
         removed,
@@ -114,6 +117,7 @@ def _event(bucket: object, key: str, thing: Mapping[str, Any], time: object, *, 
         None if time is None else _milliseconds(_text(time)),
         None if not sequencer else _text(sequencer).upper(),
         version not in (None, "", "null"),
+        etag_hash(None if etag is None else _text(etag)),
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.file_identity import is_same
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
-# As ``same_time`` has it.
-_SAME_TIME = (
-    "(f.modified_ms = r.modified_ms OR f.modified_ms / 1000 = r.modified_ms / 1000"
+# As ``Removal.is_still`` has it.
+_IS_STILL = (
+    "(r.size IS NULL OR f.size = r.size)"
+    " AND (r.modified_ms IS NULL OR f.modified_ms = r.modified_ms OR f.modified_ms / 1000 = r.modified_ms / 1000"
     " AND 0 IN (f.modified_ms % 1000, r.modified_ms % 1000))"
+    " AND (r.etag IS NULL OR f.etag IS NULL OR f.etag = r.etag)"
 )
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
@@ -73,9 +76,8 @@ class InFlightWrites:
                 uri = removal.path
                 inside = uri.startswith(root)
                 if inside or uri.rpartition("/")[0] in located:
-                    self._scratch.insert(
-                        "pending_removals", [(uri, removal.size, removal.modified_ms)], columns=3, ignore=True
-                    )
+                    row = (uri, removal.size, removal.modified_ms, removal.etag)
+                    self._scratch.insert("pending_removals", [row], columns=4, ignore=True)
                 if inside:
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
@@ -116,15 +118,15 @@ class InFlightWrites:
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
-        replaced = ((r.path, r.size, r.modified_ms) for r in replaced_by_relocations(self._index, self._table))
-        scratch.insert("replaced", replaced, columns=3, ignore=True)
+        replaced = ((r.path, r.size, r.modified_ms, r.etag) for r in replaced_by_relocations(self._index, self._table))
+        scratch.insert("replaced", replaced, columns=4, ignore=True)
         if not scratch.count("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a location of its own is where its files are looked for.
         there = (
             "SELECT f.rowid FROM {} f"
             " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
-            f" AND (r.size IS NULL OR f.size = r.size AND {_SAME_TIME})"
+            f" AND {_IS_STILL}"
             " WHERE f.name NOT IN (SELECT name FROM metastore_partitions)"
         )
         root = (self._table.definition.location,)
@@ -148,14 +150,16 @@ class InFlightWrites:
             return
         # What has been written under such a name again is as new as any other.
         pending = (
-            "SELECT f.rowid, f.name, f.path, f.size, f.modified_ms, l.size, l.modified_ms FROM listed_files f"
+            "SELECT f.rowid, f.path, f.size, f.modified_ms, f.etag, l.size, l.modified_ms, l.etag FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
             " JOIN pending_removals l"
             " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_files x WHERE x.name = f.name AND x.path = f.path)"
         )
-        for rowid, _, path, size, modified_ms, *was in self._scratch.rows(pending, (self._table.definition.location,)):
-            if transaction_id_in(path) is not None or Removal(path, *was).is_still(size, modified_ms):
+        for rowid, path, size, modified_ms, etag, *was in self._scratch.rows(
+            pending, (self._table.definition.location,)
+        ):
+            if is_same(Removal(path, *was), size, modified_ms, etag):
                 self._scratch.insert("leaving", [(rowid,)], columns=1)
         self._scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM leaving)")
 

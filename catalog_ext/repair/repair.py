@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
 from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import FROM_METASTORE, AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.metastore.storage.listing import list_tree
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
     from catalog_ext.scan.sides import Indexed, Listed
 
+_ETAGS_AT_ONCE = 500
 MAX_BATCH_FILES = 50_000
 """Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
 
@@ -170,6 +172,13 @@ class Repair:
         self._total = difference.count(adds=mode is not RepairMode.DROP)
         self._time_left = TimeLeft()
         self._apply(self._proposals(difference), scratch)
+        if not self._options.dry_run:
+            self._note_etags(difference)
+
+    def _note_etags(self, difference: Difference) -> None:
+        """Keep the ETags that the index does not have of files that are as it has them."""
+        for some in batched(difference.new_etags(), _ETAGS_AT_ONCE):
+            self._index.note_etags(self._table, some)
 
     def _verify(self, scratch: Scratch, formats: Mapping[str, str]) -> None:
         verification = Verification(

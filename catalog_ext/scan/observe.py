@@ -46,6 +46,7 @@ _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
 _NAMED_AT_ONCE = 500
 _OF_PARTITIONS = ("partition", "location", "files", "bytes")
+_OF_FILES = ("partition", "path", "size", "modified_ms", "etag_hash")
 INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
 
@@ -57,8 +58,8 @@ MISSING = "the location names it, and nothing lies there"
 
 _ABOVE = "the file lies above the partition directories"
 
-_Outcome: TypeAlias = "list[tuple[str, int, int]] | CatalogExtError | None"
-"""Of one directory the files (name, size, time); why it could not be listed; None where it is gone."""
+_Outcome: TypeAlias = "list[tuple[str, int, int, int | None]] | CatalogExtError | None"
+"""Of one directory the files (name, size, time, ETag); why it could not be listed; None where it is gone."""
 
 _Skipped: TypeAlias = tuple[str, str, int, int, str]
 
@@ -191,7 +192,7 @@ class StoreObserver:
             if place in (Place.PARTITION, Place.ABOVE):
                 self._skip(_path(event), MARKER, files=1, size=event.size)
         elif place is Place.PARTITION:
-            self._files.append((directory, name, event.size, event.modified_ms))
+            self._files.append((directory, name, event.size, event.modified_ms, event.etag))
             if directory != self._last_directory:
                 # Where no directories are listed, their files show them.
                 (self._shown_by_files if self._has_directories else self._partitions).append(directory)
@@ -264,8 +265,8 @@ def observe_index(index: Index, table: Table, predicate: Predicate | None, index
         columns = [batch.column(n).to_pylist() for n in _OF_PARTITIONS]
         indexed.partitions(list(zip(*columns, strict=True)))
     if files:
-        for batch in index.plan_files(table, predicate):
-            columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
+        for batch in index.known_files(table, predicate):
+            columns = [batch.column(n).to_pylist() for n in _OF_FILES]
             indexed.files(list(zip(*columns, strict=True)))
 
 
@@ -300,9 +301,9 @@ def observe_named(
             located.update(zip(columns[0], columns[1], strict=True))
             scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
             ids.extend(batch.column("partition_id").to_pylist())
-        for batch in index.plan_files(table, None, ids) if ids else ():
-            columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
-            scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
+        for batch in index.known_files(table, None, ids) if ids else ():
+            columns = [batch.column(n).to_pylist() for n in _OF_FILES]
+            scratch.insert("indexed_files", zip(*columns, strict=True), columns=5)
     if places:
         moved = {n: at for n, at in places.items() if table.directory(n, at) != table.directory(n, located.get(n))}
         scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()), columns=2, ignore=True)
@@ -398,7 +399,7 @@ def list_locations(
             scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
         elif outcome is not None:
             scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
-            scratch.insert("listed_files", [(name, *file) for file in outcome], columns=4)
+            scratch.insert("listed_files", [(name, *file) for file in outcome], columns=5)
 
 
 def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
@@ -424,7 +425,7 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
     except StorageError as error:
         return error
     files = [
-        (e.location.name, e.size, e.modified_ms)
+        (e.location.name, e.size, e.modified_ms, e.etag)
         for e in entries
         if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
     ]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
+    from catalog_ext.scan.sides import FileRow
 
 _BUFFER_ROWS = 5000
 
@@ -55,7 +56,7 @@ class PatternObserver:
         self._scratch = scratch
         self._progress = progress
         self._partitions: dict[str, None] = {}
-        self._files: list[tuple[str, str, int, int]] = []
+        self._files: list[FileRow] = []
         self._seen = 0
         self._lock = threading.Lock()
         self._failures: list[tuple[Location, CatalogExtError]] = []
@@ -108,11 +109,11 @@ class PatternObserver:
         def is_unseen(path: str) -> bool:
             return any(not d or path.startswith(f"{d}/") for d in unlisted) or any(e.fullmatch(path) for e in named)
 
-        rows = self._scratch.rows("SELECT name, path, size, modified_ms FROM indexed_files")
+        rows = self._scratch.rows("SELECT name, path, size, modified_ms, etag FROM indexed_files")
         for chunk in batched((row for row in rows if is_unseen(row[1])), _BUFFER_ROWS):
             names = dict.fromkeys((row[0],) for row in chunk)
             self._scratch.insert("listed_partitions", names, columns=1, ignore=True)
-            self._scratch.insert("listed_files", chunk, columns=4)
+            self._scratch.insert("listed_files", chunk, columns=5)
 
     def _take(self, file: FoundFile) -> None:
         path = self._pattern.relative(file.location)
@@ -126,7 +127,7 @@ class PatternObserver:
             self._skip(path, judged.reason, file)
         elif judged.name is not None:
             self._partitions[judged.name] = None
-            self._files.append((judged.name, path, file.size, file.modified_ms))
+            self._files.append((judged.name, path, file.size, file.modified_ms, file.etag))
             if len(self._files) >= _BUFFER_ROWS:
                 self._flush()
 
@@ -146,7 +147,7 @@ class PatternObserver:
     def _flush(self) -> None:
         self._seen += len(self._files)
         self._scratch.insert("listed_partitions", self._names(), columns=1, ignore=True)
-        self._scratch.insert("listed_files", self._files, columns=4)
+        self._scratch.insert("listed_files", self._files, columns=5)
         self._partitions.clear()
         self._files.clear()
         count = self._scratch.count("SELECT count(*) FROM listed_partitions")

@@ -20,23 +20,24 @@ if TYPE_CHECKING:
 _CACHE_KIB = 32 * 1024
 _SCHEMA = """
 CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
+CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
 CREATE TABLE indexed_partitions (name TEXT PRIMARY KEY, location TEXT, files INTEGER, bytes INTEGER) WITHOUT ROWID;
-CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
+CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
 CREATE TABLE partitions_in_step (name TEXT PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, side INTEGER);
+CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER, side INTEGER);
+CREATE TABLE new_etags (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, etag INTEGER);
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE lost (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
 CREATE TABLE warned (path TEXT, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT);
 CREATE TABLE unreadable (name TEXT, path TEXT, PRIMARY KEY (name, path)) WITHOUT ROWID;
-CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
+CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER, etag INTEGER) WITHOUT ROWID;
 CREATE TABLE taken (directory TEXT PRIMARY KEY, partition TEXT) WITHOUT ROWID;
 CREATE TABLE places (name TEXT PRIMARY KEY, location TEXT) WITHOUT ROWID;
 CREATE TABLE ended (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE leaving (listed_rowid INTEGER);
-CREATE TABLE replaced (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
+CREATE TABLE replaced (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER, etag INTEGER) WITHOUT ROWID;
 CREATE TABLE in_flight_files (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
 CREATE TABLE in_flight_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE metastore_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;

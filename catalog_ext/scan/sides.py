@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.scan.scratch import Scratch
 
-FileRow: TypeAlias = tuple[str, str, int, int]
-"""A partition's name, a file's path in it, its bytes, and its modification time in milliseconds since 1970."""
+FileRow: TypeAlias = tuple[str, str, int, int, "int | None"]
+"""A partition's name, a file's path in it, its bytes, its modification time in milliseconds since 1970, its ETag."""
 
 PartitionRow: TypeAlias = tuple[str, str | None, int, int]
 """A registered partition's name, its location if it has one of its own, its files and their bytes."""
@@ -71,7 +71,7 @@ class AllListed:
 
     def files(self, rows: Sequence[FileRow]) -> None:
         """Take files."""
-        self._scratch.insert("listed_files", rows, columns=4)
+        self._scratch.insert("listed_files", rows, columns=5)
 
 
 class AllIndexed:
@@ -86,7 +86,7 @@ class AllIndexed:
 
     def files(self, rows: Sequence[FileRow]) -> None:
         """Take files."""
-        self._scratch.insert("indexed_files", rows, columns=4)
+        self._scratch.insert("indexed_files", rows, columns=5)
 
 
 class _Side:
@@ -116,11 +116,12 @@ class _Side:
             return
         digests = self.digests
         if self._timeless:
-            rows = (row if transaction_id_in(row[1]) is None else (*row[:3], 0) for row in rows)
+            rows = (row if transaction_id_in(row[1]) is None else (*row[:3], 0, row[4]) for row in rows)
         # Of a text, never of the tuple: digests are added up, and what a change of one number does to the hash of a
         # tuple is nearly the same for each tuple, so that two files which swap their sizes or times would cancel out.
-        for name, path, size, modified_ms in rows:
-            digests[hash(name) & _MASK] += hash(f"{_SALT}{name}\0{path}\0{size}\0{modified_ms}")
+        # An ETag that one side does not know makes a difference here, and none where the rows are compared.
+        for name, path, size, modified_ms, etag in rows:
+            digests[hash(name) & _MASK] += hash(f"{_SALT}{name}\0{path}\0{size}\0{modified_ms}\0{etag}")
 
     def kept(self) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
         """Yield what was kept, in its order; a row's first field is its partition's name."""

@@ -228,7 +228,7 @@ class Walk:
                 if numbers:
                     if (directory := directories.get(event.directory)) is None:
                         directory = directories[event.directory] = below(place, event.directory)
-                    found.append((numbers, FoundFile(directory, event.name, event.size, event.modified_ms)))
+                    found.append((numbers, FoundFile(directory, *event[1:])))
         except LocationNotFoundError as error:
             if is_missing_bucket(error):
                 raise

@@ -24,6 +24,7 @@ class FoundFile(NamedTuple):
     name: str
     size: int
     modified_ms: int
+    etag: int | None = None
 
     @property
     def location(self) -> Location:
@@ -118,7 +119,7 @@ def expression(rest: tuple[Component, ...], *, whole: bool = True) -> re.Pattern
 
 
 def _file(entry: Entry) -> FoundFile:
-    return FoundFile(entry.location.parent, entry.location.name, entry.size, entry.modified_ms)
+    return FoundFile(entry.location.parent, entry.location.name, entry.size, entry.modified_ms, entry.etag)
 
 
 def _any_value(component: Component) -> bool:

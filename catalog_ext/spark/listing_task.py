@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ENTRIES_TOGETHER = 20_000
 _FAST = 1
 
-_Files: TypeAlias = list[tuple[str, int, int]]
+_Files: TypeAlias = list[tuple[str, int, int, "int | None"]]
 _Packed: TypeAlias = tuple[list[tuple[str, _Files]], list[str], list[ListedOther], list[tuple[str, str]]]
 """Files by their directory, directories, what no reader can open, failures with their messages."""
 
@@ -96,7 +96,7 @@ def _packed(events: Iterable[Listed]) -> _Packed:
         else:
             failures.append((event.directory, event.error.message))
     by_directory = [
-        (directory, [(file.name, file.size, file.modified_ms) for file in group])
+        (directory, [(file.name, file.size, file.modified_ms, file.etag) for file in group])
         for directory, group in groupby(files, attrgetter("directory"))
     ]
     return by_directory, directories, others, failures

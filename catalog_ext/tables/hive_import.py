@@ -258,10 +258,12 @@ def _unreadable_partition(table: HiveTable, partition: HivePartition, problem: s
 
 def _additions(scratch: Scratch, descriptors: Sequence[PartitionDescriptor | None]) -> Iterator[AddPartition]:
     query = (
-        "SELECT i.name, i.location, i.files, f.path, f.size, f.modified_ms FROM indexed_partitions i"
+        "SELECT i.name, i.location, i.files, f.path, f.size, f.modified_ms, f.etag FROM indexed_partitions i"
         " LEFT JOIN listed_files f ON f.name = i.name ORDER BY i.name"
     )
     scratch.execute("CREATE INDEX listed_files_by_name ON listed_files (name)")
     for (name, location, number), rows in groupby(scratch.rows(query), key=lambda row: row[:3]):
-        files = tuple(DataFile(path, size, modified) for *_, path, size, modified in rows if path is not None)
+        files = tuple(
+            DataFile(path, size, modified, etag=etag) for *_, path, size, modified, etag in rows if path is not None
+        )
         yield AddPartition(name, files, location, descriptor=descriptors[number])

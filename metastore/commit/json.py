@@ -26,6 +26,7 @@ def staged_file_to_dict(file: StagedFile) -> JsonObject:
         "statistics": statistics_to_dict(file.statistics),
         "upload": None if file.upload is None else _upload_to_dict(file.upload),
         **({} if file.source is None else {"source": file.source, "modified_ms": file.modified_ms}),
+        **({} if file.etag is None else {"etag": file.etag}),
     }
 
 
@@ -41,6 +42,7 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
         upload=None if upload is None else _upload_from_dict(upload),
         source=value.get("source"),
         modified_ms=value.get("modified_ms"),
+        etag=value.get("etag"),
     )
 
 

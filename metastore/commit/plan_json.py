@@ -162,7 +162,12 @@ def _exchange_to_dict(asked: ExchangePartitions) -> JsonObject:
 
 
 def _files_to_dict(found: Mapping[str, Iterable[DataFile]]) -> dict[str, list[list[Any]]]:
-    return {name: [[file.path, file.size, file.modified_ms] for file in files] for name, files in found.items()}
+    return {name: [_file_to_list(file) for file in files] for name, files in found.items()}
+
+
+def _file_to_list(file: DataFile) -> list[Any]:
+    known = [file.path, file.size, file.modified_ms]
+    return known if file.etag is None else [*known, file.etag]
 
 
 def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
@@ -283,4 +288,8 @@ def _removals_from_dict(value: JsonObject) -> dict[str, tuple[Removal, ...]]:
 
 
 def _files_from_dict(value: JsonObject) -> dict[str, tuple[DataFile, ...]]:
-    return {name: tuple(DataFile(path, size, at) for path, size, at in files) for name, files in value.items()}
+    return {name: tuple(_file_from_list(*file) for file in files) for name, files in value.items()}
+
+
+def _file_from_list(path: str, size: int, modified_ms: int, etag: int | None = None) -> DataFile:
+    return DataFile(path, size, modified_ms, etag=etag)

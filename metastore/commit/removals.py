@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from catalog_ext.metastore.model.etags import same_etag
 from catalog_ext.metastore.model.modification_times import same_time
 
 
@@ -18,11 +19,13 @@ class Removal:
         size: Bytes; None where it was not recorded (directories, and what older releases decided).
         modified_ms: Milliseconds since 1970; None where it was not recorded. So the empty files have it by which
             policies say that a partition is whole.
+        etag: The hash of the object's ETag (``etag_hash``); None where it was not known, or the store has none.
     """
 
     path: str
     size: int | None = None
     modified_ms: int | None = None
+    etag: int | None = None
 
     @property
     def is_directory(self) -> bool:
@@ -32,11 +35,15 @@ class Removal:
     @property
     def is_marker(self) -> bool:
         """Whether it is the empty file of a policy, of which a partition that is made again has one of its own."""
-        return (self.size, self.modified_ms) == (0, None)
+        return (self.size, self.modified_ms, self.etag) == (0, None, None)
 
-    def is_still(self, size: int, modified_ms: int) -> bool:
-        """Return whether a file of this size and time is the one that was to be deleted."""
-        return self.size in (None, size) and same_time(self.modified_ms, modified_ms)
+    def is_still(self, size: int, modified_ms: int | None, etag: int | None) -> bool:
+        """Return whether a file of this size, time and ETag is the one that was to be deleted.
+
+        What is not known of it, there or here, makes no difference.
+        """
+        known = self.size in (None, size) and same_time(self.modified_ms, modified_ms)
+        return known and same_etag(self.etag, etag)
 
 
 RemovalJson: TypeAlias = "str | list[str | int | None]"
@@ -44,9 +51,10 @@ RemovalJson: TypeAlias = "str | list[str | int | None]"
 
 def removal_to_json(removal: Removal) -> RemovalJson:
     """Return the removal as a JSON value: its path alone where nothing more is known."""
-    if removal.size is None and removal.modified_ms is None:
+    if removal.size is None and removal.modified_ms is None and removal.etag is None:
         return removal.path
-    return [removal.path, removal.size, removal.modified_ms]
+    known = [removal.path, removal.size, removal.modified_ms]
+    return known if removal.etag is None else [*known, removal.etag]
 
 
 def removal_from_json(value: RemovalJson) -> Removal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +42,7 @@ class StagedFile:
         source: Absolute URI of a file of the table (or of another one) that a partition command moves.
         modified_ms: When the source was modified, in milliseconds since 1970; None where there is none, or where an
             older release has not recorded it.
+        etag: The hash of the source's ETag (``etag_hash``), where a listing of S3 has given it.
     """
 
     partition: str
@@ -52,3 +53,16 @@ class StagedFile:
     upload: Upload | None = None
     source: str | None = None
     modified_ms: int | None = None
+    etag: int | None = None
+
+
+class StoredFile(NamedTuple):
+    """What the store says about a file that has its final name; None where it was not asked, or does not say.
+
+    Attributes:
+        modified_ms: Last modification, in milliseconds since 1970.
+        etag: The hash of an object's ETag.
+    """
+
+    modified_ms: int | None = None
+    etag: int | None = None

@@ -37,6 +37,7 @@ from catalog_ext.metastore.index.write import (
     apply_changes,
     commits,
     deletion_claims,
+    etags,
     expire_versions,
     file_statistics,
     forgotten_transactions,
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
-    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import PlannedFormat, Transaction
     from catalog_ext.metastore.index.database.database import PoolState
     from catalog_ext.metastore.index.read.ended_files import EndedFile
@@ -411,6 +412,12 @@ class Index:
         plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds, descriptor, unmeasured=unmeasured)
         return plan if rows is None else enough_files(plan, rows)
 
+    def known_files(
+        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the files as ``plan_files`` does, with what a listing is compared with (``reader.KNOWN_SCHEMA``)."""
+        return reader.known_files(self._database, table, predicate, ids)
+
     def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:
         """Return how partitions are read that are not read as their table, by number: no query where none is."""
         return partition_descriptors.described(self._database, table)
@@ -511,6 +518,10 @@ class Index:
     def note_verified(self, table: Table, verified: verifications.Verified, names: Sequence[str] | None) -> None:
         """Keep that partitions were compared with the store; None for all there are."""
         verifications.note_verified(self._database, table, verified, names)
+
+    def note_etags(self, table: Table, found: Sequence[tuple[str, DataFile]]) -> None:
+        """Keep the ETags of files that have none yet, given with the names of their partitions as they were listed."""
+        etags.note_etags(self._database, table, found)
 
     def first_repairs_after(self, table: Table, names: Sequence[str] | None) -> dict[str, int]:
         """Return which partitions a repair was the first to change after the table's version, and the version it made.
@@ -673,7 +684,7 @@ class Index:
         """Return the transaction's state now; None where there is no such transaction."""
         return transactions.state_of(self._database, transaction_id)
 
-    def while_in_state(self, transaction_id: str, state: State, work: Callable[[], None]) -> bool:
+    def while_in_state(self, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
         """Return whether work was done, while nobody moved the transaction out of a state; it was in another if not."""
         return transactions.while_in_state(self._database, transaction_id, state, work)
 
@@ -790,7 +801,7 @@ class Index:
 
     def commit_transaction(
         self, transaction_id: str, *, deliver: bool | Callable[[TableDefinition], bool],
-        modified: Mapping[tuple[str, str], int] | None = None, left: Sequence[Removal] = (),
+        stored: Mapping[tuple[str, str], StoredFile] | None = None, left: Sequence[Removal] = (),
         deliver_source: bool = False, tidied: bool = False, known: Transaction | None = None,
         staged: Sequence[StagedFile] | None = None,
     ) -> Transaction:  # fmt: skip
@@ -799,8 +810,8 @@ class Index:
         Args:
             transaction_id: A reserved transaction whose files have their final names.
             deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
-            modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
-                shows them; the time of the commit stands in for those that are not there.
+            stored: What the store says of the files, by partition and name; the time of the commit stands in for
+                times that it was not asked for.
             left: What is to be deleted with what the commit replaces.
             deliver_source: Whether to enqueue those of the table that an exchange takes partitions from.
             tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
@@ -818,7 +829,7 @@ class Index:
             self._database,
             transaction_id,
             deliver=deliver,
-            modified=modified or {},
+            stored=stored or {},
             left=left,
             deliver_source=deliver_source,
             tidied=tidied,

@@ -218,6 +218,7 @@ class DataFile:
         modified_ms: Milliseconds since the epoch, UTC.
         rows: The exact row count, or None when nobody has counted.
         statistics: Bounds and NULL counts by column, or None where nobody knows.
+        etag: The hash of the object's ETag (``etag_hash``); None where it is unknown, or the store has none.
     """
 
     path: str
@@ -225,6 +226,7 @@ class DataFile:
     modified_ms: int
     rows: int | None = None
     statistics: Mapping[str, ColumnStatistics] | None = None
+    etag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

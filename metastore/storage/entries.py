@@ -26,12 +26,14 @@ class Entry:
         kind: File or directory.
         size: Bytes of a file, 0 for a directory.
         modified_ms: Last modification in milliseconds since 1970, 0 where the store has none (an S3 prefix).
+        etag: The hash of an object's ETag (``etag_hash``), where a listing has given it; a HEAD of pyarrow does not.
     """
 
     location: Location
     kind: EntryKind
     size: int
     modified_ms: int
+    etag: int | None = None
 
 
 def child_location(parent: Location, name: str) -> Location:

@@ -31,12 +31,14 @@ class ListedFile(NamedTuple):
         name: Its name in that directory; empty for an S3 key that ends in a slash and holds something.
         size: Bytes.
         modified_ms: Last modification, in milliseconds since 1970.
+        etag: The hash of its ETag (``etag_hash``); None where the store has none.
     """
 
     directory: str
     name: str
     size: int
     modified_ms: int
+    etag: int | None = None
 
 
 class ListedDirectory(NamedTuple):

@@ -131,10 +131,13 @@ def promote(
     *,
     threads: int = DEFAULT_THREADS,
     wanted: Callable[[], bool] = lambda: True,
-) -> None:
+) -> list[int | None]:
     """Give every staged file its final name, in parallel; one that has it is done.
 
     After the first error no further file is begun; those that have their names keep them.
+
+    Returns:
+        For each file the hash of its object's ETag, where the store has said it: not after a copy or a rename.
 
     Args:
         storage: The stores.
@@ -149,7 +152,7 @@ def promote(
         StorageError: The store refuses or does not answer, or another file has the name.
         LocationNotFoundError: The bucket does not exist.
     """
-    in_parallel(partial(_promote_one, storage, wanted), staged, threads)
+    return in_parallel(partial(_promote_one, storage, wanted), staged, threads)
 
 
 def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
@@ -218,16 +221,17 @@ def keep(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
     in_parallel(complete, staged, threads)
 
 
-def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocation) -> None:
+def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocation) -> int | None:
     fault_point("promote.file")
     if file.upload is not None and file.aside is not None:
         if not wanted():
             raise OvertakenError
         _bring_in(storage, file, file.upload, file.aside)
     elif file.upload is not None:
-        storage.complete_upload(file.target, file.upload, file.size)
+        return storage.complete_upload(file.target, file.upload, file.size)
     elif file.source is not None:
         _rename(storage, file, file.source)
+    return None
 
 
 def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, aside: Location) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
+from catalog_ext.metastore.model.etags import etag_hash
 from catalog_ext.metastore.storage.failures import (
     boto_code,
     is_boto_throttled,
@@ -75,27 +76,24 @@ class Uploads:
         self._backoff = backoff
         self._endpoint = endpoint
 
-    def complete(self, location: Location, upload: Upload, size: int) -> None:
+    def complete(self, location: Location, upload: Upload, size: int) -> int | None:
         """Make ``location`` an object of the parts of ``upload``; see `catalog_ext.metastore.storage.store.Storage`."""
         parts = [
             {"PartNumber": part.number, "ETag": part.etag, **part.checksums}
             for part in sorted(upload.parts, key=lambda part: part.number)
         ]
 
-        def call() -> None:
-            self._client.complete_multipart_upload(
-                Bucket=location.bucket,
-                Key=location.key,
-                UploadId=upload.upload_id,
-                MultipartUpload={"Parts": parts},
-            )
-
+        call = partial(
+            self._client.complete_multipart_upload, Bucket=location.bucket, Key=location.key,
+            UploadId=upload.upload_id, MultipartUpload={"Parts": parts},
+        )  # fmt: skip
         try:
-            self._attempt(location, "complete the upload of", call)
+            answer: Mapping[str, Any] = self._attempt(location, "complete the upload of", call)
         except CatalogExtError as refused:
             if boto_code(refused.__cause__) not in _UNUSABLE:
                 raise
-            self._settle(location, size, refused)
+            answer = self._settle(location, size, refused)
+        return etag_hash(answer.get("ETag"))
 
     def create(self, location: Location, data: bytes) -> bool:
         """Make a small object where none is; return whether it was made. See `Storage.create_file`."""
@@ -238,21 +236,18 @@ class Uploads:
         origin = {"Bucket": source.bucket, "Key": source.key}
         self._attempt(source, "copy", lambda: self._client.copy(origin, target.bucket, target.key, ExtraArgs=arguments))
 
-    def _settle(self, location: Location, size: int, refused: CatalogExtError) -> None:
-        """Return if the object is there: an earlier call, or another process, has completed the upload."""
-        found = self._size(location)
-        if found == size:
-            return
-        state = "and the file is not there" if found is None else f"and a file of {found} bytes, not {size}, is there"
+    def _settle(self, location: Location, size: int, refused: CatalogExtError) -> Mapping[str, Any]:
+        """Return what the store says of the object that an earlier call, or another process, has completed."""
+        found = self._head(location)
+        if found is not None and found["ContentLength"] == size:
+            return found
+        there = None if found is None else found["ContentLength"]
+        state = "and the file is not there" if there is None else f"and a file of {there} bytes, not {size}, is there"
         raise StagedFileMissingError(
             f"The upload of {shown(str(location))} cannot be completed ({boto_code(refused.__cause__)}), {state}. "
             "Somebody has aborted it, perhaps a lifecycle rule of the bucket. Write again.",
             {"location": str(location)},
         ) from refused
-
-    def _size(self, location: Location) -> int | None:
-        found = self._head(location)
-        return None if found is None else int(found["ContentLength"])
 
     def _head(self, location: Location) -> Mapping[str, Any] | None:
         try:

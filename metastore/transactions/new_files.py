@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM, State, transaction_id_in
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
@@ -19,7 +20,7 @@ from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, li
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
-from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore.transactions.identity import is_same_file, is_unchanged
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import below
@@ -94,7 +95,7 @@ class NewFiles:
         there = set() if existing else self._index.partition_exists(table, sorted(found))
         return {
             name: tuple(
-                DataFile(entry.location.name, entry.size, entry.modified_ms)
+                DataFile(entry.location.name, entry.size, entry.modified_ms, etag=entry.etag)
                 for entry in entries
                 if not _is_known(entry, pending)
                 and not ignored.file(entry.location.name)
@@ -150,14 +151,14 @@ class NewFiles:
             name: [
                 entry
                 for entry in entries
-                if not _is_known(entry, known) and transaction_id_in(entry.location.name) not in in_flight
+                if not _is_as_known(entry, known) and transaction_id_in(entry.location.name) not in in_flight
             ]
             for name, entries in found.items()
         }
         unknown = {name: entries for name, entries in unknown.items() if entries}
         # Two partitions may have come to one directory, by a RENAME of an external one or a location given by hand.
         others = self._living_at(table, {str(e.location.parent) for entries in unknown.values() for e in entries})
-        left = {name: [e for e in entries if not _is_known(e, others)] for name, entries in unknown.items()}
+        left = {name: [e for e in entries if not _is_as_known(e, others)] for name, entries in unknown.items()}
         return {name: entries for name, entries in left.items() if entries}
 
     def _living_at(self, table: Table, directories: Collection[str]) -> dict[str, Removal]:
@@ -166,8 +167,8 @@ class NewFiles:
         living = self._index.partitions_of_values(table, sorted(names)) if names else []
         files = self._index.files_of_partitions([partition.partition_id for partition in living])
         return {
-            f"{table.directory(partition.name, partition.location)}/{file.path}": Removal(
-                file.path, file.size, file.modified_ms
+            f"{table.directory(partition.name, partition.location)}/{file.path}": indexed_file(
+                file.path, file.size, file.modified_ms, file.etag
             )
             for partition in living
             for file in files.get(partition.partition_id, ())
@@ -200,16 +201,16 @@ class NewFiles:
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
         """Return the files of the partitions that a bound predicate is true for, by URI."""
         known: dict[str, Removal] = {}
-        columns = ("partition", "location", "path", "size", "modified_ms")
-        for batch in self._index.plan_files(table, predicate):
-            for name, own, path, size, modified_ms in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-                known[f"{table.directory(name, own)}/{path}"] = Removal(path, size, modified_ms)
+        columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
+        for batch in self._index.known_files(table, predicate):
+            for name, own, path, *is_as in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+                known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, *is_as)
         return known
 
     def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
         """Return the files that partitions have now, by URI; given are their numbers and directories."""
         return {
-            f"{places[number]}/{file.path}": Removal(file.path, file.size, file.modified_ms)
+            f"{places[number]}/{file.path}": indexed_file(file.path, file.size, file.modified_ms, file.etag)
             for numbers in batched(places, _ASKED_AT_ONCE)
             for number, there in self._index.files_of_partitions(numbers).items()
             for file in there
@@ -255,7 +256,7 @@ class NewFiles:
                 raise event.error
             if isinstance(event, ListedFile) and event.name and event.directory in inside:
                 place = below(below(root, event.directory), event.name)
-                entry = Entry(place, EntryKind.FILE, event.size, event.modified_ms)
+                entry = Entry(place, EntryKind.FILE, event.size, event.modified_ms, event.etag)
                 found[inside[event.directory]].append(entry)
         return found
 
@@ -272,6 +273,11 @@ def _is_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
     return file is not None and is_same_file(entry, file)
 
 
+def _is_as_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
+    file = known.get(str(entry.location))
+    return file is not None and is_unchanged(entry, file)
+
+
 def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:
     for name in names:
         command = moving.get(name)
@@ -285,4 +291,4 @@ def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Ite
 
 def removal_of(entry: Entry) -> Removal:
     """Return the removal of a file in its directory, as it is now."""
-    return Removal(entry.location.name, entry.size, entry.modified_ms)
+    return Removal(entry.location.name, entry.size, entry.modified_ms, entry.etag)

@@ -266,7 +266,7 @@ class CommandChecker:
             directories = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
             self._refuse_linked(table, {p.name: _location(table, p.name, p.location) for _, (p, _) in chunk})
             contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
-            listed = {str(entry.location): entry.modified_ms for entries in contents.values() for entry in entries}
+            listed = {str(entry.location): entry for entries in contents.values() for entry in entries}
             known: dict[str, Removal] = {}
             # Of directories that come together, the first one's files keep their names.
             for number, (partition, target) in chunk:
@@ -274,14 +274,19 @@ class CommandChecker:
                     source = f"{directories[number]}/{file.path}"
                     known[source] = Removal(source)
                     path = _free(taken, target, file.path, number)
-                    modified_ms = listed.get(source, file.modified_ms)
-                    yield StagedFile(target, path, file.size, file.rows, source=source, modified_ms=modified_ms)
+                    there = listed.get(source, file)
+                    yield StagedFile(
+                        target, path, file.size, file.rows, source=source, modified_ms=there.modified_ms,
+                        etag=there.etag,
+                    )  # fmt: skip
             targets = {str(number): target for number, (_, target) in chunk}
             for key, entries in self._unknown(table, contents, known).items():
                 for entry in entries:
                     path = _free(taken, targets[key], entry.location.name, int(key))
                     source = str(entry.location)
-                    yield StagedFile(targets[key], path, entry.size, source=source, modified_ms=entry.modified_ms)
+                    yield StagedFile(
+                        targets[key], path, entry.size, source=source, modified_ms=entry.modified_ms, etag=entry.etag
+                    )
 
     def _refuse_linked(self, table: Table, directories: Mapping[str, Location]) -> None:
         root = Location.parse(table.definition.location)

@@ -15,6 +15,7 @@ from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
 from catalog_ext.metastore.commit.plan import Append, CheckedExchange, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.staged_files import StoredFile
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -138,7 +139,7 @@ class Steps:
                     # A backup of before would take what moves for lost.
                     self._index.before_deleting()
                 with span("promote"):
-                    modified, left = self._promote(transaction, touched, staged)
+                    stored, left = self._promote(transaction, touched, staged)
             except OvertakenError:
                 return self.again(transaction, touched, staged, confirm)
             except ConflictError as error:
@@ -153,7 +154,7 @@ class Steps:
                 fault_point("commit.before")
                 confirm()
                 with span("commit_rows"):
-                    return self._commit(transaction, modified, left, tidied=tidied, staged=staged)
+                    return self._commit(transaction, stored, left, tidied=tidied, staged=staged)
             except StorageError:
                 raise
             except CatalogExtError as error:
@@ -192,11 +193,11 @@ class Steps:
 
     def _promote(
         self, transaction: Transaction, promoted: set[str] | None, staged: Sequence[StagedFile] | None
-    ) -> tuple[dict[tuple[str, str], int], list[Removal]]:
+    ) -> tuple[dict[tuple[str, str], StoredFile], list[Removal]]:
         """Give the files their final names, and add their partitions to those that have some.
 
         Returns:
-            Their modification times, by partition and name, and what is left to be deleted after the commit.
+            What the store says of them, by partition and name, and what is left to be deleted after the commit.
         """
         fault_point("promote.before")
         plan = transaction.plan
@@ -211,16 +212,18 @@ class Steps:
         )
         if plan.moves:
             self._moves.make_directories(transaction)
-        modified: dict[tuple[str, str], int] = {}
+        stored: dict[tuple[str, str], StoredFile] = {}
         for batch in batched(self._own_files(transaction, locations, staged), _AT_ONCE):
             places = [place for _, place in batch]
+            etags: Sequence[int | None] = ()
             if plan.moves:
                 self._moves.promote(transaction, places)
             else:
                 if promoted is not None:
                     promoted.update(file.partition for file, _ in batch)
-                promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
-            modified.update(self._modification_times(batch))
+                wanted = self._wanted(transaction)
+                etags = promote(self._storage, places, threads=self._threads, wanted=wanted)
+            stored.update(self._as_stored(batch, etags))
             self._storage.sync([place.target for place in places], locations.location)
             if plan.moves:
                 # Last, so that no file is lost: one that came back with the power would be nobody's, and its rows there
@@ -238,9 +241,9 @@ class Steps:
         if plan.takes:
             left.extend(self._left_of_taken(transaction, staged))
         if plan.write is not None and plan.write.due:
-            modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
+            stored.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
-        return modified, left
+        return stored, left
 
     def _emptied(self, transaction: Transaction, locations: StagingLocations) -> list[Location]:
         """Return the directories that a relocating TRUNCATE gives to its partitions, which stay registered.
@@ -285,7 +288,7 @@ class Steps:
         for file in self._index.staged_files(transaction.transaction_id) if staged is None else staged:
             assert file.source is not None, "what is taken was somewhere"
             if copies:
-                yield Removal(file.source, file.size, file.modified_ms)
+                yield Removal(file.source, file.size, file.modified_ms, file.etag)
             else:
                 directory, _, name = file.source.rpartition("/")
                 yield Removal(f"{directory}/.{name}.crc")
@@ -317,12 +320,12 @@ class Steps:
 
     def _promote_due(
         self, transaction: Transaction, due: frozenset[str], left: list[Removal]
-    ) -> dict[tuple[str, str], int]:
+    ) -> dict[tuple[str, str], StoredFile]:
         """Promote what earlier transactions have left waiting for partitions that are due with this one.
 
         What is copied is put to what is left.
         """
-        modified: dict[tuple[str, str], int] = {}
+        stored: dict[tuple[str, str], StoredFile] = {}
         emptied: set[Location] = set()
         for partition, batch in self._waiting(
             transaction.table_id or 0, transaction.app_id, transaction.plan.directory
@@ -330,12 +333,12 @@ class Steps:
             if partition in due:
                 places = [place for _, place in batch]
                 self._promote_waiting(transaction, places)
-                modified.update(self._modification_times(batch))
+                stored.update(self._as_stored(batch))
                 self._storage.sync([place.target for _, place in batch], Location.parse(transaction.plan.location))
                 emptied.update(place.source.parent for _, place in batch if place.source is not None)
                 left.extend(Removal(str(place.aside)) for _, place in batch if place.aside is not None)
         self._storage.remove_empty_directories(emptied, Location.parse(transaction.plan.location))
-        return modified
+        return stored
 
     def _promote_waiting(self, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
         """Promote what an undoing hides again: an owner that is late may not show it then.
@@ -416,29 +419,36 @@ class Steps:
                 len(locations),
             )
 
-    def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedLocation]]) -> dict[tuple[str, str], int]:
-        """Return the times as the store shows them, so that a repair finds the files unchanged.
+    def _as_stored(
+        self, batch: Sequence[tuple[StagedFile, StagedLocation]], etags: Sequence[int | None] = ()
+    ) -> dict[tuple[str, str], StoredFile]:
+        """Return the files as the store shows them, so that a repair finds them unchanged.
+
+        Args:
+            batch: Files that have their final names.
+            etags: What the store has said of each when its upload was completed.
 
         Raises:
-            StagedFileMissingError: Somebody has deleted one since it was promoted.
+            StagedFileMissingError: Another process has deleted one since it was promoted.
         """
         # S3 would take a request a file, while engines that list directories see what the index does not have yet.
-        # Names that carry a transaction's id are never given again, so that repair does without the times there.
+        # A repair compares these files by size and ETag, which the store has said, and does without the times.
         by_upload = bool(batch) and batch[0][1].upload is not None
         if not batch or by_upload:
-            return {}
-        there = self._storage.stat_many([place.target for _, place in batch])
-        found: dict[tuple[str, str], int] = {}
+            said = zip(batch, etags, strict=False)
+            return {(f.partition, f.name): StoredFile(etag=etag) for (f, _), etag in said if etag is not None}
+        there = self._storage.identify_many([place.target for _, place in batch])
+        found: dict[tuple[str, str], StoredFile] = {}
         for (file, place), entry in zip(batch, there, strict=True):
             if entry is None:
                 raise vanished(place.target)
-            found[file.partition, file.name] = entry.modified_ms
+            found[file.partition, file.name] = StoredFile(entry.modified_ms, entry.etag)
         return found
 
     def _commit(
         self,
         transaction: Transaction,
-        modified: dict[tuple[str, str], int],
+        stored: dict[tuple[str, str], StoredFile],
         left: Sequence[Removal],
         *,
         tidied: bool,
@@ -448,7 +458,7 @@ class Steps:
         committed = self._index.commit_transaction(
             transaction.transaction_id,
             deliver=self._deliver,
-            modified=modified,
+            stored=stored,
             left=left,
             tidied=tidied,
             known=transaction,

@@ -29,7 +29,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.identity import has_own_name, is_same_file
+from catalog_ext.metastore.transactions.identity import has_no_own_time
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class StoreCleanup:
         self._storage = storage
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
-        """Remove the files that a commit has replaced; what somebody has written there since stays, and is logged.
+        """Remove the files that a commit has replaced; what was written there since stays, and is logged.
 
         Args:
             table_id: The table's number; None where it was not made.
@@ -75,19 +75,19 @@ class StoreCleanup:
             Those that were removed, or were gone.
         """
         files: list[Location] = []
-        named_again: list[tuple[Location, Removal]] = []
+        compared: list[tuple[Location, Removal]] = []
         again = self._registered_again(table_id, removals, upto)
         for removal in removals:
             location = Location.parse(removal.path)
             if removal.is_marker and location.parent in again:
                 continue
-            if has_own_name(location) or removal.size is None:
+            if removal.size is None or has_no_own_time(removal, location):
                 files.append(location)
             else:
-                named_again.append((location, removal))
-        entries = self._storage.stat_many([location for location, _ in named_again])
-        for (location, removal), entry in zip(named_again, entries, strict=True):
-            if entry is None or is_same_file(entry, removal):
+                compared.append((location, removal))
+        entries = self._storage.identify_many([location for location, _ in compared])
+        for (location, removal), entry in zip(compared, entries, strict=True):
+            if entry is None or removal.is_still(entry.size, entry.modified_ms, entry.etag):
                 files.append(location)
             else:
                 logger.warning("%s was written again by somebody else since it was replaced, and stays.", location)

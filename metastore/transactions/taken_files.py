@@ -65,7 +65,7 @@ def take_files(
     taken = [
         StagedFile(
             partition, _name(file.location.name, number, i), file.size,
-            source=str(file.location), modified_ms=file.modified_ms,
+            source=str(file.location), modified_ms=file.modified_ms, etag=file.etag,
         )
         for i, file in enumerate(files)
     ]  # fmt: skip

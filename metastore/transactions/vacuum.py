@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, MetastoreError
 from catalog_ext.metastore.runtime.processes import this_process
@@ -156,7 +157,7 @@ class Vacuum:
         if not found:
             return []
         removals = [
-            Removal(path, item.entry.bytes, None if item.replaced is None else item.replaced.modified_ms)
+            Removal(path, item.entry.bytes) if item.replaced is None else _recorded(item.replaced)
             for path, item in found.items()
         ]
         claim = self._index.claim_deletion(self._table, removals, this_process(), DEFAULT_STAGING)
@@ -234,12 +235,12 @@ class Vacuum:
             self._data.update(file.uri.rpartition("/")[0] for file in page)
             due = [file for file in page if file.version <= version and not file.named_again]
             self._report_kept(file for file in page if file.version > version or file.named_again)
-            there = self._storage.stat_many([Location.parse(file.uri) for file in due])
+            there = self._storage.identify_many([Location.parse(file.uri) for file in due])
             # Hive gives the same names again, and its store's clock need not be the database's.
             found = [
                 file
                 for file, entry in zip(due, there, strict=True)
-                if entry is not None and is_same_file(entry, Removal(file.uri, file.size, file.modified_ms))
+                if entry is not None and is_same_file(entry, _recorded(file))
             ]
             if found and behind is not None and behind <= self._before_ms + _AT_COMMIT_MS:
                 raise MetastoreError(_BEHIND.format(self._table.identifier))
@@ -251,3 +252,7 @@ class Vacuum:
         for file in files:
             reason = (_NAMED_AGAIN if file.named_again else _YOUNG).format(file.version)
             self._kept.add(VacuumAction.KEPT, file.uri, file.size, reason)
+
+
+def _recorded(file: EndedFile) -> Removal:
+    return indexed_file(file.uri, file.size, file.modified_ms, file.etag)

@@ -31,6 +31,7 @@ class PagedKeys:
         asked: The LISTs that came in.
         fault: Gives a status and an error's code for a LIST, or None to answer it.
         encodes: Whether keys are encoded as boto3 asks for.
+        starts_after: Whether it begins where it is asked to.
         alter: Changes the text of an answer.
         instead: Gives the status and the body of what a proxy answers a LIST with, or None to answer it.
         others: The body of the answers, of status 200, to requests that are no LIST.
@@ -42,6 +43,7 @@ class PagedKeys:
         self.asked: list[Asked] = []
         self.fault: Callable[[Asked], tuple[int, str] | None] = lambda _: None
         self.encodes = True
+        self.starts_after = True
         self.alter: Callable[[str], str] = lambda text: text
         self.instead: Callable[[Asked], tuple[int, str] | None] = lambda _: None
         self.others = ""
@@ -82,6 +84,8 @@ class PagedKeys:
         # Of a prefix that was shown as one, all keys are passed over.
         place = self._after(begin, whole=bool(delimiter) and begin.endswith(delimiter))
         place = max(place, bisect_left(self.keys, prefix.encode(), key=str.encode))
+        if not begin and self.starts_after and "start-after" in query:
+            place = max(place, self._after(query["start-after"][0], whole=False))
         while place < len(self.keys) and self.keys[place].startswith(prefix):
             if len(lines) == self._of_page:
                 more = True

@@ -192,6 +192,7 @@ files = sa.Table(
     _big("size"),
     _big("modified_ms"),
     _big("n_rows", nullable=True),
+    _big("etag_hash", nullable=True),
     sqlite_with_rowid=False,
 )  # fmt: skip
 

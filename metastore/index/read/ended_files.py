@@ -26,6 +26,7 @@ class EndedFile:
         uri: The file.
         size: Its bytes.
         modified_ms: Modification time that the index has of it, in milliseconds since the epoch (UTC).
+        etag: The hash of the object's ETag, where the index has it.
         version: The version of the overwrite.
         partition: The name of the partition that had the file.
         named_again: Whether a version from the overwrite's on names the path, which a kept version can read: the file
@@ -35,6 +36,7 @@ class EndedFile:
     uri: str
     size: int
     modified_ms: int
+    etag: int | None
     version: int
     partition: str
     named_again: bool = False
@@ -106,15 +108,17 @@ class _Ended:
         if not is_leftover and not (self._with_named and last_end > self._before):
             return None
         return EndedFile(
-            uri, row["size"], row["modified_ms"], row["end_version"], row["name"], named_again=not is_leftover
-        )
+            uri, row["size"], row["modified_ms"], row["etag_hash"], row["end_version"], row["name"],
+            named_again=not is_leftover,
+        )  # fmt: skip
 
     def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
         p, f = partitions.c, files.c
         low, high = partition_ids(self._table.table_id)
         statement = (
             sa.select(
-                f.partition_id, f.file_id, f.path, f.size, f.modified_ms, f.end_version, p.name, p.location,
+                f.partition_id, f.file_id, f.path, f.size, f.modified_ms, f.etag_hash, f.end_version, p.name,
+                p.location,
             )
             .join(
                 partitions,

@@ -61,6 +61,9 @@ DETAILED_SCHEMA = pa.schema([
 ])  # fmt: skip
 """``PLAN_SCHEMA`` with the version that added the file and its statistics (JSON)."""
 
+KNOWN_SCHEMA = pa.schema([*PLAN_SCHEMA, pa.field("etag_hash", pa.int64())])
+"""``PLAN_SCHEMA`` with the hash of each object's ETag: what a listing is compared with."""
+
 PARTITION_SCHEMA = pa.schema([
     pa.field("partition_id", pa.int64(), nullable=False),
     pa.field("partition", pa.string(), nullable=False),
@@ -137,6 +140,15 @@ def detailed_files(
     return arrow_rows.stream(database, statement, schema, check.step, check.finish, elsewhere=True)
 
 
+def known_files(
+    database: Database, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+) -> pa.RecordBatchReader:
+    """Return what ``plan_files`` does, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
+    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids, with_etags=True)
+    check = Check(table, None if exact else predicate)
+    return arrow_rows.stream(database, statement, KNOWN_SCHEMA, check.step, check.finish, elsewhere=True)
+
+
 def plan_statement(
     dialect: str,
     table: Table,
@@ -147,6 +159,7 @@ def plan_statement(
     only: sa.ColumnElement[bool] | None = None,
     bounds: Sequence[str] = (),
     unmeasured: bool = False,
+    with_etags: bool = False,
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of planning, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
@@ -162,6 +175,9 @@ def plan_statement(
     if detailed:
         more = (files.c.begin_version, raw(s.statistics))
         unmarked = {"begin_version": _ZERO, "statistics": sa.null()}
+    if with_etags:
+        more += (files.c.etag_hash,)
+        unmarked["etag_hash"] = sa.null()
     for i, column in enumerate(bounds):
         more += (_known_of(dialect, table, column).label(f"bounds_{i}"),)
         unmarked[f"bounds_{i}"] = sa.null()

@@ -64,7 +64,7 @@ _PARTITION_COLUMNS = (
 )  # fmt: skip
 
 _FILE_COLUMNS = (
-    "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
+    "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows", "etag_hash",
 )  # fmt: skip
 
 COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
@@ -390,7 +390,7 @@ class Applier:
             self.end_partitions([partition.row["partition_id"] for partition, _ in chunk])
             self.end_files([(p.row["partition_id"], file.file_id) for p, _ in chunk for file in p.ended])
             for partition, added in chunk:
-                kept = [DataFile(file.path, file.size, file.modified_ms, file.n_rows) for file in partition.carried]
+                kept = [DataFile(*file[1:5], etag=file.etag) for file in partition.carried]
                 self.hold(partition.row, kept, added, None)
             if len(self._partition_rows) >= _ROWS_HELD:
                 self._flush_partitions()
@@ -528,7 +528,8 @@ class Applier:
         n_bytes, n_rows, known = 0, 0, True
         for file in added:
             rows.append((
-                partition_id, number, begin, ALIVE, storable(file.path, "file"), file.size, file.modified_ms, file.rows
+                partition_id, number, begin, ALIVE, storable(file.path, "file"), file.size, file.modified_ms, file.rows,
+                file.etag,
             ))  # fmt: skip
             if file.statistics:
                 statistics = to_json(statistics_to_dict(consistent(file.statistics, file.rows)))

@@ -156,7 +156,7 @@ class _Application:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         if change.redescribed:
             # Its files are others to a reader: they begin anew, with nothing known of what is in them.
-            again = [DataFile(f["path"], f["size"], f["modified_ms"]) for f in present.values()]
+            again = [DataFile(f["path"], f["size"], f["modified_ms"], etag=f["etag_hash"]) for f in present.values()]
             self._applier.describe(row, [*again, *change.added], change.location, change.descriptor)
             return [*ended, *((f["partition_id"], f["file_id"]) for f in present.values())]
         kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]

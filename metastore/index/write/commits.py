@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation
-    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import Summary
@@ -100,7 +100,7 @@ _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
 def commit(
-    database: Database, transaction_id: str, *, deliver: bool | Delivers, modified: Mapping[tuple[str, str], int],
+    database: Database, transaction_id: str, *, deliver: bool | Delivers, stored: Mapping[tuple[str, str], StoredFile],
     left: Sequence[Removal] = (), deliver_source: bool = False, tidied: bool = False,
     known: Transaction | None = None, staged: Sequence[StagedFile] | None = None,
 ) -> Transaction:  # fmt: skip
@@ -110,8 +110,8 @@ def commit(
         database: Holds the index.
         transaction_id: A reserved transaction, whose files have their final names.
         deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
-        modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
-            them; the time of the commit stands in for those that are not there.
+        stored: What the store says of the files, by partition and name; the time of the commit stands in for times that
+            it was not asked for.
         left: What is to be deleted with what the commit replaces.
         deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
         tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
@@ -125,7 +125,7 @@ def commit(
         TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
     """
     done = database.write(
-        lambda connection: _Committing(connection, transaction_id, modified, known, staged).run(
+        lambda connection: _Committing(connection, transaction_id, stored, known, staged).run(
             deliver=deliver, deliver_source=deliver_source, left=left, tidied=tidied
         )
     )
@@ -136,14 +136,14 @@ def commit(
 
 class _Committing:
     def __init__(
-        self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int],
+        self, connection: sa.Connection, transaction_id: str, stored: Mapping[tuple[str, str], StoredFile],
         known: Transaction | None, staged: Sequence[StagedFile] | None,
     ) -> None:  # fmt: skip
         self._connection = connection
         self._transaction = known or rows.load_within(connection, transaction_id)
         self._plan = self._transaction.plan
         self._id = transaction_id
-        self._modified = modified
+        self._stored = stored
         self._staged = staged
         self._row: Row = {}
         self._now = 0
@@ -237,14 +237,14 @@ class _Committing:
         match self._plan.change:
             case CheckedWrite() as write:
                 rows_of = RowWrite(
-                    self._connection, self._transaction, write, applier, self._removals, self._modified, self._staged
+                    self._connection, self._transaction, write, applier, self._removals, self._stored, self._staged
                 )
                 written = rows_of.run()
                 self._ends_everything = rows_of.ends_everything
                 return self._outcome(applier, written)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
                 command = PartitionCommand(
-                    self._connection, self._transaction, applier, source, self._removals, self._modified
+                    self._connection, self._transaction, applier, source, self._removals, self._stored
                 )
                 command.run(checked)
                 self._source = command.source

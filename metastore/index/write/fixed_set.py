@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import transaction_id_in
+from catalog_ext.metastore.commit.file_identity import indexed_file, is_same
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -24,6 +23,7 @@ from catalog_ext.metastore.model.batches import batched
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.tables import Table
 
     Row = Mapping[str, Any]
@@ -39,6 +39,7 @@ class FileRow(NamedTuple):
     size: int
     modified_ms: int
     n_rows: int | None
+    etag: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +133,12 @@ class FixedSet:
     def _files_then(self, directories: Mapping[int, str]) -> dict[str, Removal]:
         """Return the files that partitions had, by URI; given are their numbers and directories."""
         f = files.c
-        statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms).where(
+        statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.etag_hash).where(
             f.partition_id.in_(list(directories)), *self._at(files)
         )
         return {
-            f"{directories[number]}/{path}": Removal(path, size, modified_ms)
-            for number, path, size, modified_ms in self._connection.execute(statement)
+            f"{directories[number]}/{path}": indexed_file(path, *is_as)
+            for number, path, *is_as in self._connection.execute(statement)
         }
 
     def _at(self, rows: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
@@ -146,7 +147,7 @@ class FixedSet:
     def _living_files(self, numbers: Sequence[int]) -> Iterator[tuple[int, int, FileRow]]:
         f = files.c
         statement = sa.select(
-            f.partition_id, f.begin_version, f.file_id, f.path, f.size, f.modified_ms, f.n_rows
+            f.partition_id, f.begin_version, f.file_id, f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash
         ).where(f.partition_id.in_(numbers), f.end_version == ALIVE)  # fmt: skip
         for number, begin, *file in self._connection.execute(statement.order_by(f.partition_id, f.file_id)).all():
             yield number, begin, FileRow(*file)
@@ -159,7 +160,7 @@ def _is_same(file: FileRow, then: Removal | None) -> bool:
     """Return whether a file that was registered again is the one that was there: a Hive engine gives names again."""
     if then is None:
         return False
-    return transaction_id_in(file.path) is not None or then.is_still(file.size, file.modified_ms)
+    return is_same(then, file.size, file.modified_ms, file.etag)
 
 
 def require_one_place(table: Table, late: LatePartition, directory: str) -> None:

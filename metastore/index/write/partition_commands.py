@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
+    from catalog_ext.metastore.commit.staged_files import StoredFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Partition, Table
@@ -57,12 +58,12 @@ class PartitionCommand:
         applier: Applies what is changed in the table.
         source_row: Of an exchange, the row of the table that partitions are taken from.
         removals: Takes what is to be deleted.
-        modified: Modification times of files that were moved, by partition and name.
+        stored: What the store says of files that were moved, by partition and name.
     """
 
     def __init__(
         self, connection: sa.Connection, transaction: Transaction, applier: Applier, source_row: Row | None,
-        removals: Removals, modified: Mapping[tuple[str, str], int],
+        removals: Removals, stored: Mapping[tuple[str, str], StoredFile],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._plan = transaction.plan
@@ -71,7 +72,7 @@ class PartitionCommand:
         self._applier = applier
         self._table = applier.table
         self._removals = removals
-        self._modified = modified
+        self._stored = stored
         self._renames: dict[str, str] | None = None
         self.source: Applier | None = None
         if source_row is not None:
@@ -193,7 +194,7 @@ class PartitionCommand:
                 directory = directories[late.row["partition_id"]]
                 self._removals.add_in(directory, command.unknown.get(late.row["name"], ()))
                 for file in late.ended:
-                    self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms)
+                    self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms, file.etag)
         self._applier.drop(living)
         self._applier.carry([(late, ()) for late in carried])
 
@@ -222,7 +223,7 @@ class PartitionCommand:
         added: list[DataFile] = []
         if command.moves:
             self._remove_sources(self._table, living)
-            self._set_modified(first, target)
+            self._set_stored(first, target)
             added = [file for row in others for file in self._moved_files(self._table, row, target)]
         (probe,) = mark_in_metastore(self._connection, self._table, [AddPartition(target, ())], living)
         self._applier.drop(others)
@@ -273,7 +274,7 @@ class PartitionCommand:
         """Have what is left at the old locations removed: files on S3, elsewhere their checksums and directories."""
         for value in staged_within(self._connection, self._id):
             if self._plan.promotion is Promotion.UPLOAD:
-                self._removals.add(Removal(value["source"], value["size"], value.get("modified_ms")))
+                self._removals.add(Removal(value["source"], value["size"], value.get("modified_ms"), value.get("etag")))
             else:
                 # A rename has taken the file away: what has its name by now came back by another command.
                 directory, _, name = value["source"].rpartition("/")
@@ -285,19 +286,19 @@ class PartitionCommand:
         """Return the new names of moved files, by their old URIs."""
         return {value["source"]: value["name"] for value in staged_within(self._connection, self._id)}
 
-    def _set_modified(self, row: Row, target: str) -> None:
-        """Give files that stay their partition's the times that their copies have."""
+    def _set_stored(self, row: Row, target: str) -> None:
+        """Give files that stay their partition's the times and ETags that their copies have."""
         f = files.c
         changed = [
-            {"p": row["partition_id"], "moved": path, "at": at}
-            for (name, path), at in self._modified.items()
+            {"p": row["partition_id"], "moved": path, "at": at, "etag": etag}
+            for (name, path), (at, etag) in self._stored.items()
             if name == target
         ]
         if changed:
             statement = (
                 sa.update(files)
                 .where(f.partition_id == sa.bindparam("p"), f.path == sa.bindparam("moved"), f.end_version == ALIVE)
-                .values(modified_ms=sa.bindparam("at"))
+                .values(modified_ms=sa.bindparam("at"), etag_hash=sa.bindparam("etag"))
             )
             self._connection.execute(statement, changed)
 
@@ -317,7 +318,7 @@ class PartitionCommand:
             self._renames = self._new_names()
         for file in self._connection.execute(statement):
             path = self._renames.get(f"{directory}/{file.path}", file.path)
-            at = self._modified.get((target, path), file.modified_ms)
+            at, etag = self._stored.get((target, path), (None, None))
             found = {} if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
             known = own_statistics(table, found, file.begin_version)
-            yield DataFile(path, file.size, at, file.n_rows, known or None)
+            yield DataFile(path, file.size, file.modified_ms if at is None else at, file.n_rows, known or None, etag)

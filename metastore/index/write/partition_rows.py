@@ -108,13 +108,14 @@ def changed_after(
 def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
     """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
     f = files.c
-    statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.n_rows).where(
+    statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash).where(
         f.partition_id.in_(partition_ids), f.end_version == ALIVE
     )
     found: dict[int, list[DataFile]] = {}
     with database.reading() as connection:
-        for partition_id, *file in connection.execute(statement.order_by(f.partition_id, f.file_id)):
-            found.setdefault(partition_id, []).append(DataFile(*file))
+        ordered = statement.order_by(f.partition_id, f.file_id)
+        for partition_id, path, size, at, rows, etag in connection.execute(ordered):
+            found.setdefault(partition_id, []).append(DataFile(path, size, at, rows, etag=etag))
     return found
 
 

@@ -250,9 +250,9 @@ def _removed(
             file = found.get(directory, {}).get(name)
             if file is None:
                 continue
-            # The index has the time of the commit for an object that a write has uploaded, and not the store's.
-            modified_ms = removal.modified_ms if directory.startswith("s3a:") else file.modified_ms
-            if removal.is_still(file.size, modified_ms or 0):
+            # Older releases recorded the time of the commit for an object that a write has uploaded.
+            modified_ms = None if directory.startswith("s3a:") and removal.etag is None else file.modified_ms
+            if removal.is_still(file.size, modified_ms, file.etag):
                 taken.setdefault(directory, removal.path)
     return taken
 

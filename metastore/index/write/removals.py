@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -63,16 +64,16 @@ class Removals:
         """Take the living files of partitions, whose directories are given by their numbers."""
         f = files.c
         for some in batched(directories, _PARTITIONS_AT_ONCE):
-            statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms).where(
+            statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.etag_hash).where(
                 f.partition_id.in_(some), f.end_version == ALIVE
             )
-            for partition_id, path, size, modified_ms in self._connection.execute(statement).all():
-                self.add_file(f"{directories[partition_id]}/{path}", size, modified_ms)
+            for partition_id, path, *is_as in self._connection.execute(statement).all():
+                self.add_file(f"{directories[partition_id]}/{path}", *is_as)
 
-    def add_file(self, uri: str, size: int, modified_ms: int) -> None:
+    def add_file(self, uri: str, size: int, modified_ms: int, etag: int | None) -> None:
         """Take a file as the index has it, unless it was taken as it was found."""
         if uri not in self._as_found:
-            self.add(Removal(uri, size, modified_ms))
+            self.add(indexed_file(uri, size, modified_ms, etag))
 
     def spare(self, table: Table) -> None:
         """Take back what partitions of the table still have: several may have come to lie in one directory.

@@ -57,7 +57,7 @@ class ReplacedFiles:
             directory = self._directory(partition.row)
             self._remove_unknown(partition.row)
             for file in partition.ended:
-                self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms)
+                self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms, file.etag)
 
     def _remove_unknown(self, row: Row) -> None:
         if row["name"] in self._unregistered:

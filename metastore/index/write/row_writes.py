@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.claims import bound_predicate, replaced_by
 from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
+from catalog_ext.metastore.commit.staged_files import StoredFile
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.reader import located_statement
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+_UNKNOWN = StoredFile()
 _AT_ONCE = 5000
 """Partitions whose rows are held in memory at a time."""
 
@@ -89,7 +91,7 @@ class RowWrite:
         write: What it does.
         applier: Applies what is changed in the table.
         removals: Takes what is to be deleted.
-        modified: Modification times of the files by partition and name; the commit's time stands in for others.
+        stored: What the store says of the files, by partition and name; the commit's time stands in for other times.
         staged: All its files, of which none waits; None where the index has them.
 
 
@@ -99,7 +101,7 @@ class RowWrite:
 
     def __init__(
         self, connection: sa.Connection, transaction: Transaction, write: CheckedWrite, applier: Applier,
-        removals: Removals, modified: Mapping[tuple[str, str], int], staged: Sequence[StagedFile] | None = None,
+        removals: Removals, stored: Mapping[tuple[str, str], StoredFile], staged: Sequence[StagedFile] | None = None,
     ) -> None:  # fmt: skip
         self._connection = connection
         self._staged = staged
@@ -110,7 +112,7 @@ class RowWrite:
         self._write = write
         self._applier = applier
         self._table = applier.table
-        self._modified = modified
+        self._stored = stored
         self._fixed = FixedSet(connection, self._table, transaction.base_version, write.unknown)
         self._replaced = ReplacedFiles(self._plan, write, self._table, removals)
         self._written = Written()
@@ -198,14 +200,18 @@ class RowWrite:
         return added
 
     def _as_data_file(self, file: StagedFile) -> DataFile:
-        modified = self._modified.get((file.partition, file.name), self._applier.now)
+        modified_ms, etag = self._as_stored(file.partition, file.name)
         statistics = own_statistics(self._table, file.statistics, self._base_version)
-        return DataFile(file.name, file.size, modified, file.rows, statistics or None)
+        return DataFile(file.name, file.size, modified_ms, file.rows, statistics or None, etag)
 
     def _data_file(self, value: Row, base_version: int) -> DataFile:
-        modified = self._modified.get((value["partition"], value["name"]), self._applier.now)
+        modified_ms, etag = self._as_stored(value["partition"], value["name"])
         statistics = own_statistics(self._table, statistics_from_dict(value["statistics"]), base_version)
-        return DataFile(value["name"], value["size"], modified, value["rows"], statistics or None)
+        return DataFile(value["name"], value["size"], modified_ms, value["rows"], statistics or None, etag)
+
+    def _as_stored(self, partition: str, name: str) -> tuple[int, int | None]:
+        modified_ms, etag = self._stored.get((partition, name), _UNKNOWN)
+        return self._applier.now if modified_ms is None else modified_ms, etag
 
     def _keep_back(self, kept_back: Mapping[str, Sequence[Any]]) -> None:
         documents = [

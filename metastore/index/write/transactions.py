@@ -366,7 +366,7 @@ def state_of(database: Database, transaction_id: str) -> State | None:
 _STATE = Prepared(sa.select(transactions.c.state).where(transactions.c.transaction_id == sa.bindparam("id")))
 
 
-def while_in_state(database: Database, transaction_id: str, state: State, work: Callable[[], None]) -> bool:
+def while_in_state(database: Database, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
     """Do some work while nobody moves the transaction out of a state; return False, and do nothing, in another one.
 
     Args:

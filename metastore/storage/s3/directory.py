@@ -37,10 +37,10 @@ def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
 
 def _entries(page: Page, directory: Location) -> Iterator[Entry]:
     start = len(directory.key) + 1 if directory.key else 0
-    for key, size, modified_ms in page.keys:
+    for key, size, modified_ms, etag in page.keys:
         # The key of the directory itself is its marker.
         if name := key[start:]:
-            yield Entry(child_location(directory, name), EntryKind.FILE, size, modified_ms)
+            yield Entry(child_location(directory, name), EntryKind.FILE, size, modified_ms, etag)
     for prefix in page.prefixes:
         if name := prefix[start:-1]:
             yield Entry(child_location(directory, name), EntryKind.DIRECTORY, 0, 0)

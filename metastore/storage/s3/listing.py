@@ -191,7 +191,7 @@ class S3Listing:
         """Yield the files of a page that are wanted, each directory's when it is over."""
         start = len(self._root.key) + 1 if self._root.key else 0
         unit.keys += len(page.keys)
-        for key, size, modified_ms in page.keys:
+        for key, size, modified_ms, etag in page.keys:
             if key.endswith("/") and (not size or len(key) == start):
                 # It stands for a directory. One that holds something is yielded without a name: readers see no file.
                 continue
@@ -201,7 +201,7 @@ class S3Listing:
                 yield from unit.waiting
                 unit.enter(directory, take=self._decide(directory, unit))
             if unit.take:
-                unit.waiting.append(ListedFile(directory, name, size, modified_ms))
+                unit.waiting.append(ListedFile(directory, name, size, modified_ms, etag))
                 if len(unit.waiting) >= _LARGEST_WAITING:
                     yield from unit.waiting
                     unit.waiting.clear()

@@ -89,6 +89,26 @@ def test_sql_answers_as_the_evaluator(index: Index) -> None:
         filled.check(predicate)
 
 
+def test_etags_are_kept_and_noted_where_they_are_unknown(index: Index) -> None:
+    own = f"part-0-{'0123456789abcdef' * 2}.parquet"
+    known, unknown = DataFile("known", 1, 5, etag=-(1 << 63)), DataFile("unknown", 1, 5)
+    table = create(index, keys={"k": "string"})
+    files = (known, unknown, DataFile("changed", 1, 5), DataFile(own, 1, 5))
+    index.commit(table.table_id, [AddPartition("k=a", files)], operation="test", deliver=False)
+    table = index.load_table(table.identifier)
+    listed = [DataFile("known", 1, 5, etag=7), DataFile("unknown", 1, 5, etag=7), DataFile("changed", 1, 6, etag=7)]
+    index.note_etags(table, [("k=a", file) for file in (*listed, DataFile(own, 1, 6, etag=8))])
+    rows = index.known_files(table, None).read_all().to_pylist()
+    assert {row["path"]: row["etag_hash"] for row in rows} == {
+        "known": known.etag, "unknown": 7, "changed": None, own: 8,
+    }  # fmt: skip
+    assert index.load_table(table.identifier).version == table.version
+    (partition,) = index.partitions_of_values(table, ["k=a"])
+    assert {f.path: f.etag for f in index.files_of_partitions([partition.partition_id])[partition.partition_id]} == {
+        "known": known.etag, "unknown": 7, "changed": None, own: 8,
+    }  # fmt: skip
+
+
 def test_namespaces(index: Index) -> None:
     made = index.create_namespace(Namespace("sales", "file:///x", "all of it", {"a": "1", "b": "2"}), deliver=True)
     assert index.load_namespace("sales") == made

@@ -9,6 +9,7 @@ import pytest
 from catalog_ext.events.notifications import StoreEvent, read_notification
 from catalog_ext.events.sequencers import Sequencers
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.etags import etag_hash
 
 RECORD = {
     "eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "us-east-1", "eventTime": "2025-01-02T03:04:05.678Z",
@@ -18,7 +19,9 @@ RECORD = {
         "object": {"key": "t/ds%3D2025-01-01/a+b%2Bc.csv", "size": 7, "eTag": "x", "sequencer": "0055aed6dcd90281e5"},
     },
 }  # fmt: skip
-EVENT = StoreEvent("s3a://lake/t/ds=2025-01-01/a b+c.csv", False, 7, 1735787045678, "0055AED6DCD90281E5")
+EVENT = StoreEvent(
+    "s3a://lake/t/ds=2025-01-01/a b+c.csv", False, 7, 1735787045678, "0055AED6DCD90281E5", etag=etag_hash("x")
+)
 
 
 def named(name: str, **more: object) -> dict[str, object]:

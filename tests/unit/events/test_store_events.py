@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -139,6 +140,19 @@ def test_our_own_writes_cost_no_listing(catalog: Catalog, root: Path, listed: li
     assert catalog.events.take([late]).left == []
     assert listed == []
     assert len(indexed(catalog)[A]) == 2
+
+
+def test_own_file_is_looked_at_when_its_etag_changes(catalog: Catalog, root: Path, listed: list[str]) -> None:
+    insert(catalog, A)
+    (file,) = (root / A).glob("part-*")
+    first = created(file)
+    known = DataFile(file.name, first.size or 0, first.at_ms or 0, etag=1)
+    catalog.index.note_etags(catalog.load_table("s.t"), [(A, known)])
+    for etag in (1, None):
+        catalog.events.take([replace(first, etag=etag)])
+        assert listed == []
+    catalog.events.take([replace(first, etag=2)])
+    assert listed == [A], "it has the size and the time that it had"
 
 
 def test_hidden_names_and_what_is_no_partition(catalog: Catalog, root: Path, listed: list[str], tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_many_files_are_looked_into_side_by_side_and_few_are_held(catalog: Catal
     storage, table, scratch = Storage(listing_threads=4), catalog.load_table("s.t"), Scratch()
     files = 10_000
     scratch.insert("listed_partitions", (("k=1",) for _ in range(1)), columns=1)
-    scratch.insert("listed_files", (("k=1", f"{i:05d}-{'x' * 300}", 1, 1) for i in range(files)), columns=4)
+    scratch.insert("listed_files", (("k=1", f"{i:05d}-{'x' * 300}", 1, 1, None) for i in range(files)), columns=5)
     looking, most, looks, held = set[int](), 0, 0, 0
     lock = threading.Lock()
 

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.model.changes import ReplaceFiles
+from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import Key
 from catalog_ext.repair.difference import Difference
@@ -22,10 +24,13 @@ from tests.examples import examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from catalog_ext.scan.sides import FileRow
+
 KEYS = (Key(0, "k", parse_type("STRING")),)
 WRITTEN = f"part-0-{'0123456789abcdef' * 2}.parquet"
 NAMES = ("k=a", "k=b", "k=A", "k=a b", "k=a%20b", "k=%61", "k=c")
 PATHS = ("x", "y", WRITTEN)
+STATES = st.tuples(st.integers(1, 2), st.integers(1, 2), st.sampled_from((None, 1, 2)))
 
 
 class Rows(NamedTuple):
@@ -33,24 +38,24 @@ class Rows(NamedTuple):
 
     listed: list[list[str]]
     shown: list[str]
-    files: list[list[tuple[str, str, int, int]]]
+    files: list[list[FileRow]]
     indexed: dict[str, str | None]
-    registered: list[tuple[str, str, int, int]]
+    registered: list[FileRow]
 
 
 @st.composite
 def rows(draw: st.DrawFn) -> Rows:
     registered = {
-        (name, path): (draw(st.integers(1, 2)), draw(st.integers(1, 2)))
+        (name, path): draw(STATES)
         for name, path in draw(st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(PATHS))))
     }
     listed = {
-        key: (draw(st.integers(1, 2)), draw(st.integers(1, 2))) if draw(st.booleans()) else state
+        key: draw(STATES) if draw(st.booleans()) else state
         for key, state in registered.items()
         if draw(st.integers(0, 3))
     }
     listed |= dict.fromkeys(
-        draw(st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(PATHS)), max_size=2)), (1, 1)
+        draw(st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(PATHS)), max_size=2)), (1, 1, None)
     )
     empty = draw(st.sets(st.sampled_from(NAMES)))
     elsewhere = draw(st.sets(st.sampled_from(NAMES), max_size=1))
@@ -126,7 +131,7 @@ def test_the_difference_is_that_of_everything(has_directories: bool, with_files:
 
 
 def test_what_is_in_step_is_looked_at_no_further() -> None:
-    files = [(name, "x", 1, 1) for name in NAMES]
+    files = [(name, "x", 1, 1, 7) for name in NAMES]
     scratch = Scratch()
     sides = Sides(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([list(NAMES)], [], [files], dict.fromkeys(NAMES), files))
@@ -146,11 +151,11 @@ def test_changes_that_are_each_others_opposite_are_seen() -> None:
     sides = Sides(scratch, with_files=True, timeless=False)
     names = [f"k={number}" for number in range(2000)]
     swapped = [(2, 1) if number < 1000 else (1, 2) for number in range(2000)]
-    before = [row for name in names for row in ((name, "x", 1, 1), (name, "y", 2, 2))]
+    before = [row for name in names for row in ((name, "x", 1, 1, None), (name, "y", 2, 2, None))]
     after = [
         row
         for name, (x, y) in zip(names, swapped, strict=True)
-        for row in ((name, "x", y, x), (name, "y", 3 - y, 3 - x))
+        for row in ((name, "x", y, x, None), (name, "y", 3 - y, 3 - x, None))
     ]
     fill(sides.listed, sides.indexed, Rows([names], [], [after], dict.fromkeys(names), before))
     sides.compare()
@@ -160,7 +165,7 @@ def test_changes_that_are_each_others_opposite_are_seen() -> None:
 
 
 def test_names_in_step_are_there_for_new_ones_alone() -> None:
-    files = [(name, "x", 1, 1) for name in NAMES]
+    files = [(name, "x", 1, 1, 7) for name in NAMES]
     scratch = Scratch()
     sides = Sides(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([[*NAMES, "k=new"]], [], [files], dict.fromkeys(NAMES), files))
@@ -177,7 +182,7 @@ def test_times_of_written_files_count_where_the_store_has_directories() -> None:
         fill(
             sides.listed,
             sides.indexed,
-            Rows([["k=a"]], [], [[("k=a", path, 1, 5)]], {"k=a": None}, [("k=a", path, 1, 7)]),
+            Rows([["k=a"]], [], [[("k=a", path, 1, 5, None)]], {"k=a": None}, [("k=a", path, 1, 7, None)]),
         )
         sides.compare()
         sides.close()
@@ -201,3 +206,30 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "No space left" in caught.value.message
     sides.close()
     scratch.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "then", "now", "differs", "learned"),
+    [
+        (WRITTEN, (9, 5, 1), (9, 6, 1), False, None),
+        (WRITTEN, (9, 5, 1), (9, 5, 2), True, None),
+        (WRITTEN, (9, 5, None), (9, 6, 2), False, 2),
+        (WRITTEN, (9, 5, 1), (9, 6, None), False, None),
+        (WRITTEN, (9, 5, None), (8, 5, 2), True, None),
+        ("x", (9, 5, 1), (9, 5, 2), True, None),
+        ("x", (9, 5, None), (9, 5, 2), False, 2),
+        ("x", (9, 5, None), (9, 6, 2), True, None),
+    ],
+)
+def test_etag_is_compared_where_both_sides_know_it(
+    path: str, then: tuple[int, int, int | None], now: tuple[int, int, int | None], differs: bool, learned: int | None
+) -> None:
+    """On S3, where a file of ours has the time of its commit in the index."""
+    of = Rows([["k=a"]], [], [[("k=a", path, *now)]], {"k=a": None}, [("k=a", path, *then)])
+    for scratch in compared(of, has_directories=False, with_files=True):
+        difference = Difference(scratch, KEYS, has_directories=False, drops=True)
+        difference.compare_files()
+        changes = [proposed.change for proposed in difference.changed()]
+        new = ReplaceFiles("k=a", (DataFile(path, now[0], now[1], etag=now[2]),), (path,))
+        assert changes == ([new] if differs else [])
+        assert [file.etag for _, file in difference.new_etags()] == ([] if learned is None else [learned])

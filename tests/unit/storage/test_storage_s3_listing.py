@@ -32,6 +32,12 @@ def listed(store: PagedKeys, depth_hint: int = 1, descend: Descend = lambda _: T
     return list(list_tree(Storage(store.options), place, descend=descend, depth_hint=depth_hint))
 
 
+def without_etags(found: list[Listed]) -> list[Listed]:
+    """Pyarrow lists none."""
+    assert all(file.etag is not None for file in found if isinstance(file, ListedFile))
+    return [file._replace(etag=None) if isinstance(file, ListedFile) else file for file in found]
+
+
 def by_pyarrow(store: PagedKeys, root: str = "bucket/t") -> list[ListedFile]:
     """The files as pyarrow lists them, whose times and sizes the index has. Before 26 it left the milliseconds out.
 
@@ -60,18 +66,18 @@ def by_pyarrow(store: PagedKeys, root: str = "bucket/t") -> list[ListedFile]:
 def test_it_is_what_pyarrow_lists(depth_hint: int, encodes: bool) -> None:
     with PagedKeys(ODD) as store:
         store.encodes = encodes
-        assert sorted(listed(store, depth_hint)) == by_pyarrow(store)
+        assert sorted(without_etags(listed(store, depth_hint))) == by_pyarrow(store)
 
 
 def test_markers_that_hold_something() -> None:
     with PagedKeys(["t/full/", "t/full/k=1/full/", "t/full//full/", "t/full/k=2//full/", "t/full/a"]) as store:
-        assert sorted(listed(store, root="t/full")) == by_pyarrow(store, "bucket/t/full")
+        assert sorted(without_etags(listed(store, root="t/full"))) == by_pyarrow(store, "bucket/t/full")
 
 
 @pytest.mark.slow
 def test_a_whole_bucket() -> None:
     with PagedKeys(["a", "k=1/b", "/c", "k=1//d"]) as store:
-        assert sorted(listed(store, 2, root="")) == by_pyarrow(store, "bucket")
+        assert sorted(without_etags(listed(store, 2, root=""))) == by_pyarrow(store, "bucket")
 
 
 @pytest.mark.slow

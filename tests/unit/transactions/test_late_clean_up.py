@@ -124,3 +124,25 @@ def test_a_slow_clean_up_leaves_what_a_rename_has_brought_back(catalog: Catalog)
     with armed("clean.before", overtaken):
         delete(catalog)
     assert indexed(catalog) == walked(root, 1) != {}
+
+
+@pytest.mark.parametrize("statement", [overwrite, delete, drop])
+@pytest.mark.parametrize("when", ["before the statement", "after its commit"])
+def test_own_file_that_was_rewritten_stays_unless_the_statement_found_it(
+    catalog: Catalog, root: Path, statement: Callable[[Catalog], None], when: str
+) -> None:
+    """People correct a file in place: its name carries a transaction's id, and its size is what it was."""
+    insert(catalog, "k=1")
+    (own,) = (root / "k=1").glob("part-*")
+
+    def rewrite() -> None:
+        own.write_bytes(bytes(own.stat().st_size))
+        age(own, -30)
+
+    if when == "before the statement":
+        rewrite()
+    crash_at("clean.before", lambda: statement(catalog))
+    if when == "after its commit":
+        rewrite()
+    catalog.recover("s.t", older_than=0)
+    assert own.exists() is (when == "after its commit")

@@ -1,0 +1,30 @@
+"""Which file is which: other engines give names again; ours, which carry their transaction's id, are given once."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import transaction_id_in
+
+
+def _is_own(path: str) -> bool:
+    return transaction_id_in(path.rpartition("/")[2]) is not None
+
+
+def indexed_file(path: str, size: int, modified_ms: int, etag: int | None) -> Removal:
+    """Return a file as the index has it, to be compared with what the store has.
+
+    A write does not ask S3 for the times of its files: the index has the time of the commit, which is left out.
+    """
+    has_own_time = etag is None or not _is_own(path)
+    return Removal(path, size, modified_ms if has_own_time else None, etag)
+
+
+def is_same(recorded: Removal, size: int, modified_ms: int, etag: int | None) -> bool:
+    """Return whether what has the recorded file's path now, of this size, time and ETag, is that file.
+
+    A name that carries a transaction's id is compared where its ETag is known: people rewrite such files in place and
+    bring them back. Without an ETag the index may have another time for the file than the store, so the name decides.
+    """
+    if recorded.etag is None and _is_own(recorded.path):
+        return True
+    return recorded.is_still(size, modified_ms, etag)
