@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import PlannedFormat, Transaction
+    from catalog_ext.metastore.errors import IndexRestoredError
     from catalog_ext.metastore.index.database.database import PoolState
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.read.needed_files import FileUser
@@ -215,6 +216,12 @@ class Index:
         """Have a guard asked before each change and each deletion of files whether the index was put back."""
         self._guard = guard
         self._database.require_current = guard.require_current
+        self._database.on_new_connection = guard.forget
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """The reason why the index changes nothing: it was restored; None where it is current, as far as is known."""
+        return None if self._guard is None else self._guard.behind
 
     def require_current(self) -> None:
         """Return unless the index is older than what it once wrote.
@@ -254,6 +261,10 @@ class Index:
     def begin_incarnation(self, position: Position, newest_table: int) -> None:
         """End every unfinished transaction and delivery without touching a file, and give no number a second time."""
         restoration.begin_incarnation(self._database, position, newest_table)
+
+    def end_restoring(self) -> None:
+        """Note that all tables were compared with the store since the incarnation began."""
+        restoration.end_restoring(self._database)
 
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""

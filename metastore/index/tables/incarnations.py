@@ -6,6 +6,7 @@ backup of the index does not take it back. An incarnation begins with ``catalog-
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,12 +25,23 @@ if TYPE_CHECKING:
 INCARNATION = "index.incarnation"
 COUNTER = "index.counter"
 
+COUNTER_MARK = "index.counter.mark"
+"""A random text that changes with the counter: two copies of an index that raise it to the same number differ here."""
+
+RESTORING = "index.restoring"
+"""The property of an index on which ``catalog-ext restored`` has begun and not ended."""
+
 VERSIONS = 1_000_000_000
 """How many versions a table has in one incarnation: the n-th begins at n times as much."""
 
 
 class IndexGuard(Protocol):
     """Compares the counter of the index with the one on the store."""
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """The reason why the index changes nothing; None where it is current, as far as is known."""
+        ...
 
     def require_current(self) -> None:
         """Return unless the index is older than what it once wrote (``IndexRestoredError``)."""
@@ -42,6 +54,10 @@ class IndexGuard(Protocol):
             IndexRestoredError: The index is older than what it once wrote.
             StorageError: The store does not answer.
         """
+        ...
+
+    def forget(self) -> None:
+        """Compare again before the next change: a connection to the database's server is a new one."""
         ...
 
 
@@ -65,17 +81,22 @@ def position_of(recorded: Mapping[str, str]) -> Position:
 
 def raise_counter(database: Database) -> int:
     """Return the counter, raised by one; it is on the disk when this returns."""
-    if COUNTER not in properties.load(database):
-        properties.add_missing(database, {COUNTER: "0"})
+    properties.add_missing(database, {COUNTER: "0", COUNTER_MARK: ""})
     row = sa.select(index_properties.c.value).where(index_properties.c.name == COUNTER).with_for_update()
 
     def work(connection: sa.Connection) -> int:
         raised = int(connection.execute(row).scalar_one()) + 1
-        mine = index_properties.c.name == COUNTER
-        connection.execute(sa.update(index_properties).where(mine).values(value=str(raised)))
+        for name, value in ((COUNTER, str(raised)), (COUNTER_MARK, new_mark())):
+            mine = index_properties.c.name == name
+            connection.execute(sa.update(index_properties).where(mine).values(value=value))
         return raised
 
     return database.write(work)
+
+
+def new_mark() -> str:
+    """Return a text that no other copy of the index gives to a counter."""
+    return secrets.token_hex(8)
 
 
 def newest_number(database: Database) -> int:

@@ -21,7 +21,7 @@ from catalog_ext.metastore.index.tables.incarnations import VERSIONS
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore_sync.index_counter import COUNTER_FILE
+from catalog_ext.metastore_sync.counter_file import COUNTER_FILE
 from tests.write_cases import Stand, definition
 from tests.writes import begin, stage
 
