@@ -152,10 +152,11 @@ class CounterFile:
     def _parsed(self, place: Location, data: bytes) -> Counter:
         try:
             fields = json.loads(data)
-            numbers = [int(fields[name]) for name in ("incarnation", "counter", "tables", "written_at_ms")]
-            if min(numbers) < 0:
+            names = ("incarnation", "counter", "tables", "written_at_ms")
+            incarnation, counter, tables, written_at_ms = (int(fields[name]) for name in names)
+            if min(incarnation, counter, tables, written_at_ms) < 0:
                 raise ValueError("a number is negative")
-            return Counter(*numbers, mark=str(fields.get("mark", "")))
+            return Counter(incarnation, counter, tables, written_at_ms, str(fields.get("mark", "")))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             raise self._unknown(place, f"cannot be read: {error}") from error
 

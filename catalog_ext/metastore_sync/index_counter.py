@@ -183,7 +183,7 @@ class IndexCounter:
             there = self._compare(self._file.place())
         if self._behind is not None:
             return False, self._behind.message
-        return True, f"at the counter {_shown(position_of(recorded))}, the store at {_shown(there and there.position)}"
+        return True, f"at the counter {_shown(position_of(recorded))}, the store at {_shown(there.position if there else None)}"
 
     def _look(self, *, writes: bool) -> None:
         with self.suspended():
