@@ -183,7 +183,8 @@ class IndexCounter:
             there = self._compare(self._file.place())
         if self._behind is not None:
             return False, self._behind.message
-        return True, f"at the counter {_shown(position_of(recorded))}, the store at {_shown(there.position if there else None)}"
+        said = "no counter" if there is None else _shown(there.position)
+        return True, f"at the counter {_shown(position_of(recorded))}, the store at {said}"
 
     def _look(self, *, writes: bool) -> None:
         with self.suspended():
@@ -235,5 +236,5 @@ class IndexCounter:
             )
 
 
-def _shown(position: Position | None) -> str:
-    return "no counter" if position is None else f"{position.incarnation}.{position.counter}"
+def _shown(position: Position) -> str:
+    return f"{position.incarnation}.{position.counter}"
