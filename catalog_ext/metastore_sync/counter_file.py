@@ -30,6 +30,18 @@ COUNTER_WRITTEN = "index.counter.written"
 
 _LARGEST = 4096
 
+RESTORED = (
+    "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
+    "restored from a backup, copied without its write-ahead log, or its database failed over without its last commits; "
+    "or a copy of it is in use. It plans queries, and recovers, vacuums, delivers and writes nothing, because it would "
+    "delete files that later commits need. "
+)
+INTERRUPTED = (
+    "The index {index} was restored, and the command restored has not ended on it: tables may not be repaired yet. It "
+    "plans queries, and recovers, vacuums, delivers and writes nothing. "
+)
+REMEDY = "Run: catalog-ext --index '{index}' restored --dry-run, and then without --dry-run."
+
 _ANEW = (
     "If the index was not restored, have it written anew: catalog-ext --index '{index}' --warehouse '{warehouse}' "
     "adopt. If it was: catalog-ext --index '{index}' restored."

@@ -17,7 +17,16 @@ from catalog_ext.conf.home import WAREHOUSE
 from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import RESTORING, Position, position_of
 from catalog_ext.metastore.storage.locations import shown
-from catalog_ext.metastore_sync.counter_file import COUNTER_ID, Counter, CounterFile, CounterUnknownError
+from catalog_ext.metastore_sync.counter_file import (
+    COUNTER_ID,
+    INTERRUPTED,
+    REMEDY,
+    RESTORED,
+    Counter,
+    CounterFile,
+    CounterUnknownError,
+)
+from catalog_ext.metastore_sync.seen_versions import SeenVersions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,18 +44,6 @@ _AGAIN_S = 5.0
 _SKIPPED = 1000
 """Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
 
-_RESTORED = (
-    "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
-    "restored from a backup, copied without its write-ahead log, or its database failed over without its last commits; "
-    "or a copy of it is in use. It plans queries, and recovers, vacuums, delivers and writes nothing, because it would "
-    "delete files that later commits need. "
-)
-_INTERRUPTED = (
-    "The index {index} was restored, and the command restored has not ended on it: tables may not be repaired yet. It "
-    "plans queries, and recovers, vacuums, delivers and writes nothing. "
-)
-_REMEDY = "Run: catalog-ext --index '{index}' restored --dry-run, and then without --dry-run."
-
 
 class IndexCounter:
     """Guards an index: see ``IndexGuard``. Threads may share it.
@@ -59,6 +56,7 @@ class IndexCounter:
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
         self._file = CounterFile(index, storage)
+        self._seen = SeenVersions(index)
         self._lock = threading.RLock()
         self._inside = threading.local()
         self._behind: IndexRestoredError | None = None
@@ -163,6 +161,21 @@ class IndexCounter:
             finally:
                 self._lock.release()
 
+    def note_version(self, table_id: int, version: int) -> None:
+        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        if self._is_suspended:
+            return
+        with self.suspended():
+            newest = self._seen.note(table_id, version)
+            if newest is not None:
+                logger.error(
+                    "The table with the id %d was at version %d, and is at version %d now.", table_id, newest, version
+                )
+                self._index.require_restoring()
+                self._seen.forget()
+                self.forget()
+                self.look_whether_restored()
+
     def forget(self) -> None:
         """Look again before the next change."""
         self._next_look = 0.0
@@ -208,23 +221,25 @@ class IndexCounter:
 
     def _compare(self, place: Location | None) -> Counter | None:
         """Return what the store says, and note whether the index is behind it."""
+        if RESTORING in self._index.properties():
+            self._set_behind(INTERRUPTED.format(index=self._index.url))
+            return None
         # In this order: a counter is in the index before it is on the store.
         there = None if place is None else self._file.read(place)
         recorded = self._index.properties()
-        behind = None
-        if RESTORING in recorded:
-            behind = self._refusal(_INTERRUPTED.format(index=self._index.url))
-        elif there is not None and there.is_ahead_of(recorded):
-            said = {"place": shown(str(place)), "own": _shown(position_of(recorded)), "there": _shown(there.position)}
-            behind = self._refusal(_RESTORED.format(index=self._index.url, **said))
-        if behind is None or self._behind is None:
-            self._behind = behind
-            if behind is not None:
-                logger.error("%s", behind.message)
+        if there is None or not there.is_ahead_of(recorded):
+            self._behind = None
+            return there
+        said = {"place": shown(str(place)), "own": _shown(position_of(recorded)), "there": _shown(there.position)}
+        self._set_behind(RESTORED.format(index=self._index.url, **said))
         return there
 
-    def _refusal(self, problem: str) -> IndexRestoredError:
-        return IndexRestoredError(problem + _REMEDY.format(index=self._index.url), {"index": self._index.url})
+    def _set_behind(self, problem: str) -> None:
+        """Note why the index is behind; logged once."""
+        if self._behind is None:
+            message = problem + REMEDY.format(index=self._index.url)
+            self._behind = IndexRestoredError(message, {"index": self._index.url})
+            logger.error("%s", message)
 
     def _note_unwritable(self, place: Location, error: CatalogExtError) -> None:
         if not self._unwritable:

@@ -262,6 +262,10 @@ class Index:
         """End every unfinished transaction and delivery without touching a file, and give no number a second time."""
         restoration.begin_incarnation(self._database, position, newest_table)
 
+    def require_restoring(self) -> None:
+        """Have every process refuse changes until ``catalog-ext restored`` has run."""
+        restoration.require_restoring(self._database)
+
     def end_restoring(self) -> None:
         """Note that all tables were compared with the store since the incarnation began."""
         restoration.end_restoring(self._database)
@@ -295,11 +299,16 @@ class Index:
 
     def load_table(self, identifier: TableIdentifier) -> Table:
         """Return the table at its newest version, by one query, or ``TableNotFoundError``."""
-        return table_rows.load_table(self._database, identifier)
+        return self._noted(table_rows.load_table(self._database, identifier))
 
     def load_table_by_id(self, table_id: int) -> Table:
         """Return the table at its newest version, by one query, or ``TableNotFoundError``."""
-        return table_rows.load_table_by_id(self._database, table_id)
+        return self._noted(table_rows.load_table_by_id(self._database, table_id))
+
+    def _noted(self, table: Table) -> Table:
+        if self._guard is not None:
+            self._guard.note_version(table.table_id, table.version)
+        return table
 
     def create_table(self, definition: TableDefinition, *, deliver: bool) -> Table:
         """Return the table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
@@ -829,6 +838,8 @@ class Index:
         outcome = done.outcome
         if outcome is not None:
             self._statistics.note(outcome.files_added + outcome.partitions_added + outcome.partitions_changed)
+        if self._guard is not None and done.table_id is not None and done.version is not None:
+            self._guard.note_version(done.table_id, done.version)
         return done
 
     def removals(self, transaction_id: str) -> Iterator[Removal]:

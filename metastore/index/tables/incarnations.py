@@ -56,6 +56,10 @@ class IndexGuard(Protocol):
         """
         ...
 
+    def note_version(self, table_id: int, version: int) -> None:
+        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        ...
+
     def forget(self) -> None:
         """Compare again before the next change: a connection to the database's server is a new one."""
         ...

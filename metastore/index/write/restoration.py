@@ -79,6 +79,11 @@ def _begin(connection: sa.Connection, position: Position) -> None:
     properties.replace_in(connection, values)
 
 
+def require_restoring(database: Database) -> None:
+    """Have every process refuse changes until ``catalog-ext restored`` has run."""
+    properties.replace(database, {RESTORING: "true"})
+
+
 def end_restoring(database: Database) -> None:
     """Note that all tables were compared with the store since the incarnation began."""
     properties.replace(database, {}, [RESTORING])

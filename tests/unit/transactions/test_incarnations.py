@@ -70,6 +70,13 @@ def copied(folder: Path) -> Callable[[str], None]:
     return copy
 
 
+def documented() -> list[list[str]]:
+    """The commands of docs/operations.md about backups, block by block."""
+    text = (Path(__file__).parents[3] / "docs/operations.md").read_text(encoding="utf-8")
+    section = text.split("### How do I back up and restore an index?")[1].split("\n###")[0]
+    return [block.split("\n```")[0].strip().splitlines() for block in section.split("```bash\n")[1:]]
+
+
 def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*.csv"))
 
@@ -245,9 +252,7 @@ def test_steps_of_the_documentation_restore_an_index(
 ) -> None:
     """The commands of docs/operations.md, literally, in the folder of the index ``lake.db``."""
     monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[3] / "docs/operations.md").read_text()
-    section = text.split("### How do I back up and restore an index?")[1].split("\n###")[0]
-    backup, restore = (block.split("\n```")[0].strip().splitlines() for block in section.split("```bash\n")[1:])
+    backup, _, restore, *_ = documented()
     with opened(tmp_path, "lake.db") as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")

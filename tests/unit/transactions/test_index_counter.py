@@ -287,3 +287,41 @@ def test_doctor_says_that_an_index_without_a_warehouse_has_no_counter(
     checks = json.loads(capsys.readouterr().out)["checks"]
     (check,) = (check for check in checks if check["check"] == "not restored")
     assert (check["state"], "name it once" in check["found"]) == ("skipped", True)
+
+
+def test_process_that_has_seen_later_versions_notices_a_failover(tmp_path: Path) -> None:
+    """No append raises the counter, so that it says nothing of a database that lost the last ones."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "old")
+        copied(tmp_path)("")
+        for text in ("lost", "lost too"):
+            write(catalog, "t", text)
+        seen = catalog.load_table("s.t")
+        with (
+            closing(sqlite3.connect(tmp_path / "backup.db")) as there,
+            closing(sqlite3.connect(tmp_path / "index.db")) as here,
+        ):
+            there.backup(here)
+        with pytest.raises(IndexRestoredError):
+            write(catalog, "t", "refused")
+        assert catalog.index.behind is not None
+        assert is_behind(tmp_path, "index.db"), "other processes refuse changes, too"
+        catalog.restored()
+        assert rows(catalog, "t") == {"k=1": "lost\nlost too\nold\n"}
+        for _ in range(3):
+            write(catalog, "t", "more")
+        now = catalog.load_table("s.t")
+        with pytest.raises(IndexRestoredError, match="put back"):
+            catalog.reads.changes(now.table_id, seen.version, now.version)
+
+
+def test_version_that_another_thread_has_loaded_before_is_no_alarm(tmp_path: Path) -> None:
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        before = catalog.load_table("s.t")
+        write(catalog, "t", "one")
+        catalog.load_table("s.t")
+        catalog.index._noted(before)
+        assert catalog.index.behind is None
+        write(catalog, "t", "two")
