@@ -16,6 +16,7 @@ from catalog_ext.catalog import Catalog, connect
 from catalog_ext.cli.main import main
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.commit.fault_points import RESTORE_POINTS, InjectedFault, armed
+from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import IndexRestoredError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import VERSIONS
 from catalog_ext.metastore_sync.counter_file import COUNTER_FILE, CounterFile
@@ -325,3 +326,24 @@ def test_version_that_another_thread_has_loaded_before_is_no_alarm(tmp_path: Pat
         catalog.index._noted(before)
         assert catalog.index.behind is None
         write(catalog, "t", "two")
+
+
+@pytest.mark.parametrize("point", ["begin.after", "promote.before", "promote.after", "commit.before", "deliver.before"])
+def test_appends_that_were_forgotten_without_notice_are_found_by_a_repair(tmp_path: Path, point: str) -> None:
+    """No process that has seen them is left, and the counter did not rise: the index cannot know of them."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "old")
+        with armed(point, copied(tmp_path)):
+            write(catalog, "t", "in flight")
+        write(catalog, "t", "forgotten", k=2)
+        reality = rows(catalog, "t")
+    assert not is_behind(tmp_path)
+    with opened(tmp_path, "backup.db") as catalog:
+        catalog.recover(older_than="0s")
+        catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+        write(catalog, "t", "new", WriteKind.OVERWRITE_PARTITIONS, 3)
+        catalog.repair_partitions("s.t")
+        assert rows(catalog, "t") == reality | {"k=3": "new\n"}
+        catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+        assert rows(catalog, "t") == reality | {"k=3": "new\n"}
