@@ -32,6 +32,7 @@ from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.client import connect
 from catalog_ext.metastore_sync.comparison import compare_tables
 from catalog_ext.metastore_sync.home import is_another, look_home
+from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.known_metastore import REPLACED
 from catalog_ext.metastore_sync.warehouse_mark import read_mark, shared
 from catalog_ext.spark.storage import hadoop_version
@@ -313,6 +314,24 @@ def _store(settings: Settings) -> Iterator[Finding]:
     yield reached
     if reached.state is State.OK:
         yield _mark(settings)
+        yield from _counter(settings)
+
+
+def _counter(settings: Settings) -> Iterator[Finding]:
+    """Yield whether the index is older than what it once wrote, by its counter in the warehouse."""
+    area, check = "index", "not restored"
+    try:
+        if missing_file(settings.index) is not None:
+            return
+        with Index.connect(settings.index) as index:
+            if index.current_revision() != index.head_revision():
+                return
+            current, found = IndexCounter(index, lambda: Storage(settings.storage)).state()
+    except CatalogExtError as error:
+        yield Finding(area, check, State.WRONG, error.message)
+        return
+    state = State.SKIPPED if current is None else State.OK if current else State.WRONG
+    yield Finding(area, check, state, found)
 
 
 def _mark(settings: Settings) -> Finding:

@@ -8,15 +8,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, InvalidInputError
 from catalog_ext.metastore.index.database.urls import index_file
-from catalog_ext.metastore.index.tables.incarnations import Position
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore_sync.counter_file import CounterUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,7 @@ _AT_ONCE = 1000
 """Files that are looked at together: an overwrite may have a million to delete."""
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
+CURRENT, BEHIND, UNKNOWN = "current", "behind", "unknown"
 _LEFT = (
     "a committed write was to delete it, and a repair registers it. It may be the only copy of its rows: delete it "
     "only where newer files of its partition have them"
@@ -40,8 +42,8 @@ class RestoredEntry(NamedTuple):
 
     Attributes:
         action: ``ended`` (a transaction or a DROP), ``left`` (a file), ``discarded`` (messages), ``repaired`` or
-            ``failed`` (a table).
-        subject: The table or the file.
+            ``failed`` (a table); first in a preview ``behind``, ``current`` or ``unknown`` (the index).
+        subject: The table, the file or the index.
         detail: What was found.
     """
 
@@ -77,16 +79,28 @@ class Restoring:
         """
         counter, index = self._context.counter, self._context.open_index
         with counter.suspended():
-            there, own = counter.read(), index.position()
-            entries = [*self._unfinished()]
+            position, newest_table = counter.next_incarnation()
+            entries = [self._state(), *self._unfinished()] if dry_run else [*self._unfinished()]
             if not dry_run:
-                known = own if there is None else max(own, there.position)
-                position = Position(known.incarnation + 1, known.counter + 1)
-                index.begin_incarnation(position, 0 if there is None else there.tables)
+                index.begin_incarnation(position, newest_table)
+                fault_point("restored.begun")
                 counter.write()
-                counter.forget()
+                fault_point("restored.written")
             entries.extend(self._repaired(table, dry_run=dry_run) for table in self._tables())
+            if not dry_run:
+                fault_point("restored.repaired")
+                index.end_restoring()
+                counter.look_whether_restored()
         return tuple(entries)
+
+    def _state(self) -> RestoredEntry:
+        """Return whether the index is older than what it once wrote."""
+        try:
+            current, found = self._context.counter.state()
+        except CounterUnknownError as error:
+            current, found = None, error.message
+        action = UNKNOWN if current is None else CURRENT if current else BEHIND
+        return RestoredEntry(action, self._context.index.url, found)
 
     def _unfinished(self) -> Iterator[RestoredEntry]:
         index = self._context.index

@@ -19,7 +19,11 @@ from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.tables.incarnations import RESTORING
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore_sync.client import connect
+from catalog_ext.metastore_sync.counter_file import COUNTER_FILE, COUNTER_ID, COUNTER_WRITTEN
+from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.warehouse_mark import rewrite_mark
 
 if TYPE_CHECKING:
@@ -117,12 +121,25 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
             "says so each time (--metastore none, metastore=None)."
         )
     if not dry_run:
+        # The next deletion writes the counter, into the new warehouse or anew.
+        restoring = _restoring(index, settings, given[WAREHOUSE]) if WAREHOUSE in chosen else {}
         _put(index, given, chosen)
+        index.replace_properties(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])
     taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
     if WAREHOUSE not in chosen:
         return taken
     gone = rewrite_mark(index, settings.open_storage(), given[WAREHOUSE], dry_run=dry_run)
     return taken if gone is None else (*taken, Adoption("mark", str(gone), index.url))
+
+
+def _restoring(index: Index, settings: Settings, warehouse: str) -> dict[str, str]:
+    """Return the property by which an index that is behind its counter stays so in a warehouse that has no counter."""
+    counter = IndexCounter(index, settings.open_storage)
+    counter.look_whether_restored()
+    if counter.behind is None:
+        return {}
+    place = Location.parse(warehouse).join(f"{COUNTER_FILE}{index.properties()[COUNTER_ID]}")
+    return {} if settings.open_storage().stat(place) is not None else {RESTORING: "true"}
 
 
 def look_home(index: Index, settings: Settings) -> Settings:

@@ -7,67 +7,42 @@ a plain append among them, costs no request for it.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from catalog_ext.conf.home import WAREHOUSE
 from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, StorageError
-from catalog_ext.metastore.index.tables.incarnations import Position
-from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.index.tables.incarnations import RESTORING, Position, position_of
+from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.metastore_sync.counter_file import (
+    COUNTER_ID,
+    INTERRUPTED,
+    REMEDY,
+    RESTORED,
+    Counter,
+    CounterFile,
+    CounterUnknownError,
+)
+from catalog_ext.metastore_sync.seen_versions import SeenVersions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
 
 logger = logging.getLogger(__name__)
-
-COUNTER_FILE = "_catalog_ext_counter_"
-"""What its name begins with, before its id; directly in the warehouse, hidden for Hive and Spark."""
-
-COUNTER_ID = "index.counter.id"
-"""The id of the counter's file. The index has it from its first change on, so that every backup of it has it."""
 
 EVERY_S = 600.0
 """Seconds after which the counter is read again, and written if a change finds it as old."""
 
 _AGAIN_S = 5.0
-_LARGEST = 4096
-_RESTORED = (
-    "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
-    "restored from a backup, copied without its write-ahead log, or its database failed over without its last commits. "
-    "It plans queries, and recovers, vacuums, delivers and writes nothing, because it would delete files that later "
-    "commits need. Run: catalog-ext --index '{index}' restored --dry-run, and then without --dry-run."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """What the store says of an index.
-
-    Attributes:
-        incarnation: The newest incarnation.
-        counter: The greatest counter.
-        tables: The greatest number that a table had.
-        written_at_ms: When that was written, in milliseconds since 1970, by the writer's clock.
-    """
-
-    incarnation: int
-    counter: int
-    tables: int
-    written_at_ms: int
-
-    @property
-    def position(self) -> Position:
-        """How far the index had come."""
-        return Position(self.incarnation, self.counter)
+_SKIPPED = 1000
+"""Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
 
 
 class IndexCounter:
@@ -80,11 +55,13 @@ class IndexCounter:
 
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
-        self._storage = storage
+        self._file = CounterFile(index, storage)
+        self._seen = SeenVersions(index)
         self._lock = threading.RLock()
         self._inside = threading.local()
         self._behind: IndexRestoredError | None = None
         self._next_look = 0.0
+        self._compared = False
         self._advanced_at = float("-inf")
         self._unwritable = False
 
@@ -99,7 +76,7 @@ class IndexCounter:
         Raises:
             IndexRestoredError: It is.
         """
-        if getattr(self._inside, "suspended", False):
+        if self._is_suspended:
             return
         if time.monotonic() >= self._next_look:
             with self._lock:
@@ -115,83 +92,125 @@ class IndexCounter:
 
         Raises:
             IndexRestoredError: The index is older than what it once wrote.
-            StorageError: The store does not answer.
+            StorageError: The store does not answer, or the counter is not known.
         """
-        called = time.monotonic()
+        called, restoring = time.monotonic(), self._is_suspended
         with self._lock, self.suspended():
-            place = self._place()
-            if place is None:
-                return
+            place = self._file.place()
             try:
-                if self._advanced_at <= called:
-                    self._advance(place)
+                if restoring or self._advanced_at <= called:
+                    self._advance(place, restoring=restoring)
             except StorageError as error:
-                if error.retryable or _is_garbled(error):
+                if place is None or error.retryable or isinstance(error, CounterUnknownError):
                     raise
                 self._note_unwritable(place, error)
-        if self._behind is not None:
+        if self._behind is not None and not restoring:
             raise self._behind
 
-    def read(self) -> Counter | None:
-        """Return what the store says; None where it says nothing.
-
-        Raises:
-            StorageError: The store refuses or does not answer, or what is there is no counter.
-        """
-        place = self._place()
-        return None if place is None else self._read(place)
-
     def write(self) -> None:
-        """Write the counter that the index has; of several writers the last one leaves the greatest.
+        """Write the counter that the index has.
 
         Raises:
             StorageError: The store refuses or does not answer.
         """
-        place = self._place()
+        place = self._file.place()
         if place is not None:
-            self._write(place)
+            self._file.write(place)
+
+    def next_incarnation(self) -> tuple[Position, int]:
+        """Return a position above all that the index and the store know, and the greatest number that a table had.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        own, place = self._index.position(), self._file.place()
+        try:
+            there = None if place is None else self._file.read(place)
+        except CounterUnknownError as error:
+            logger.warning("%s The next incarnation is %d later.", error.message, _SKIPPED)
+            return Position(own.incarnation + _SKIPPED, own.counter + 1), 0
+        known = own if there is None else max(own, there.position)
+        return Position(known.incarnation + 1, known.counter + 1), 0 if there is None else there.tables
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Return a context in which this thread may change an index that was put back."""
-        before = getattr(self._inside, "suspended", False)
+        before = self._is_suspended
         self._inside.suspended = True
         try:
             yield
         finally:
             self._inside.suspended = before
 
+    @property
+    def _is_suspended(self) -> bool:
+        return bool(getattr(self._inside, "suspended", False))
+
     def look_whether_restored(self) -> None:
-        """Compare the index with the store, and log if it is older than what it once wrote."""
+        """Compare the index with the store, and log if it is older than what it once wrote; nothing is written."""
         with self._lock:
-            # Who only opens an index writes nothing into it.
+            # An index that has changed nothing yet has no counter, and opening it adds none.
             if COUNTER_ID in self._index.properties():
                 self._look(writes=False)
+            self._compared = True
+
+    def look_once(self) -> None:
+        """Compare the index with the store, unless that was done since it was opened; others do not wait for it."""
+        if not self._compared and self._lock.acquire(blocking=False):
+            try:
+                self.look_whether_restored()
+            finally:
+                self._lock.release()
+
+    def note_version(self, table_id: int, version: int) -> None:
+        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        if self._is_suspended:
+            return
+        with self.suspended():
+            newest = self._seen.note(table_id, version)
+            if newest is not None:
+                logger.error(
+                    "The table with the id %d was at version %d, and is at version %d now.", table_id, newest, version
+                )
+                self._index.require_restoring()
+                self._seen.forget()
+                self.forget()
+                self.look_whether_restored()
 
     def forget(self) -> None:
         """Look again before the next change."""
         self._next_look = 0.0
 
-    def _place(self) -> Location | None:
-        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter."""
+    def state(self) -> tuple[bool | None, str]:
+        """Return whether the index is current, and the counters; None where it cannot be known.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+            CounterUnknownError: The counter is garbled or gone.
+        """
         recorded = self._index.properties()
-        warehouse = recorded.get(WAREHOUSE)
-        if warehouse is None:
-            return None
-        number = recorded.get(COUNTER_ID) or self._index.add_properties({COUNTER_ID: uuid4().hex})[COUNTER_ID]
-        return Location.parse(warehouse).join(f"{COUNTER_FILE}{number}")
+        if WAREHOUSE not in recorded:
+            return None, "the index has no warehouse of its own for its counter; name it once: --warehouse"
+        if COUNTER_ID not in recorded:
+            return True, "no counter yet; the first change writes it"
+        with self._lock:
+            there = self._compare(self._file.place())
+        if self._behind is not None:
+            return False, self._behind.message
+        said = "no counter" if there is None else _shown(there.position)
+        return True, f"at the counter {_shown(position_of(recorded))}, the store at {said}"
 
     def _look(self, *, writes: bool) -> None:
-        """Compare the index with the store; one that only opens the index leaves an old counter to the next change."""
         with self.suspended():
-            pause, place = EVERY_S, self._place()
+            pause, place = EVERY_S, self._file.place()
             try:
-                if place is not None:
-                    there = self._compare(place)
-                    old = there is not None and time.time() * 1000 - there.written_at_ms > EVERY_S * 1000
-                    if old and self._behind is None and writes:
-                        self._raise(place)
-                    elif old:
+                there = self._compare(place)
+                if place is not None and there is not None and there.is_older_than(EVERY_S) and self._behind is None:
+                    if writes:
+                        self._index.raise_counter()
+                        self._file.write(place)
+                    else:
+                        # The first change writes it.
                         pause = 0.0
             except StorageError as error:
                 if error.retryable:
@@ -201,51 +220,35 @@ class IndexCounter:
                     self._note_unwritable(place, error)
             self._next_look = time.monotonic() + (_AGAIN_S if self._behind is not None else pause)
 
-    def _advance(self, place: Location) -> None:
+    def _advance(self, place: Location | None, *, restoring: bool) -> None:
         began = time.monotonic()
         self._compare(place)
-        if self._behind is None:
-            self._raise(place)
+        if place is not None and (self._behind is None or restoring):
+            self._index.raise_counter()
+            self._file.write(place)
             self._advanced_at = began
 
-    def _raise(self, place: Location) -> None:
-        self._index.raise_counter()
-        self._write(place)
-
-    def _read(self, place: Location) -> Counter | None:
-        data = self._storage().read_file(place, _LARGEST)
-        return None if data is None else _parsed(place, data)
-
-    def _write(self, place: Location) -> None:
-        storage = self._storage()
-        while True:
-            position = self._index.position()
-            found = Counter(
-                position.incarnation, position.counter, self._index.newest_table_number(), int(time.time() * 1000)
-            )
-            storage.create_directory(place.parent)
-            storage.replace_file(place, json.dumps(asdict(found)).encode("ascii"))
-            # A slower writer may have put its counter over one that another process wrote meanwhile.
-            if self._index.position().counter == found.counter:
-                return
-
-    def _compare(self, place: Location) -> Counter | None:
+    def _compare(self, place: Location | None) -> Counter | None:
         """Return what the store says, and note whether the index is behind it."""
+        if RESTORING in self._index.properties():
+            self._set_behind(INTERRUPTED.format(index=self._index.url))
+            return None
         # In this order: a counter is in the index before it is on the store.
-        there, own = self._read(place), self._index.position()
-        if there is None or there.position <= own:
+        there = None if place is None else self._file.read(place)
+        recorded = self._index.properties()
+        if there is None or not there.is_ahead_of(recorded):
             self._behind = None
-        elif self._behind is None:
-            self._behind = self._restored(place, own, there.position)
-            logger.error("%s", self._behind.message)
+            return there
+        said = {"place": shown(str(place)), "own": _shown(position_of(recorded)), "there": _shown(there.position)}
+        self._set_behind(RESTORED.format(index=self._index.url, **said))
         return there
 
-    def _restored(self, place: Location, own: Position, there: Position) -> IndexRestoredError:
-        said = (f"{one.incarnation}.{one.counter}" for one in (own, there))
-        text = _RESTORED.format(
-            index=self._index.url, place=shown(str(place)), **dict(zip(("own", "there"), said, strict=True))
-        )
-        return IndexRestoredError(text, {"index": self._index.url, "counter": str(place)})
+    def _set_behind(self, problem: str) -> None:
+        """Note why the index is behind; logged once."""
+        if self._behind is None:
+            message = problem + REMEDY.format(index=self._index.url)
+            self._behind = IndexRestoredError(message, {"index": self._index.url})
+            logger.error("%s", message)
 
     def _note_unwritable(self, place: Location, error: CatalogExtError) -> None:
         if not self._unwritable:
@@ -257,20 +260,5 @@ class IndexCounter:
             )
 
 
-def _is_garbled(error: StorageError) -> bool:
-    return isinstance(error.__cause__, (ValueError, TypeError, KeyError, RecursionError))
-
-
-def _parsed(place: Location, data: bytes) -> Counter:
-    try:
-        fields = json.loads(data)
-        numbers = [int(fields[name]) for name in ("incarnation", "counter", "tables", "written_at_ms")]
-        if min(numbers) < 0:
-            raise ValueError("a number is negative")
-        return Counter(*numbers)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise StorageError(
-            f"The file {shown(str(place))} has the counter of the index, and cannot be read: {error}. Remove the "
-            "file: the next clean-up writes it anew. If the index was restored, run catalog-ext restored then.",
-            {"location": str(place)},
-        ) from error
+def _shown(position: Position) -> str:
+    return f"{position.incarnation}.{position.counter}"

@@ -64,6 +64,7 @@ _STATUS_SCHEMA = pa.schema(
         ("detail", pa.string()),
     ]
 )
+_RESTORED_SCHEMA = pa.schema([("action", pa.string()), ("subject", pa.string()), ("detail", pa.string())])
 _ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
 
 
@@ -88,12 +89,23 @@ def _release_waiting(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator
     return in_batches(({**asdict(p), "since": p.since_ms * 1000} for p in partitions), _RELEASE_SCHEMA)
 
 
+def _restored(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return in_batches((entry._asdict() for entry in catalog.restored(**arguments)), _RESTORED_SCHEMA)
+
+
 def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     rows = ({**e._asdict(), "since": e.since_ms * 1000} for e in catalog.status(**arguments))
     return in_batches(rows, _STATUS_SCHEMA)
 
 
 PROCEDURES = (
+    Procedure(
+        "restored",
+        "Goes on with an index that was restored; a preview says whether it was",
+        (DRY_RUN,),
+        _RESTORED_SCHEMA,
+        _restored,
+    ),
     Procedure(
         "recover",
         "Finishes or undoes writes whose owners are gone",

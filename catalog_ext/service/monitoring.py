@@ -31,6 +31,9 @@ _REASONS = {
     IndexNotAtHeadError.code: "The schema of the index is of another release.",
 }
 
+_BEHIND = "The index was restored: it plans queries and changes nothing until catalog-ext restored has run."
+_LOG = "The service's log says more."
+
 
 class Monitoring:
     """What a service says of itself.
@@ -47,6 +50,7 @@ class Monitoring:
 
     def __init__(self, index: Index, probe: IndexProbe | None = None) -> None:
         self._probe = probe or IndexProbe(index.state)
+        self._index = index
         self.metrics = ServiceMetrics(index)
         self.threads = Threads()
         self._reason: str | None = None
@@ -72,11 +76,13 @@ class Monitoring:
         look = await self._probe.look()
         self._log(look.error)
         if look.error is None:
-            return JSONResponse({"ready": True}, headers=_NOT_KEPT)
+            behind = self._index.behind
+            writes = {} if behind is None else {"writes": False, "code": behind.code, "reason": f"{_BEHIND} {_LOG}"}
+            return JSONResponse({"ready": True, **writes}, headers=_NOT_KEPT)
         # The message names hosts and files, which are nobody's business who has no token; the log has it.
         code = look.error.code
         reason = _REASONS.get(code, "The index refuses to be read.")
-        answer = {"ready": False, "code": code, "reason": f"{reason} The service's log says more."}
+        answer = {"ready": False, "code": code, "reason": f"{reason} {_LOG}"}
         return JSONResponse(answer, 503, _NOT_KEPT)
 
     async def _metrics(self, _: Request) -> Response:

@@ -46,7 +46,11 @@ SETTLE_POINTS = ("settle.before", "settle.page", "settle.after")
 """Those of settling what a write of everything has ended: before it, after each of its transactions, and when the last
 one is done."""
 
-_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *VACUUM_POINTS, *SETTLE_POINTS)
+RESTORE_POINTS = ("restored.begun", "restored.written", "restored.repaired")
+"""Those of the command restored: when the incarnation has begun in the index, when it is in the warehouse, and when all
+tables are repaired."""
+
+_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *VACUUM_POINTS, *SETTLE_POINTS, *RESTORE_POINTS)
 
 
 class InjectedFault(Exception):

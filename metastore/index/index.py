@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import PlannedFormat, Transaction
+    from catalog_ext.metastore.errors import IndexRestoredError
     from catalog_ext.metastore.index.database.database import PoolState
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.read.needed_files import FileUser
@@ -216,6 +217,12 @@ class Index:
         """Have a guard asked before each change and each deletion of files whether the index was put back."""
         self._guard = guard
         self._database.require_current = guard.require_current
+        self._database.on_new_connection = guard.forget
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """The reason why the index changes nothing: it was restored; None where it is current, as far as is known."""
+        return None if self._guard is None else self._guard.behind
 
     def require_current(self) -> None:
         """Return unless the index is older than what it once wrote.
@@ -260,6 +267,14 @@ class Index:
         """Return the locations of the namespaces that have one."""
         return namespaces.namespace_locations(self._database)
 
+    def require_restoring(self) -> None:
+        """Have every process refuse changes until ``catalog-ext restored`` has run."""
+        restoration.require_restoring(self._database)
+
+    def end_restoring(self) -> None:
+        """Note that all tables were compared with the store since the incarnation began."""
+        restoration.end_restoring(self._database)
+
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""
         return namespaces.list_namespaces(self._database)
@@ -289,11 +304,16 @@ class Index:
 
     def load_table(self, identifier: TableIdentifier) -> Table:
         """Return the table at its newest version, by one query, or ``TableNotFoundError``."""
-        return table_rows.load_table(self._database, identifier)
+        return self._noted(table_rows.load_table(self._database, identifier))
 
     def load_table_by_id(self, table_id: int) -> Table:
         """Return the table at its newest version, by one query, or ``TableNotFoundError``."""
-        return table_rows.load_table_by_id(self._database, table_id)
+        return self._noted(table_rows.load_table_by_id(self._database, table_id))
+
+    def _noted(self, table: Table) -> Table:
+        if self._guard is not None:
+            self._guard.note_version(table.table_id, table.version)
+        return table
 
     def create_table(self, definition: TableDefinition, *, deliver: bool) -> Table:
         """Return the table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
@@ -839,6 +859,8 @@ class Index:
         outcome = done.outcome
         if outcome is not None:
             self._statistics.note(outcome.files_added + outcome.partitions_added + outcome.partitions_changed)
+        if self._guard is not None and done.table_id is not None and done.version is not None:
+            self._guard.note_version(done.table_id, done.version)
         return done
 
     def removals(self, transaction_id: str) -> Iterator[Removal]:

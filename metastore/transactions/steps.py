@@ -625,7 +625,11 @@ class Steps:
         directories = made_directories(plan, locations)
         fault_point("undo.sources")
         # What lies at the names of a load that was never reserved is one's that an index put back has forgotten.
-        moved = self._moves.restore(transaction, brought) if plan.moves and (reserved or not plan.takes) else []
+        restores = plan.moves and (reserved or not plan.takes)
+        if restores and reserved:
+            # A copy of the index that does not know of the undoing would carry the command out.
+            self._index.before_deleting()
+        moved = self._moves.restore(transaction, brought) if restores else []
         directories.update(place.target.parent for place in moved)
         fault_point("undo.due")
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)

@@ -175,6 +175,8 @@ class StoreCleanup:
             self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         # Nobody would delete again what came back after a power loss, and nobody could make a table there.
         self._storage.sync_directories([location.parent])
+        # A copy of the index that still has the drop to do would delete what the next table has written here.
+        self._index.before_deleting()
         self._index.note_deleted(dropped.table_id)
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:

@@ -59,10 +59,12 @@ class Order:
 def stand(index: Index, order: Order) -> Stand:
     """The engine for an order."""
     storage = Storage(order.storage)
-    return Stand(index, storage, upload=None if order.server is None else _uploader(storage, order.server))
+    return Stand(index, storage, upload=None if order.server is None else uploader(storage, order.server))
 
 
-def _uploader(storage: Storage, server: Server) -> Callable[[Location, bytes], Upload]:
+def uploader(storage: Storage, server: Server) -> Callable[[Location, bytes], Upload]:
+    """Returns what begins an upload with a content and does not complete it."""
+
     def upload(target: Location, content: bytes) -> Upload:
         store = UploadStore(storage, target.parent, server)  # type: ignore[arg-type]
         with store.client() as client:

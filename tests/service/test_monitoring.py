@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.index.tables.incarnations import COUNTER
 from catalog_ext.metastore.runtime import measures
 from catalog_ext.service.application import operations_of
 from catalog_ext.service.index_probe import IndexProbe
@@ -106,6 +107,26 @@ def test_an_index_of_another_schema_is_not_ready_and_has_no_values(
         assert get(client, "/health").status == 200
     finally:
         set_revision(tmp_path, catalog.index.head_revision())
+
+
+def test_index_that_was_restored_is_ready_for_queries_alone(client: Client, catalog: Catalog, tmp_path: Path) -> None:
+    assert value(client, "index_behind") == 0
+    catalog.index.before_deleting()
+    catalog.index.replace_properties({COUNTER: "0"})
+    catalog.look_whether_restored()
+    answer = get(client, "/ready")
+    assert (answer.status, answer.json["ready"], answer.json["writes"]) == (200, True, False)
+    assert answer.json["code"] == "CATALOG_EXT_INDEX_RESTORED"
+    assert str(tmp_path) not in answer.body.decode()
+    assert value(client, "index_behind") == 1
+    table = catalog.load_table("s.t")
+    assert client.call("tables/plan", table_id=table.table_id, version=table.version).status == 200
+    called = client.call("procedures/call", procedure="restored", arguments={"dry_run": True})
+    assert called.table.column("action").to_pylist()[0] == "behind"
+    called = client.call("procedures/call", procedure="restored", arguments={})
+    assert called.table.column("action").to_pylist() == ["repaired"]
+    assert get(client, "/ready").json == {"ready": True}
+    assert value(client, "index_behind") == 0
 
 
 def test_a_schema_that_lacks_what_is_asked_for_is_told_as_an_older_one(catalog: Catalog, tmp_path: Path) -> None:

@@ -85,8 +85,12 @@ class Database:
         self._streams = threading.BoundedSemaphore(MOST_STREAMS)
         self.require_current: Callable[[], None] | None = None
         """Is called before each change, and raises where the index is older than what it once wrote."""
+        self.on_new_connection: Callable[[], None] | None = None
+        """Is called for each new connection to a server, whose database may have failed over since the last one."""
         self.engine = _make_engine(url)
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
+        if self.dialect != "sqlite":
+            sa.event.listen(self.engine, "connect", self._note_connection)
         self.pooler = poolers.listen(self.engine) if self.dialect == "postgresql" else None
         self.arrow = adbc.ArrowConnections(url, self.shown, self._is_pooled) if adbc.is_available(url) else None
         others = url.database is not None and sqlite_readers.is_available(url)
@@ -123,6 +127,10 @@ class Database:
             with translated(self.shown), self.engine.connect():
                 pass
         return bool(pooler.is_there)
+
+    def _note_connection(self, *_: object) -> None:
+        if self.on_new_connection is not None:
+            self.on_new_connection()
 
     def count_statement(self, *_: object) -> None:
         """Count one statement that was sent."""

@@ -6,6 +6,7 @@ backup of the index does not take it back. An incarnation begins with ``catalog-
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,12 +25,23 @@ if TYPE_CHECKING:
 INCARNATION = "index.incarnation"
 COUNTER = "index.counter"
 
+COUNTER_MARK = "index.counter.mark"
+"""A random text that changes with the counter: two copies of an index that raise it to the same number differ here."""
+
+RESTORING = "index.restoring"
+"""The property of an index on which ``catalog-ext restored`` has begun and not ended."""
+
 VERSIONS = 1_000_000_000
 """How many versions a table has in one incarnation: the n-th begins at n times as much."""
 
 
 class IndexGuard(Protocol):
     """Compares the counter of the index with the one on the store."""
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """The reason why the index changes nothing; None where it is current, as far as is known."""
+        ...
 
     def require_current(self) -> None:
         """Return unless the index is older than what it once wrote (``IndexRestoredError``)."""
@@ -42,6 +54,14 @@ class IndexGuard(Protocol):
             IndexRestoredError: The index is older than what it once wrote.
             StorageError: The store does not answer.
         """
+        ...
+
+    def note_version(self, table_id: int, version: int) -> None:
+        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+        ...
+
+    def forget(self) -> None:
+        """Compare again before the next change: a connection to the database's server is a new one."""
         ...
 
 
@@ -66,18 +86,25 @@ def position_of(recorded: Mapping[str, str]) -> Position:
 def raise_counter(database: Database) -> None:
     """Raise the counter by one; it is on the disk when this returns."""
     if not database.write(_raise):
-        properties.add_missing(database, {COUNTER: "0"})
+        properties.add_missing(database, {COUNTER: "0", COUNTER_MARK: ""})
         database.write(_raise)
 
 
 def _raise(connection: sa.Connection) -> bool:
-    """Return whether there is a counter, and raise it."""
-    mine = index_properties.c.name == COUNTER
-    there = connection.execute(sa.select(index_properties.c.value).where(mine).with_for_update()).scalar()
-    if there is None:
+    """Return whether there is a counter with its mark, and raise it."""
+    p = index_properties.c
+    asked = sa.select(p.name, p.value).where(p.name.in_([COUNTER, COUNTER_MARK])).with_for_update()
+    there = {row.name: row.value for row in connection.execute(asked)}
+    if len(there) < 2:
         return False
-    connection.execute(sa.update(index_properties).where(mine).values(value=str(int(there) + 1)))
+    for name, value in ((COUNTER, str(int(there[COUNTER]) + 1)), (COUNTER_MARK, new_mark())):
+        connection.execute(sa.update(index_properties).where(p.name == name).values(value=value))
     return True
+
+
+def new_mark() -> str:
+    """Return a text that no other copy of the index gives to a counter."""
+    return secrets.token_hex(8)
 
 
 def newest_number(database: Database) -> int:

@@ -23,7 +23,15 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.tables import properties
-from catalog_ext.metastore.index.tables.incarnations import COUNTER, INCARNATION, VERSIONS, newest_number
+from catalog_ext.metastore.index.tables.incarnations import (
+    COUNTER,
+    COUNTER_MARK,
+    INCARNATION,
+    RESTORING,
+    VERSIONS,
+    new_mark,
+    newest_number,
+)
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.transactions import MOVES
 
@@ -64,8 +72,21 @@ def _begin(connection: sa.Connection, position: Position) -> None:
     # The metastore has had these messages, or has gone on since: it is compared with the index instead.
     connection.execute(sa.delete(outbox))
     _raise_versions(connection, position.incarnation * VERSIONS)
-    values = {INCARNATION: str(position.incarnation), COUNTER: str(position.counter)}
+    values = {
+        INCARNATION: str(position.incarnation), COUNTER: str(position.counter), COUNTER_MARK: new_mark(),
+        RESTORING: "true",
+    }  # fmt: skip
     properties.replace_in(connection, values)
+
+
+def require_restoring(database: Database) -> None:
+    """Have every process refuse changes until ``catalog-ext restored`` has run."""
+    properties.replace(database, {RESTORING: "true"})
+
+
+def end_restoring(database: Database) -> None:
+    """Note that all tables were compared with the store since the incarnation began."""
+    properties.replace(database, {}, [RESTORING])
 
 
 def _end_transactions(connection: sa.Connection) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.errors import IndexRestoredError
@@ -40,3 +41,32 @@ def test_server_database_that_lost_commits_goes_on(request: pytest.FixtureReques
         assert sorted(rows(catalog, "t")["k=1"].split()) == ["new", "old"]
         catalog.restored()
         assert catalog.load_table("s.t").version == 2 * VERSIONS
+
+
+@pytest.mark.parametrize("server", ["postgres_url", "mariadb_url"])
+def test_change_on_a_new_connection_asks_for_the_counter(
+    request: pytest.FixtureRequest, tmp_path: Path, server: str
+) -> None:
+    """A database that fails over ends its connections; within ten minutes no change would ask otherwise."""
+    url = request.getfixturevalue(server)
+    Index.open(url, migrate=True).close()
+    with connect(index=url, metastore=None, warehouse=str(tmp_path)) as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "old")
+        catalog.index.before_deleting()
+        catalog.index.replace_properties({COUNTER: "0"})
+        write(catalog, "t", "not noticed yet")
+        engine = sa.create_engine(url)
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as other:
+            if engine.dialect.name == "postgresql":
+                own = "datname = current_database() AND pid <> pg_backend_pid()"
+                other.exec_driver_sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}")
+            else:
+                own = "db = database() AND id <> connection_id()"
+                for number in other.exec_driver_sql(
+                    f"SELECT id FROM information_schema.processlist WHERE {own}"
+                ).scalars():
+                    other.exec_driver_sql(f"KILL {number}")
+        engine.dispose()
+        with pytest.raises(IndexRestoredError):
+            write(catalog, "t", "refused")

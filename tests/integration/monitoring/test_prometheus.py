@@ -71,6 +71,7 @@ def _commits(committed: str, conflict: str) -> list[tuple[str, str]]:
 ALERTS: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "CatalogExtDown": ([(_UP, "0x60")], [(_UP, "1x60")]),
     "CatalogExtIndexDown": ([_of("index_up", "0x60")], [_of("index_up", "1x60")]),
+    "CatalogExtIndexBehind": ([_of("index_behind", "1x60")], [_of("index_behind", "0x60")]),
     "CatalogExtDeliveriesLate": (
         [_of("deliveries_oldest_age_seconds", "0+60x60")], [_of("deliveries_oldest_age_seconds", "20x60")],
     ),

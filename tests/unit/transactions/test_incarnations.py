@@ -25,7 +25,7 @@ from catalog_ext.metastore.index.tables.incarnations import VERSIONS
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore_sync.index_counter import COUNTER_FILE
+from catalog_ext.metastore_sync.counter_file import COUNTER_FILE
 from tests.write_cases import Stand, definition
 from tests.writes import begin, stage
 
@@ -72,6 +72,13 @@ def copied(folder: Path) -> Callable[[str], None]:
                 there.backup(here)
 
     return copy
+
+
+def documented() -> list[list[str]]:
+    """The commands of docs/operations.md about backups, block by block."""
+    text = (Path(__file__).parents[3] / "docs/operations.md").read_text(encoding="utf-8")
+    section = text.split("### How do I back up and restore an index?")[1].split("\n###")[0]
+    return [block.split("\n```")[0].strip().splitlines() for block in section.split("```bash\n")[1:]]
 
 
 def files(folder: Path) -> list[str]:
@@ -249,9 +256,7 @@ def test_steps_of_the_documentation_restore_an_index(
 ) -> None:
     """The commands of docs/operations.md, literally, in the folder of the index ``lake.db``."""
     monkeypatch.chdir(tmp_path)
-    text = (Path(__file__).parents[3] / "docs/operations.md").read_text()
-    section = text.split("### How do I back up and restore an index?")[1].split("\n###")[0]
-    backup, restore = (block.split("\n```")[0].strip().splitlines() for block in section.split("```bash\n")[1:])
+    backup, _, restore, *_ = documented()
     with opened(tmp_path, "lake.db") as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
