@@ -91,9 +91,8 @@ class Context:
         """Yield where the warehouse, namespaces and tables are; local ones only where the warehouse is local."""
         warehouse = self.settings.warehouse
         yield warehouse
-        namespaces = map(self.index.load_namespace, self.index.list_namespaces())
-        for place in (*(n.location for n in namespaces), *(place for _, place in self.index.table_locations())):
-            if place is not None and (warehouse.startswith("file:") or not place.startswith("file:")):
+        for place in self.index.known_locations():
+            if warehouse.startswith("file:") or not place.startswith("file:"):
                 yield place
 
     @cached_property

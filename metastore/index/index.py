@@ -370,6 +370,10 @@ class Index:
         """Return the number and the location of each table; views have none."""
         return table_rows.table_locations(self._database)
 
+    def known_locations(self) -> list[str]:
+        """Return the locations of namespaces and tables."""
+        return table_rows.known_locations(self._database)
+
     def partitions_in(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
         """Return partitions at locations of their own that are among these: number of the table, name, location."""
         return reader.partitions_in(self._database, locations)

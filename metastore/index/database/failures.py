@@ -122,7 +122,10 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
     text = _first_line(origin)
     parameters = {"index": database}
     if is_lost_race(error):
-        message = f"Another transaction on the index {database} was first ({text}). Nothing was changed; try again."
+        # A statement may have committed others before.
+        message = (
+            f"Another transaction on the index {database} was first ({text}). This one was rolled back; try again."
+        )
         return ConflictError(message, parameters)
     if _is_locked(origin):
         return IndexUnavailableError(

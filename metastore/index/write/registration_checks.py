@@ -90,7 +90,7 @@ def require_unclaimed(
         if taken is not None:
             raise ConflictError(
                 f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {taken}, "
-                f"or has just done so: table {table.identifier} cannot register it. Nothing was changed; try again "
+                f"or has just done so: table {table.identifier} cannot register it now. Try again "
                 "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` "
                 "finishes it.",
                 {"table": str(table.identifier), "location": taken, "transaction": other.transaction_id},

@@ -31,7 +31,10 @@ WRONG_LISTINGS = {
     "other listing": (200, f"{DECLARATION}<ListVersionsResult>{NAMED}</ListVersionsResult>"),
     "nothing in it": (200, f"{DECLARATION}<ListBucketResult/>"),
     "status 300": (300, ""),
-    "other page": (200, f"{DECLARATION}<ListBucketResult>{NAMED}<ContinuationToken>t/h</ContinuationToken></ListBucketResult>"),
+    "other page": (
+        200,
+        f"{DECLARATION}<ListBucketResult>{NAMED}<ContinuationToken>t/h</ContinuationToken></ListBucketResult>",
+    ),
     "other bucket": (200, f"{DECLARATION}<ListBucketResult><Name>b</Name><Prefix>t/</Prefix></ListBucketResult>"),
     "other prefix": (200, f"{DECLARATION}<ListBucketResult><Name>bucket</Name><Prefix/></ListBucketResult>"),
 }
@@ -81,7 +84,7 @@ def test_page_fails_when_it_answers_another_question(store: PagedKeys, storage: 
     store.instead = lambda _: (200, f"<ListBucketResult>{NAMED}{wrong}</ListBucketResult>")
     place = Location.parse("s3a://bucket/t")
     for begin in (None, "t/a=2/g@1"):
-        with pytest.raises(IncompleteListingError, match="it is the page after|it has common prefixes"):
+        with pytest.raises(IncompleteListingError, match=r"it is the page after|it has common prefixes"):
             storage.keys_of(place).page(place, whole=True, begin=begin)
 
 
