@@ -63,7 +63,10 @@ def session(
     assert address.port is not None
     with ThriftProxy(address.hostname, address.port) as proxy:
         warehouse = str(folder / "warehouse")
-        hive = {"spark.hadoop.hive.metastore.uris": proxy.uri, "spark.sql.warehouse.dir": warehouse}
+        hive = {
+            "spark.hadoop.hive.metastore.uris": proxy.uri, "spark.sql.warehouse.dir": warehouse,
+            "spark.hadoop.hive.metastore.client.connect.retry.delay": "0s",
+        }  # fmt: skip
         with driver.catalog(
             {**HIVE_SUPPORT, **hive}, catalog="spark_catalog", warehouse=warehouse, index=str(folder / "index.db"),
             metastore=hive_metastore.uri,
