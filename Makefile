@@ -21,6 +21,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # memory (tests/scratch.py)
 QUICK  := $(BIN)/python -m pytest --numprocesses 3 --hypothesis-profile quick --in-memory
 
+# The hash of each file of each package, so that no registry can give another one
+LOCKED := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links
+
 .DEFAULT_GOAL := help
 .PHONY: help venv prerequisites lock demo test check unit matrix neighbours lint format surface docs tutorial site site-serve screenshots bench jar package patches sign clean distclean
 
@@ -45,13 +49,13 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(MAKE) --no-print-directory prerequisites
 	@echo "Installing the locked packages into $(VENV) (the first time downloads about 700 MB) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-lock:  ## Renew requirements.lock from pyproject.toml
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade --no-header --no-annotate \
-		--no-emit-index-url --no-emit-find-links --output-file requirements.lock pyproject.toml
+lock:  ## Renew requirements.lock from pyproject.toml, and that of the image from it
+	$(LOCKED) --all-extras --upgrade --output-file requirements.lock pyproject.toml
+	$(LOCKED) --extra postgresql --constraint requirements.lock --output-file docker/requirements.lock pyproject.toml
 
 ##@ Check
 lint: $(STAMP)  ## Style, types, import direction, docs

@@ -91,7 +91,7 @@ class Context:
         """Yield where the warehouse, namespaces and tables are; local ones only where the warehouse is local."""
         warehouse = self.settings.warehouse
         yield warehouse
-        for place in (*self.index.namespace_locations(), *(place for _, place in self.index.table_locations())):
+        for place in self.index.known_locations():
             if warehouse.startswith("file:") or not place.startswith("file:"):
                 yield place
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OTHER_USER = 65534
 _CALL = "80010001000000116765745f616c6c5f6461746162617365730000000100"
@@ -24,6 +30,18 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=10) as co
         print(connection.recv(65536).hex())
     except ConnectionError:
         print("")
+"""
+
+_SLOW = """
+import resource, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+held = []
+for _ in range(int(sys.argv[2])):
+    held.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30))
+    held[-1].sendall(b"POST /v1/ping HTTP/1.1\\r\\nHost: x\\r\\nX-A: ")
+print("open", flush=True)
+sys.stdin.read()
 """
 
 
@@ -65,6 +83,20 @@ def answer_to_another_user(port: int, sent: bytes, *, stays: bool = True) -> byt
         capture_output=True, text=True, check=True, cwd="/", timeout=30,
     )  # fmt: skip
     return bytes.fromhex(asked.stdout.strip())
+
+
+@contextmanager
+def slow_clients(port: int, count: int) -> Iterator[None]:
+    """A process that holds connections to a port, each with half the head of a request."""
+    command = [sys.executable, "-c", _SLOW, str(port), str(count)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "open\n"
+            yield
+        finally:
+            process.stdin.close()
 
 
 def thrift_call() -> bytes:

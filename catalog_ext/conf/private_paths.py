@@ -17,14 +17,15 @@ _CONFIGURATION = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HIVE_CONF_DIR", "SPARK_CO
 
 
 def private_paths(settings: Settings) -> list[str]:
-    """Return absolute paths: the index, the folder of everything embedded, tokens, configuration and credentials."""
+    """Return absolute paths: the index, the folder of everything embedded, tokens, configuration and /proc."""
     # Not at the top: every start of the command line would import the databases.
     from catalog_ext.metastore.index.database.urls import index_file
 
     named = [os.environ.get(variable, "").removeprefix("FILE:") for variable in _CONFIGURATION]
     token_file = READ_TOKEN_FILE.text(settings.conf)
     index = index_file(settings.index)
-    found = [settings.state, *map(Path, filter(None, (*named, token_file)))]
+    # Linux shows the environment and the open files of every process of the user there.
+    found = [settings.state, Path("/proc"), *map(Path, filter(None, (*named, token_file)))]
     if index is not None:
         found.append(index)
     if "HOME" in os.environ:

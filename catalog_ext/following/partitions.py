@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.following.pending import pending_for
-from catalog_ext.metastore.errors import InvalidPartitionNameError, LocationNotAllowedError
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError, LocationNotAllowedError
 from catalog_ext.metastore.hive.events.event import Statistics
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
@@ -167,7 +167,8 @@ class PartitionFollowing:
                 continue
             try:
                 here = self._place(hive, table, mine, there, pending, places, require_allowed)
-            except (InvalidPartitionNameError, LocationNotAllowedError) as error:
+            except (InvalidInputError, LocationNotAllowedError) as error:
+                # The other partitions of the table are followed all the same.
                 outcome.skip(f"{name[:200]}: {error.message}")
                 continue
             if here is not None and reading.differs_from(_descriptor(here, mine, own), is_known=_knows(here, mine)):

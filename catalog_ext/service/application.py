@@ -43,6 +43,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.service import sign_of_life
 from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.connections import HAS_TOKEN
 from catalog_ext.service.handlers.events import EventOperations
 from catalog_ext.service.handlers.namespaces import NamespaceOperations
 from catalog_ext.service.handlers.partitions import PartitionOperations
@@ -155,6 +156,9 @@ class _Authentication:
             given = dict(scope["headers"]).get(b"authorization", b"")
             expected = self._others.get(scope["path"], self._expected)
             whole, reads = (sum(hmac.compare_digest(given, each) for each in of) for of in (expected, self._reading))
+            if whole or reads:
+                # In the scope of the connection, which keeps it while the answer is sent.
+                scope[HAS_TOKEN] = True
             scope = {**scope, READS_ONLY: not whole}
             if not whole and not (reads and scope["path"].startswith(PREFIX)):
                 refusal = UnauthorizedError("The request does not carry the service's token.")

@@ -1,7 +1,8 @@
-"""Connections of a service: capped, counted, and closed where a request does not arrive in time.
+"""Connections of a service: capped, counted, and closed where a request or the reading of its answer takes too long.
 
-uvicorn has no limit of time before the first request, and every byte ends its limit for idle connections. A client
-without a token could hold any number of connections, and with them all files that the process may open.
+uvicorn has no limit of time before the first request, and every byte ends its limit for idle connections. It waits
+without a limit for a client that does not read. A client without a token could hold any number of connections, and with
+them all files that the process may open.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from catalog_ext.service.metrics import ClosedFor
+from catalog_ext.service.rows_response import UNREAD_S
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 HEAD_S, BODY_S = 10.0, 120.0
 """Seconds in which the head of a request has to be complete, and then its body. A commit's body may have 64 MB."""
+
+HAS_TOKEN = "catalog_ext.has_token"
+"""The key of a request's scope that is set where the request carries a token."""
 
 BACKLOG = 128
 """Connections that the event loop accepts at once, before it has counted one of them."""
@@ -42,6 +47,7 @@ class _Waits(Enum):
 
     HEAD = HEAD_S
     BODY = BODY_S
+    READER = UNREAD_S
 
 
 def raise_open_files() -> int:
@@ -85,7 +91,8 @@ class Connections:
         """Take a new connection; over the limit one that waits for its client makes room.
 
         A client that sends a whole request at once is served even while others fill all places. Connections whose
-        request is being answered are kept; where all are, the new one is closed.
+        request is being answered are kept, unless they have no token and do not read; where all are kept, the new one
+        is closed.
         """
         self._open[connection] = None
         self._metrics.connections.set(len(self._open))
@@ -119,14 +126,16 @@ class Connections:
             logger.warning(
                 "Closed a connection of %s: %s; /metrics counts all of them",
                 connection.client,
-                "its request did not arrive in time"
+                "its request did not arrive in time, or its answer was not read"
                 if reason is ClosedFor.SLOW
                 else f"the service has {self.limit} connections, the most that it may have",
             )
 
 
 class WatchedProtocol(H11Protocol):
-    """uvicorn's protocol, with limits of time for the head and the body of each request.
+    """uvicorn's protocol, with limits of time for the head and the body of each request, and for unread answers.
+
+    Answers to requests with a token have a limit of their own (``RowsResponse``).
 
     Attributes:
         watch: The connections of the service.
@@ -168,6 +177,18 @@ class WatchedProtocol(H11Protocol):
             self._wait_for(None)
         elif now is not before:
             self._wait_for(_Waits.BODY)
+
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to read, unless it has a token: requests in a row fill any buffer."""
+        super().pause_writing()
+        if self.waits is None and (self._cycle is None or not self._cycle.scope.get(HAS_TOKEN)):
+            self._wait_for(_Waits.READER)
+
+    def resume_writing(self) -> None:
+        """End that wait: the client has read."""
+        super().resume_writing()
+        if self.waits is _Waits.READER:
+            self._wait_for(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""

@@ -53,7 +53,7 @@ class ClosedFor(StrEnum):
     """Why the service closed a connection."""
 
     SLOW = "slow"
-    """A request did not arrive in time."""
+    """A request did not arrive in time, or an answer was not read."""
 
     CROWDED = "crowded"
     """The service had as many connections as it may have."""

@@ -121,6 +121,8 @@ class Service:
         config = uvicorn.Config(
             self._application,
             http=self._connections.protocol(),
+            # A WebSocket would leave the protocol that watches its connection; the service has none.
+            ws="none",
             backlog=BACKLOG,
             log_level="warning",
             access_log=False,

@@ -12,6 +12,7 @@ from catalog_ext.conf.keys import PARTITION_COLUMNS
 from catalog_ext.conf.properties import checked_properties
 from catalog_ext.metastore.errors import (
     IncompleteListingError,
+    LocationNotAllowedError,
     LocationNotFoundError,
     NamespaceAlreadyExistsError,
     NamespaceNotFoundError,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.changes import Change
-    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.tables import Namespace, TableDefinition
     from catalog_ext.tables.creation import TableCreation
 
 logger = logging.getLogger(__name__)
@@ -141,14 +142,27 @@ class HiveImport:
         return {} if text is None else {PARTITION_COLUMNS.key: str(PARTITION_COLUMNS.value_of(text))}
 
     def ensure_namespace(self, client: HiveMetastore, name: str) -> None:
-        """Have the index know a database of the metastore."""
+        """Have the index know a database of the metastore.
+
+        Raises:
+            LocationNotAllowedError: It lies elsewhere. The index would allow its location to every statement.
+        """
         index = self._context.index
         try:
             index.load_namespace(name)
         except NamespaceNotFoundError:
             database = from_hive_database(client.get_database(name))
+            self._require_allowed(database)
             with suppress(NamespaceAlreadyExistsError):  # another import of its tables was first
                 index.create_namespace(database, deliver=False)
+
+    def _require_allowed(self, database: Namespace) -> None:
+        if database.location is None:
+            return
+        try:
+            self._context.allowed.require(database.location, reads=False)
+        except LocationNotAllowedError as error:
+            raise error.about(f"Namespace {database.name} was not imported", {"namespace": database.name}) from error
 
     def _import_partitions(
         self, partitions: Iterator[_Found], table: Table, scratch: Scratch, progress: Progress

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.properties import checked_map
-from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError
+from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExistsError, NamespaceNotEmptyError
 from catalog_ext.metastore.model.identifiers import validate_identifier
 from catalog_ext.metastore.model.tables import Namespace
+from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.tables.removal import TableRemoval
     from catalog_ext.views.views import Views
+
+_SHOWN = 200
 
 
 class Namespaces:
@@ -111,6 +115,7 @@ class Namespaces:
         Raises:
             NamespaceNotFoundError: There is none of that name.
             NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
+            CatalogExtError: A view or table cannot be dropped; the message names what was dropped before.
         """
         lower = validate_identifier(name, "namespace")
         tables = self._context.index.list_tables(lower)
@@ -120,10 +125,22 @@ class Namespaces:
                 f"{', …' if len(tables) > 3 else ''}). Drop or unregister them first, or say CASCADE.",
                 {"namespace": lower},
             )
-        for view in self._views.list_names(lower) if cascade else ():
-            self._views.drop(f"{lower}.{view}")
-        for table in tables:
-            self._removal.drop_table(f"{lower}.{table}", session=session)
+        views = self._views.list_names(lower) if cascade else ()
+        steps: list[tuple[str, Callable[[str], object]]] = [
+            *((name, self._views.drop) for name in views),
+            *((name, partial(self._removal.drop_table, session=session)) for name in tables),
+        ]
+        for number, (name, drop) in enumerate(steps):
+            try:
+                drop(f"{lower}.{name}")
+            except CatalogExtError as error:
+                if not number:
+                    raise
+                dropped = ", ".join(name for name, _ in steps[:number])[:_SHOWN]
+                raise error.about(
+                    f"Namespace {lower} stays with {name}; {counted(number, 'relation')} of it were dropped before "
+                    f"({dropped})", {"namespace": lower},
+                ) from error  # fmt: skip
         self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
         self._context.sync.publish()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.lock_keys import lock_settings
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
+from catalog_ext.metastore.errors import IndexDatabaseError, StorageError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
@@ -59,7 +60,8 @@ class TableRemoval:
             ConflictError: Files of the table are being moved, or a table is being created where it lies; nothing was
                 done.
             TableLayoutError: Another table lies in the directory that would be deleted; nothing was done.
-            StorageError: The table is gone, and its files could not all be deleted: ``recover`` deletes the rest.
+            StorageError, IndexDatabaseError: The message says that the table is dropped: its files could not all be
+                deleted, and ``recover`` deletes the rest. Otherwise nothing was done.
             HiveLockTimeoutError: Hive's locks are asked for, and others have them; nothing was done.
             MetastoreError: The metastore gives no locks, or does not answer; nothing was done.
         """
@@ -76,12 +78,24 @@ class TableRemoval:
     def _drop(self, there: Table, *, purge: bool) -> Table:
         deliver = self._context.metastore.accepts(there.definition)
         deletes = there.definition.table_type is TableType.MANAGED
-        with self._context.transactions.dropping(there):
-            dropped = self._context.index.drop_table(there.identifier, deliver=deliver, purge=purge, deletes=deletes)
+        dropped = None
         try:
-            # Before the metastore hears of it: whoever can make a table of that name would make it here.
-            if deletes:
-                self._context.transactions.delete_dropped(dropped)
-        finally:
-            self._context.sync.publish(dropped.table_id)
+            with self._context.transactions.dropping(there):
+                dropped = self._context.index.drop_table(
+                    there.identifier, deliver=deliver, purge=purge, deletes=deletes
+                )
+            try:
+                # Before the metastore is sent the drop: then another engine may make a table of that name here.
+                if deletes:
+                    self._context.transactions.delete_dropped(dropped)
+            finally:
+                self._context.sync.publish(dropped.table_id)
+        except (IndexDatabaseError, StorageError) as error:
+            if dropped is None:
+                raise
+            name = str(there.identifier)
+            raise error.about(
+                f"Table {name} is dropped, and not all that belongs to it is deleted; `catalog-ext recover` goes on",
+                {"table": name},
+            ) from error
         return dropped

@@ -263,10 +263,6 @@ class Index:
         """End every unfinished transaction and delivery without touching a file, and give no number a second time."""
         restoration.begin_incarnation(self._database, position, newest_table)
 
-    def namespace_locations(self) -> list[str]:
-        """Return the locations of the namespaces that have one."""
-        return namespaces.namespace_locations(self._database)
-
     def require_restoring(self) -> None:
         """Have every process refuse changes until ``catalog-ext restored`` has run."""
         restoration.require_restoring(self._database)
@@ -394,6 +390,10 @@ class Index:
     def table_locations(self) -> list[tuple[int, str]]:
         """Return the number and the location of each table; views have none."""
         return table_rows.table_locations(self._database)
+
+    def known_locations(self) -> list[str]:
+        """Return the locations of namespaces and tables."""
+        return table_rows.known_locations(self._database)
 
     def partitions_in(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
         """Return partitions at locations of their own that are among these: number of the table, name, location."""

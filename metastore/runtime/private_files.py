@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 STATE_FOLDER = ".catalog-ext"
 """The folder that holds the embedded index and the embedded metastore."""
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
+_OTHERS, _GROUP = stat.S_IRWXO, stat.S_IRWXG
 
 
 def make_folders(folder: Path) -> None:
     """Make a folder and those above that are missing.
 
-    The state folder and all below it get mode 0700. Other new folders, and folders that exist, keep the mode that the
-    user's umask or a person gave them: a team may share an index on purpose.
+    The state folder and all below it get mode 0700. A state folder that exists is closed to other users, see
+    ``close_to_others``. Other folders keep the mode that the user's umask or a person gave them.
 
     Raises:
         OSError: A folder cannot be made, or a file is in its place.
     """
+    for place in (folder, *folder.parents):
+        if place.name == STATE_FOLDER and place.is_dir():
+            close_to_others(place)
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -37,11 +45,31 @@ def make_folders(folder: Path) -> None:
 def make_private_folder(folder: Path) -> None:
     """Make a folder for its owner alone, with mode 0700, and those above it as ``make_folders`` does.
 
+    One that exists is closed to other users, see ``close_to_others``.
+
     Raises:
         OSError: It cannot be made, or a file is in its place.
     """
     make_folders(folder.parent)
     folder.mkdir(FOLDER_MODE, exist_ok=True)
+    close_to_others(folder)
+
+
+def close_to_others(folder: Path) -> None:
+    """Take every right on a folder of this user away from other users: earlier releases made it by the umask.
+
+    Its group keeps its rights where it may write: a team may share an index on purpose, and a reader of SQLite's files
+    needs the right to write, too. A folder of another user stays as it is.
+
+    Raises:
+        OSError: Its mode cannot be changed.
+    """
+    found = folder.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    closed = mode & ~(_OTHERS if mode & stat.S_IWGRP else _OTHERS | _GROUP)
+    if closed != mode and found.st_uid == os.geteuid():
+        folder.chmod(closed)
+        logger.warning("Closed the folder %s to other users: its mode was %o, and is %o", folder, mode, closed)
 
 
 def make_private_file(file: Path) -> None:

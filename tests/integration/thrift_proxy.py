@@ -26,6 +26,7 @@ class ThriftProxy:
         uri: Where it is called.
         calls: Calls so far, by method.
         before: Is told of each call, by its method, before the server gets it.
+        refuses: Says for each call, by its method and bytes, whether its connection breaks before the server gets it.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -34,6 +35,7 @@ class ThriftProxy:
         self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
         self.calls: Counter[str] = Counter()
         self.before: Callable[[str], None] = lambda _: None
+        self.refuses: Callable[[str, bytes], bool] = lambda *_: False
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
 
@@ -78,6 +80,10 @@ class ThriftProxy:
                     for match in _CALL.finditer(data):
                         self.calls[match.group(1).decode()] += 1
                         self.before(match.group(1).decode())
+                        if self.refuses(match.group(1).decode(), data):
+                            source.shutdown(socket.SHUT_RDWR)
+                            target.shutdown(socket.SHUT_RDWR)
+                            return
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
         except OSError:

@@ -14,8 +14,8 @@ import sqlalchemy
 if TYPE_CHECKING:
     from testcontainers.core.generic import DbContainer
 
-POSTGRES_IMAGE = "postgres:18.1-alpine"
-MARIADB_IMAGE = "mariadb:11.4.5"
+POSTGRES_IMAGE = "postgres:18.1-alpine@sha256:aa6eb304ddb6dd26df23d05db4e5cb05af8951cda3e0dc57731b771e0ef4ab29"
+MARIADB_IMAGE = "mariadb:11.4.5@sha256:49117dcc565cf51aa57ac5fca59ab31213402ff0eae6ffc13c46a37b938f7e4b"
 
 
 def containers_wanted() -> bool:

@@ -92,10 +92,17 @@ def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
 @pytest.fixture
 def pooled_url(postgres_url: str) -> Iterator[str]:
     """The URL of a fresh PostgreSQL database behind a PgBouncer in transaction mode."""
-    with _open_folder("pgbouncer") as directory:
-        from tests.servers.pgbouncer import PgBouncer
+    with make_pooler(postgres_url) as url:
+        yield url
 
-        pooler = PgBouncer(directory, postgres_url)
+
+@contextmanager
+def make_pooler(database: str, mode: str = "transaction") -> Iterator[str]:
+    """The URL of a database behind a PgBouncer of its own."""
+    from tests.servers.pgbouncer import PgBouncer
+
+    with _open_folder("pgbouncer") as directory:
+        pooler = PgBouncer(directory, database, mode)
         yield pooler.url
         pooler.stop()
 

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode before a PostgreSQL, on a free loopback port.
+"""PgBouncer before a PostgreSQL, on a free loopback port.
 
 It is the one on PATH, otherwise Debian's package, unpacked into the cache.
 """
@@ -25,7 +25,7 @@ listen_port = {listen_port}
 unix_socket_dir =
 auth_type = scram-sha-256
 auth_file = {users}
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = 4
 server_round_robin = 1
 max_client_conn = 500
@@ -33,17 +33,18 @@ max_client_conn = 500
 
 
 class PgBouncer:
-    """Gives each transaction the next of four server connections; as root it runs as nobody, since it refuses root.
+    """Gives each client the next of four server connections; as root it runs as nobody, since it refuses root.
 
     Args:
         directory: Holds its settings; every user may enter it.
         database: The SQLAlchemy URL of the database behind it.
+        mode: Whose a server connection is for how long: ``transaction``, ``session`` or ``statement``.
 
     Attributes:
         url: The same, through the pooler.
     """
 
-    def __init__(self, directory: Path, database: str) -> None:
+    def __init__(self, directory: Path, database: str, mode: str = "transaction") -> None:
         behind = sa.make_url(database)
         (port,) = free_ports(1)
         self.url = behind.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
@@ -52,7 +53,8 @@ class PgBouncer:
         users, settings = directory / "users.txt", directory / "pgbouncer.ini"
         users.write_text(f'"{behind.username}" "{behind.password}"\n', encoding="utf-8")
         settings.write_text(
-            _SETTINGS.format(host=behind.host, port=behind.port, listen_port=port, users=users), encoding="utf-8"
+            _SETTINGS.format(host=behind.host, port=behind.port, listen_port=port, users=users, mode=mode),
+            encoding="utf-8",
         )
         self._process = ServerProcess(
             "PgBouncer", [str(program), str(settings)], directory / "pgbouncer.log", stop_signal=signal.SIGTERM,

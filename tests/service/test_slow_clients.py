@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF_A_HEAD = b"POST /v1/ping HTTP/1.1\r\nHost: x\r\nX-A: "
 HEAD_ALONE = b"POST /page/sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+WITHOUT_TOKEN = b"POST /v1/ping HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 SLOW_S = 0.3
 
 _FEW_FILES = """
@@ -52,6 +53,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = connections._Waits
     monkeypatch.setattr(waits.HEAD, "_value_", SLOW_S)
     monkeypatch.setattr(waits.BODY, "_value_", 2 * SLOW_S)
+    monkeypatch.setattr(waits.READER, "_value_", SLOW_S)
 
 
 def connected(port: int, sent: bytes = b"") -> socket.socket:
@@ -143,6 +145,47 @@ def test_crowd_makes_room_for_new_connections(catalog: Catalog, monkeypatch: pyt
         assert seen["catalog_ext_connections"] <= 5
         assert seen["catalog_ext_connections_limit"] == 5
         assert seen['catalog_ext_connections_closed_total{reason="crowded"}'] >= 8
+
+
+def small_buffers(service: Service) -> Service:
+    """The service; the system keeps little of what its clients do not read."""
+    service._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    return service
+
+
+def unread(port: int, request: bytes) -> socket.socket:
+    """A client that sends requests in a row until their answers fill every buffer, and reads none of them."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.connect(("127.0.0.1", port))
+    client.settimeout(0.1)
+    with suppress(TimeoutError):
+        client.sendall(request * 3000)
+    return client
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("request_", [HEALTH, WITHOUT_TOKEN], ids=["health", "refused"])
+def test_client_without_token_that_reads_no_answer_is_closed(catalog: Catalog, request_: bytes) -> None:
+    closed = 'catalog_ext_connections_closed_total{reason="slow"}'
+    with small_buffers(Service(catalog)) as service, closing(unread(service.port, request_)):
+        deadline = time.monotonic() + 10
+        while metrics(service)[closed] != 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_clients_that_read_no_answer_make_room(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_ARRIVES_S", 0.0)
+    with small_buffers(Service(catalog)) as service, ExitStack() as stack:
+        service._connections.limit = 2
+        for _ in range(2):
+            stack.enter_context(closing(unread(service.port, HEALTH)))
+        deadline = time.monotonic() + 10
+        while [each.flow.write_paused for each in list(service._connections._open)] != [True, True]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert ask(service.port, service.token)[0] == 200
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from catalog_ext.spark.storage import s3a_packages
 from release.__main__ import closing_lines
 from release.project import PROJECT, PYPROJECT
 from tests.servers.composition import COMPOSE, Composition, instructions, variables_of_compose
+from tests.servers.containers import MARIADB_IMAGE, POSTGRES_IMAGE
 from tests.sparks import since
 
 if TYPE_CHECKING:
@@ -27,7 +28,21 @@ if TYPE_CHECKING:
 _OF_THE_LOCK = "3.11"
 """The oldest Python that the newest PySpark takes, and so the checkout; the wheel takes 3.10 too."""
 README = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-LOCK = (PROJECT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+
+
+def locked(file: str) -> dict[str, list[str]]:
+    """The pins of a lock, each with its hashes."""
+    text = (PROJECT / file).read_text(encoding="utf-8").replace(" \\\n", "\n")
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith(" "):
+            found[next(reversed(found))].append(line.strip())
+        else:
+            found[line] = []
+    return found
+
+
+LOCK = locked("requirements.lock")
 
 
 def declared() -> list[Requirement]:
@@ -42,17 +57,39 @@ def linked_folders() -> list[str]:
     return [path.readlink().name for path in (PROJECT / "catalog_ext").iterdir() if path.is_symlink()]
 
 
-def test_the_lock_is_plain_pins() -> None:
+@pytest.mark.parametrize("lock", ["requirements.lock", "docker/requirements.lock"])
+def test_the_lock_is_plain_pins_with_hashes(lock: str) -> None:
     pin = re.compile(r"[a-z0-9-]+(\[[a-z,]+\])?==[0-9a-z.+!]+( ; .+)?")
-    assert [line for line in LOCK if not pin.fullmatch(line)] == []
+    a_hash = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+    pins = locked(lock)
+    assert [line for line in pins if not pin.fullmatch(line)] == []
+    assert [line for line, hashes in pins.items() if not hashes] == []
+    assert [each for hashes in pins.values() for each in hashes if not a_hash.fullmatch(each)] == []
+
+
+def test_image_gets_the_locked_packages() -> None:
+    """It has those of the catalog and of PostgreSQL, at the versions that the tests have."""
+    whole = {line.partition(" ;")[0]: hashes for line, hashes in LOCK.items()}
+    image = {line.partition(" ;")[0]: hashes for line, hashes in locked("docker/requirements.lock").items()}
+    assert {pin: whole.get(pin) for pin in image} == image
+    names = {canonicalize_name(Requirement(pin).name) for pin in image}
+    project = PYPROJECT["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["postgresql"]]
+    assert {canonicalize_name(Requirement(text).name) for text in needed} <= names
+
+
+def test_images_of_the_tests_are_pinned_and_those_of_compose() -> None:
+    images = {service["image"] for service in compose()["services"].values() if "@" in service["image"]}
+    assert [image for image in (POSTGRES_IMAGE, MARIADB_IMAGE) if not re.fullmatch(_PINNED, image)] == []
+    assert POSTGRES_IMAGE in images
 
 
 @pytest.mark.parametrize("requirement", declared(), ids=lambda requirement: requirement.name)
 def test_the_lock_fits_the_ranges(requirement: Requirement) -> None:
-    locked = [Requirement(line) for line in LOCK]
+    pins = [Requirement(line) for line in LOCK]
     versions = [
         next(iter(pin.specifier)).version
-        for pin in locked
+        for pin in pins
         if canonicalize_name(pin.name) == canonicalize_name(requirement.name)
     ]
     assert versions, f"{requirement.name} is not in requirements.lock: make lock"
@@ -151,7 +188,8 @@ def test_compose_service_is_pinned_watched_and_local(name: str) -> None:
     service = compose()["services"][name]
     assert set(service) <= KNOWN_KEYS
     image, _, tag = service["image"].partition(":")
-    assert re.fullmatch(r"\d+(\.\d+)*[\w.-]*", tag), service["image"]
+    digest = "" if image in OURS else r"@sha256:[0-9a-f]{64}"
+    assert re.fullmatch(r"\d+(\.\d+)*[\w.-]*" + digest, tag), service["image"]
     # What is built here has the version of the package; everything else is named with one.
     assert (tag == catalog_ext.__version__, "build" in service) == (image in OURS, image in OURS)
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
@@ -195,12 +233,16 @@ def test_compose_has_every_password_by_a_variable() -> None:
     assert found == [], "the Dockerfile has no secret"
 
 
+_PINNED = r"[\w/-]+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}"
+"""An image by tag and digest: a tag may be moved to another image."""
+
+
 def test_the_dockerfile_is_pinned_and_ends_without_root() -> None:
     stages: dict[str, list[tuple[str, str]]] = {}
     for name, rest in instructions():
         if name == "FROM":
             image, _, stage = rest.partition(" AS ")
-            assert image in stages or re.fullmatch(r"[\w/-]+:\d+\.\d+\.\d+[\w.-]*", image), image
+            assert image in stages or re.fullmatch(_PINNED, image), image
             stages[stage] = []
         stages[stage].append((name, rest))
     targets = {service["build"]["target"] for service in compose()["services"].values() if "build" in service}

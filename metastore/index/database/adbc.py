@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
 from catalog_ext.metastore.index.database.failures import AWAY_STATES
 from catalog_ext.metastore.index.database.poolers import SET_LOCAL
@@ -19,7 +21,6 @@ from catalog_ext.metastore.runtime.measures import Subject, failed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
     import sqlalchemy as sa
     from sqlalchemy.engine import URL
 
@@ -29,6 +30,10 @@ _PREFER_INDEXES = "SET random_page_cost = 1.1"
 
 _NO_FAULT_OF_THE_DATABASE = frozenset({"INVALID_ARGUMENT", "INVALID_DATA", "NOT_IMPLEMENTED"})
 """What the driver says without an SQLSTATE where it cannot send a statement or read its answer."""
+
+
+_OF_A_STATEMENT = ": ERROR:"
+"""The severity in the database's words for a failure of the statement; a connection that ends has FATAL."""
 
 
 def is_available(url: URL) -> bool:
@@ -138,6 +143,17 @@ class ArrowConnections:
                 f"The index {self._shown} refused a statement: {text}.", {"index": self._shown}
             )
             raise failed(Subject.INDEX, refused) from error
+        except (OSError, pa.ArrowException) as error:
+            # pyarrow raises these where a result breaks off after its first batch, without the SQLSTATE.
+            text = next(iter(str(error).splitlines()), "")[:300]
+            parameters = {"index": self._shown}
+            if _OF_A_STATEMENT in text and "cancel" not in text:
+                refused = IndexDatabaseError(f"The index {self._shown} refused a statement: {text}.", parameters)
+                raise failed(Subject.INDEX, refused) from error
+            gone = IndexUnavailableError(
+                f"The index {self._shown} broke off its answer: {text}. Check that the database is running.", parameters
+            )
+            raise failed(Subject.INDEX, gone) from error
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:

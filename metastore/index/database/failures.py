@@ -49,6 +49,9 @@ _AWAY_CODES = frozenset({
     *range(1156, 1162), 1180, 1181, 1203, 1205, 1206, 1226, 1317, 1698, 1927, 1969, 3024, *range(2000, 3000),
     *range(9000, 9100),
 })  # fmt: skip
+_STATEMENT_MODE = "not allowed in statement pooling mode"
+"""What PgBouncer says to BEGIN, with the SQLSTATE of a connection that broke."""
+
 _REFUSED_WORDS = ("number of parameters must be between",)
 """What libpq says without an SQLSTATE of a statement that it does not send."""
 
@@ -122,7 +125,10 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
     text = _first_line(origin)
     parameters = {"index": database}
     if is_lost_race(error):
-        message = f"Another transaction on the index {database} was first ({text}). Nothing was changed; try again."
+        # A statement may have committed others before.
+        message = (
+            f"Another transaction on the index {database} was first ({text}). This one was rolled back; try again."
+        )
         return ConflictError(message, parameters)
     if _is_locked(origin):
         return IndexUnavailableError(
@@ -147,6 +153,13 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
         return IndexUnavailableError(
             f"The index {database} cannot be read or written on its disk: {text}. Look whether the disk of the file is "
             "full, or broken; what the index has taken down before is whole. Make room and run the statement again.",
+            parameters,
+        )
+    if _STATEMENT_MODE in text:
+        return IndexDatabaseError(
+            f"The index {database} is behind a pooler in statement mode, which allows no transactions: {text}. Set the "
+            "pooler to transaction or session mode (PgBouncer: pool_mode = transaction), or give the address of the "
+            "server itself.",
             parameters,
         )
     unopened = why_unopened(database) if text.startswith("unable to open") else None

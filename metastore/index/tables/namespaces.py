@@ -49,12 +49,6 @@ def list_namespaces(database: Database) -> list[str]:
         return sorted(_NAMES.scalars(connection))
 
 
-def namespace_locations(database: Database) -> list[str]:
-    """Return the locations of the namespaces that have one."""
-    with database.reading() as connection:
-        return _LOCATIONS.scalars(connection)
-
-
 def load_namespace(database: Database, name: str) -> Namespace:
     """Return the namespace of this name.
 

@@ -406,6 +406,13 @@ def table_locations(database: Database) -> list[tuple[int, str]]:
         return [(row.table_id, row.location) for row in connection.execute(statement)]
 
 
+def known_locations(database: Database) -> list[str]:
+    """Return the locations of namespaces and tables."""
+    places = (sa.select(of.c.location).where(of.c.location.is_not(None)) for of in (namespaces, tables))
+    with database.reading() as connection:
+        return list(connection.execute(sa.union(*places)).scalars())
+
+
 def history(database: Database, identifier: TableIdentifier) -> list[TableVersion]:
     """Return the table's commits, newest first; version 0 is its creation.
 

@@ -78,8 +78,8 @@ class _Application:
         if (then.location, then.keys) != (now.location, now.keys):
             table = self._applier.table.identifier
             raise ConflictError(
-                f"The location or the partition columns of table {table} were changed meanwhile. Nothing was changed; "
-                "look again and retry.",
+                f"The location or the partition columns of table {table} were changed meanwhile. The changes that "
+                "were found before were not made; look again and retry.",
                 {"table": str(table)},
             )
         if self._applier.version == self._base.version + 1:
@@ -120,7 +120,7 @@ class _Application:
         table = self._applier.table.identifier
         return ConflictError(
             f"Another commit to table {table} was first: a change presumes otherwise of partition "
-            f"{name[:200]!r}, but {what}. Nothing was changed; look again and retry.",
+            f"{name[:200]!r}, but {what}. It was not made; look again and retry.",
             {"table": str(table), "partition": name[:200]},
         )
 

@@ -140,7 +140,7 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
     first = min(taken.values())
     refused = ConflictError(
         f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {first}, "
-        f"or has just done so: table {table.identifier} cannot register it. Nothing was changed; try again "
+        f"or has just done so: table {table.identifier} cannot register it now. Try again "
         "when that statement has ended. If its process is gone, `catalog-ext recover --older-than 0s` "
         "finishes it.",
         {"table": str(table.identifier), "location": first, "transaction": other.transaction_id},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from botocore.client import BaseClient
     from botocore.model import OperationModel
@@ -34,6 +34,8 @@ _ROOT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]*>\s*)*<(?:[\w.-]+:)?([\w.
 # Names of access points that stand for a bucket; S3 may answer with the bucket's own name.
 _ALIASES = ("-s3alias", "--ol-s3")
 _SHOWN_BYTES = 80
+# boto3 reads the body of a lower status as the result, also of 300.
+_FIRST_ERROR = 301
 
 
 class UnexpectedAnswerError(Exception):
@@ -66,9 +68,30 @@ def root_of(body: bytes) -> str | None:
     return None if found is None else found[1].decode("utf-8", "replace")
 
 
+def check_page(answer: Mapping[str, Any], asked: Mapping[str, Any], prefixes: Sequence[str]) -> None:
+    """Return if the answer to ListObjectsV2 is the page that was asked for, as far as the store repeats the question.
+
+    A cache that ignores parameters answers with another page, or with directories in the place of their files. Rows of
+    the files that are missing in it would be dropped.
+
+    Args:
+        answer: The answer.
+        asked: The parameters of the request.
+        prefixes: The common prefixes that the answer has.
+
+    Raises:
+        UnexpectedAnswerError: It is another page.
+    """
+    echoed, token = answer.get("ContinuationToken"), asked.get("ContinuationToken")
+    if echoed and echoed != token:
+        raise UnexpectedAnswerError(f"it is the page after {echoed!r} instead of {token!r}")
+    if prefixes and "Delimiter" not in asked:
+        raise UnexpectedAnswerError(f"it has common prefixes such as {prefixes[0]!r}, and was asked for keys alone")
+
+
 def _check_root(operation_model: OperationModel, response_dict: Mapping[str, Any], **_: object) -> None:
     status, body = response_dict["status_code"], response_dict["body"]
-    if status >= 300:
+    if status >= _FIRST_ERROR:
         return
     expected = _ROOTS[operation_model.name]
     if root_of(body) not in expected:

@@ -22,7 +22,7 @@ from catalog_ext.metastore.storage.failures import (
     unexpected_answer,
 )
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing
+from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing, check_page
 
 if TYPE_CHECKING:
     import threading
@@ -115,7 +115,7 @@ class Keys:
                 "Check that the endpoint supports ListObjectsV2 with continuation tokens.",
                 {"location": str(below)},
             )
-        keys, prefixes = answer.get(_READ) or _read_after(answer)
+        keys, prefixes = _found(answer)
         return Page(keys, prefixes, following)
 
     def _answer(self, asked: Mapping[str, Any], below: Location, stop: threading.Event | None) -> Mapping[str, Any]:
@@ -124,6 +124,7 @@ class Keys:
         def ask() -> Mapping[str, Any]:
             answer: Mapping[str, Any] = self._client.list_objects_v2(**asked)
             check_listing(answer, asked["Bucket"], asked["Prefix"])
+            check_page(answer, asked, _found(answer)[1])
             return answer
 
         try:
@@ -161,6 +162,12 @@ def _read_before(response_dict: dict[str, Any], customized_response_dict: dict[s
     found = list(zip(_texts(keys, is_encoded=is_encoded), map(int, sizes), times, hashes, strict=True))
     customized_response_dict[_READ] = (found, _texts(prefixes, is_encoded=is_encoded))
     response_dict["body"] = _PREFIXES.sub(b"", _without_contents(body))
+
+
+def _found(answer: Mapping[str, Any]) -> tuple[Sequence[Key], Sequence[str]]:
+    """Return keys and prefixes as `_read_before` has read them, otherwise as boto3 has."""
+    found: tuple[Sequence[Key], Sequence[str]] | None = answer.get(_READ)
+    return _read_after(answer) if found is None else found
 
 
 def _read_after(answer: Mapping[str, Any]) -> tuple[Sequence[Key], Sequence[str]]:

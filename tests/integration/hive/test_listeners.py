@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import struct
+import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from pyspark import SparkContext
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.lease import read_state
 from catalog_ext.spark import session as sessions
-from tests.listeners import answer_to_another_user, listening_ports, needs_another_user, thrift_call
+from tests.listeners import answer_to_another_user, listening_ports, needs_another_user, slow_clients, thrift_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,3 +183,18 @@ def test_every_listener_of_a_default_session_refuses_others(driver: Driver, tmp_
             assert answer_to_another_user(service.port, head).startswith(b"HTTP/1.1 401")
             for port in (state.thrift_port, state.lease_port):
                 assert answer_to_another_user(port, thrift_call()) == b""
+
+
+def test_driver_works_under_two_thousand_slow_clients(driver: Driver, tmp_path: Path) -> None:
+    """They connect to the service in the driver, whose sockets to Spark's JVM and Python workers need files, too."""
+    with driver.catalog(warehouse=str(tmp_path / "warehouse"), metastore=None) as session:
+        session.sql("CREATE NAMESPACE lake.sales")
+        session.sql("CREATE TABLE lake.sales.t (x INT) USING parquet")
+        service = sessions._running["lake"].service
+        with slow_clients(service.port, 2000):
+            began = time.monotonic()
+            session.sql("INSERT INTO lake.sales.t VALUES (1)")
+            assert session.table("lake.sales.t").count() == 1
+            assert session.sparkContext.parallelize([1, 2], 2).map(lambda x: x + 1).sum() == 5
+            assert refused(service.port, service.token) == 200
+            assert time.monotonic() - began < 60

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from catalog_ext.metastore.errors import IndexDatabaseError
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.servers.fixtures import make_pooler
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
@@ -57,6 +58,44 @@ def test_connection_without_a_pooler_keeps_its_settings(postgres_url: str) -> No
         assert index._database.pooler.is_there is False
         with index._database.reading() as connection:
             assert connection.exec_driver_sql("SHOW random_page_cost").scalar_one() == "1.1"
+
+
+def test_pooler_in_statement_mode_is_refused_with_the_remedy(postgres_url: str) -> None:
+    """It closes the connection at BEGIN, which is no reason to try again."""
+    with Index.open(postgres_url, migrate=True):
+        pass
+    with make_pooler(postgres_url, "statement") as url, pytest.raises(IndexDatabaseError) as refused:
+        Index.open(url).close()
+    assert "pool_mode = transaction" in refused.value.message
+    assert not refused.value.retryable
+
+
+@pytest.mark.parametrize("function", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_result_that_breaks_off_is_an_outage(postgres_url: str, function: str) -> None:
+    with (
+        Index.open(postgres_url, migrate=True) as index,
+        psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as other,
+    ):
+        arrow = index._database.arrow
+        assert arrow is not None
+        read = arrow.read("SELECT generate_series(1, 5000000)")
+        next(read)
+        other.execute(
+            f"SELECT {function}(pid) FROM pg_stat_activity WHERE query LIKE '%generate_series(1, 5000000)%' "
+            "AND pid <> pg_backend_pid()".encode()
+        )
+        with pytest.raises(IndexUnavailableError, match="broke off its answer"):
+            list(read)
+        assert list(index.list_namespaces()) == []
+
+
+def test_statement_that_fails_after_its_first_rows_is_refused(postgres_url: str) -> None:
+    with Index.open(postgres_url, migrate=True) as index:
+        arrow = index._database.arrow
+        assert arrow is not None
+        with pytest.raises(IndexDatabaseError, match=r"refused a statement.*division by zero") as caught:
+            list(arrow.read("SELECT 1 / (1000000 - n) FROM generate_series(1, 1000000) AS n"))
+        assert not caught.value.retryable
 
 
 def costs(url: str) -> set[str]:

@@ -63,7 +63,10 @@ def session(
     assert address.port is not None
     with ThriftProxy(address.hostname, address.port) as proxy:
         warehouse = str(folder / "warehouse")
-        hive = {"spark.hadoop.hive.metastore.uris": proxy.uri, "spark.sql.warehouse.dir": warehouse}
+        hive = {
+            "spark.hadoop.hive.metastore.uris": proxy.uri, "spark.sql.warehouse.dir": warehouse,
+            "spark.hadoop.hive.metastore.client.connect.retry.delay": "0s",
+        }  # fmt: skip
         with driver.catalog(
             {**HIVE_SUPPORT, **hive}, catalog="spark_catalog", warehouse=warehouse, index=str(folder / "index.db"),
             metastore=hive_metastore.uri,
@@ -252,3 +255,30 @@ def test_statements_on_a_temporary_view_are_sparks(session: Session, tmp_path: P
                 spark.catalog.dropTempView(name)
     ours, plain = found
     assert [(one.text, a, b) for one, a, b in zip(ON_VIEWS, ours, plain, strict=True) if a != b] == []
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_function_is_put_back_when_the_metastore_refuses_it_without_our_settings(
+    session: Session, is_kept: bool
+) -> None:
+    """Spark stores it with our settings; it is dropped, and stored again without them. The second call is refused."""
+    stored = session.metastore.calls["create_function"]
+
+    def refuses(method: str, call: bytes) -> bool:
+        is_again = method == "create_function" and session.metastore.calls[method] > stored + 1
+        return is_again and not (is_kept and b"spark.sql.catalogext." in call)
+
+    session.metastore.refuses = refuses
+    try:
+        with pytest.raises(PySparkException, match=r"function .*twice without the settings of catalog-ext") as caught:
+            session.spark.sql("CREATE FUNCTION hived.twice(x INT) RETURNS INT RETURN x * 2")
+    finally:
+        session.metastore.refuses = lambda *_: False
+    assert caught.value.getCondition() == "CATALOG_EXT_METASTORE_UNAVAILABLE"
+    assert ("It is there with them" in str(caught.value)) is is_kept
+    assert ("was dropped for that, and could not be put back" in str(caught.value)) is not is_kept
+    assert bool(session.rows("SHOW USER FUNCTIONS IN hived LIKE 'twice'")) is is_kept
+    # The remedy that the message names.
+    session.rows("CREATE OR REPLACE FUNCTION hived.twice(x INT) RETURNS INT RETURN x * 2")
+    assert session.sparks("SELECT hived.twice(4)") == [(8,)]
+    session.rows("DROP FUNCTION hived.twice")

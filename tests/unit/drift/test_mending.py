@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
@@ -81,6 +82,18 @@ def test_the_index_follows_what_a_hive_engine_has_changed(
     assert catalog.deliver().pending == 0
     assert [d for d in catalog.drift("s.t") if d.subject != "ds=2"] == [], "the old directory of ds=2 is on the store"
     assert mended(catalog, "metastore") == []
+
+
+def test_partition_at_a_location_that_is_not_allowed_is_left_alone(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    catalog.allowed.restrict(allowed_locations({}, standing=True))
+    write(tmp_path, "t/ds=3/a.csv", "away/n.csv")
+    metastore.add_partitions("s", "t", [at(tmp_path / "t" / "ds=3", "3"), at(tmp_path / "away", "4")])
+    found = mended(catalog, "metastore")
+    assert actions(found) == {("add", "ds=3"): True, ("left alone", "ds=4"): False}
+    assert ["storage.allow" in each.why for each in found if each.subject == "ds=4"] == [True]
+    assert set(indexed(catalog)) == {"ds=1", "ds=2", "ds=3"}
 
 
 def test_nothing_is_dropped_because_the_metastore_does_not_have_it(catalog: Catalog, metastore: FakeMetastore) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
@@ -358,6 +359,38 @@ def test_a_dropped_table_goes_and_its_files_stay(catalog: Catalog, server: Loggi
     assert followed(catalog).action == "removed"
     assert catalog.list_tables("s") == []
     assert (root / "ds=a" / "one").exists()
+
+
+def test_partition_at_a_location_that_is_not_allowed_is_left_out(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    """The other partitions of the table are followed all the same."""
+    catalog.allowed.restrict(allowed_locations({}, standing=True))
+    write(root, "ds=b/one")
+    write(root.parent / "elsewhere", "x")
+    add(server, root, "b")
+    add(server, root, "c", at=root.parent / "elsewhere")
+    (there,) = server.partitions_by_names("s", "t", ["ds=a"])
+    server.alter_partitions("s", "t", [replace(there, location=f"file:{root.parent}/elsewhere")])
+    outcome = followed(catalog)
+    assert (counts(outcome), outcome.action) == ((1, 0, 0), "followed")
+    assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=b": {"one": 1}}
+    assert {each.partition(":")[0] for each in outcome.skipped} == {"ds=a", "ds=c"}
+    assert all("is refused" in each for each in outcome.skipped)
+    assert catalog.follower.look().is_idle
+
+
+def test_table_at_a_location_that_is_not_allowed_is_refused(
+    catalog: Catalog, server: LoggingMetastore, root: Path
+) -> None:
+    catalog.allowed.restrict(allowed_locations({}, standing=True))
+    write(root.parent / "u", "ds=a/one")
+    server.create_table(hive_table(root.parent / "u", "u"))
+    server.alter_table(replace(server.get_table("s", "t"), location=f"file:{root.parent}/u"))
+    outcome = catalog.follower.look(databases=["s"])
+    assert {each.table: "is refused" in (each.error or "") for each in outcome.tables} == {"s.t": True, "s.u": True}
+    assert catalog.list_tables("s") == ["t"]
+    assert catalog.load_table("s.t").definition.location == f"file://{root}"
 
 
 def test_a_renamed_table_keeps_its_history(catalog: Catalog, server: LoggingMetastore, root: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.runtime.private_files import make_folders
+from catalog_ext.metastore.runtime.private_files import make_folders, make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,3 +63,20 @@ def test_only_folders_from_the_state_folder_on_are_private(tmp_path: Path) -> No
     assert [mode(tmp_path / path) for path in ("a", "a/.catalog-ext", "a/.catalog-ext/metastore")] == [
         0o755, 0o700, 0o700,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), [(0o755, 0o700), (0o711, 0o700), (0o777, 0o770), (0o2775, 0o2770)])
+def test_old_state_folder_is_closed_to_other_users(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, before: int, after: int
+) -> None:
+    """A folder that its group may write is shared on purpose."""
+    tmp_path.chmod(0o755)
+    state = tmp_path / ".catalog-ext"
+    (state / "metastore").mkdir(parents=True)
+    for folder in (state, state / "metastore"):
+        folder.chmod(before)
+    with Index.open(str(state / "index.db")):
+        assert mode(state) == after
+        assert f"its mode was {before:o}, and is {after:o}" in caplog.text
+    make_private_folder(state / "metastore")
+    assert (mode(state / "metastore"), mode(tmp_path)) == (after, 0o755)

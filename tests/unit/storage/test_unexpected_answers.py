@@ -31,6 +31,11 @@ WRONG_LISTINGS = {
     "page": (200, f"{DECLARATION}\n<!-- gateway --><html/>"),
     "other listing": (200, f"{DECLARATION}<ListVersionsResult>{NAMED}</ListVersionsResult>"),
     "nothing in it": (200, f"{DECLARATION}<ListBucketResult/>"),
+    "status 300": (300, ""),
+    "other page": (
+        200,
+        f"{DECLARATION}<ListBucketResult>{NAMED}<ContinuationToken>t/h</ContinuationToken></ListBucketResult>",
+    ),
     "other bucket": (200, f"{DECLARATION}<ListBucketResult><Name>b</Name><Prefix>t/</Prefix></ListBucketResult>"),
     "other prefix": (200, f"{DECLARATION}<ListBucketResult><Name>bucket</Name><Prefix/></ListBucketResult>"),
 }
@@ -65,6 +70,23 @@ def test_listing_fails_when_answer_is_another(store: PagedKeys, storage: Storage
     # The executors list a part each.
     parts = list_part(storage, Location.parse("s3a://bucket/t"), "a=2", descend=lambda _: True, depth_hint=1)
     assert [type(item) for item in parts] == [ListingFailure]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "<CommonPrefixes><Prefix>t/a=1/</Prefix></CommonPrefixes>",
+        "<CommonPrefixes><Prefix>t%2Fa%3D1%2F</Prefix></CommonPrefixes><EncodingType>url</EncodingType>",
+        "<ContinuationToken>t/a=1/f@1</ContinuationToken>",
+    ],
+)
+def test_page_fails_when_it_answers_another_question(store: PagedKeys, storage: Storage, wrong: str) -> None:
+    """A cache that ignores parameters: the files that its page does not have would be dropped."""
+    store.instead = lambda _: (200, f"<ListBucketResult>{NAMED}{wrong}</ListBucketResult>")
+    place = Location.parse("s3a://bucket/t")
+    for begin in (None, "t/a=2/g@1"):
+        with pytest.raises(IncompleteListingError, match=r"it is the page after|it has common prefixes"):
+            storage.keys_of(place).page(place, whole=True, begin=begin)
 
 
 @pytest.mark.parametrize("body", ["<html/>", "<Error><Code>NoSuchKey</Code><Message>made</Message></Error>"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.conf.resolved import Settings
@@ -164,4 +165,23 @@ def test_many_locations_ask_for_the_known_roots_once(standing: Catalog, lake: Pa
         require(Location.parse(str(lake / "elsewhere" / f"other/k={i}")))
     with pytest.raises(LocationNotAllowedError):
         require(Location.parse(str(lake / "etc")))
-    assert standing.index.query_count - before == 2
+    assert standing.index.query_count - before == 1
+
+
+def test_roots_of_many_namespaces_are_one_query(standing: Catalog, lake: Path) -> None:
+    for number in range(20):
+        standing.create_namespace(f"n{number}", location=str(lake / "warehouse" / f"n{number}"))
+    asked: list[str] = []
+    engine = standing.index._database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda _, __, statement, *more: asked.append(statement))
+    with pytest.raises(LocationNotAllowedError):
+        standing.allowed.require(str(lake / "elsewhere"))
+    assert len([statement for statement in asked if statement.lstrip().startswith("SELECT")]) == 1
+
+
+@pytest.mark.parametrize("place", ["/proc/self/environ", "/proc", "/proc/1/fd", "/proc/self/root/proc/1/environ"])
+def test_environment_of_processes_is_never_served(standing: Catalog, place: str) -> None:
+    """Passwords of databases and stores are in it."""
+    standing.allowed.restrict(allowed_locations({"storage.allow": "*"}, standing=True))
+    with pytest.raises(LocationNotAllowedError):
+        standing.allowed.require(place)

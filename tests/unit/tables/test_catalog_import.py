@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IncompleteListingError,
+    LocationNotAllowedError,
     LocationNotFoundError,
     OperationNotSupportedError,
     SchemaMismatchError,
@@ -203,3 +205,24 @@ def test_partitions_are_not_moved_into_buckets(catalog: Catalog, metastore: Fake
             ),
             str(tmp_path / "new"),
         )
+
+
+@pytest.mark.parametrize("outside", ["table", "partition", "database"])
+def test_import_is_refused_where_its_location_is_not_allowed(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, outside: str
+) -> None:
+    """The location of a namespace in the index would be allowed to every statement."""
+    root, away = (tmp_path / "away" if outside == "table" else tmp_path / "warehouse" / "t"), tmp_path / "away"
+    write(root, "k=1/1.csv")
+    write(away, "k=3/x.csv")
+    fill(metastore, root, "k=1", **({"k3": f"file://{away}/k=3"} if outside == "partition" else {}))
+    if outside == "database":
+        metastore._databases["s"] = replace(metastore.get_database("s"), location=f"file://{away}")
+    catalog.allowed.restrict(allowed_locations({}, standing=True))
+    with pytest.raises(LocationNotAllowedError):
+        catalog.import_table("s.t")
+    assert "s" not in catalog.list_namespaces() or catalog.list_tables("s") == []
+    with pytest.raises(LocationNotAllowedError):
+        catalog.allowed.require(str(away))
+    (entry,) = catalog.import_tables("s")
+    assert (entry.action, entry.code) == ("refused", "CATALOG_EXT_LOCATION_NOT_ALLOWED")

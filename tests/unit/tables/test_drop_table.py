@@ -8,11 +8,13 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
     ConflictError,
+    IndexUnavailableError,
     StorageAccessDeniedError,
     TableAlreadyExistsError,
     TableLayoutError,
@@ -25,7 +27,7 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import indexed, walked, write
+from tests.repair_cases import indexed, register, walked, write
 from tests.unit.partitions.test_partition_commands import equals, external, managed
 from tests.writes import begin, crash_at, insert, stage
 
@@ -384,3 +386,34 @@ def test_a_linked_directory_of_a_dropped_table_is_nobody_elses(catalog: Catalog,
         catalog.partition_commands.add("s.u", [({"k": "9"}, f"file://{link}/inside/k=1")])
     with pytest.raises(ConflictError, match=r"files of table s\.t, which was dropped"):
         external(catalog, link, "inside")
+
+
+@pytest.mark.parametrize("table", ["dropped_tables", "tables"])
+def test_message_of_drop_says_whether_the_table_is_dropped(catalog: Catalog, table: str) -> None:
+    """The disk is full before the drop is committed, or after it, when the directory is being deleted."""
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    kind = "DELETE" if table == "tables" else "UPDATE"
+    full = f"CREATE TRIGGER full BEFORE {kind} ON {table} BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    with catalog.index._database.engine.begin() as connection:
+        connection.execute(sa.text(full))
+    with pytest.raises(IndexUnavailableError, match="no room left") as raised:
+        catalog.drop_table("s.t")
+    is_dropped = catalog.list_tables("s") == []
+    assert is_dropped == (table == "dropped_tables")
+    assert ("Table s.t is dropped" in raised.value.message) == is_dropped
+    with catalog.index._database.engine.begin() as connection:
+        connection.execute(sa.text("DROP TRIGGER full"))
+    catalog.recover(older_than=0)
+    assert root.exists() != is_dropped
+
+
+def test_message_of_drop_namespace_names_what_was_dropped_before(catalog: Catalog) -> None:
+    root, _, _ = (managed(catalog, name) for name in ("t", "a", "b"))
+    catalog.create_namespace("other")
+    with pytest.warns(TableOverlapWarning):
+        register(catalog, root / "inside", {"k": "INT"}, table="other.x")
+    said = r"Namespace s stays with t; 2 relations of it were dropped before \(a, b\)"
+    with pytest.raises(TableLayoutError, match=said):
+        catalog.drop_namespace("s", cascade=True)
+    assert catalog.list_tables("s") == ["t"]
