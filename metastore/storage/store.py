@@ -22,8 +22,9 @@ from catalog_ext.metastore.storage.failures import is_missing_bucket, location_n
 from catalog_ext.metastore.storage.local.listing import list_local_directory
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
+from catalog_ext.metastore.storage.s3.deletion import KEYS_PER_DELETE
 from catalog_ext.metastore.storage.s3.directory import list_s3_directory
-from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
+from catalog_ext.metastore.storage.uploads import PendingUpload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

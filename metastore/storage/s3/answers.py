@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from botocore.client import BaseClient
     from botocore.model import OperationModel
@@ -57,6 +57,20 @@ def check_listing(answer: Mapping[str, Any], bucket: str, prefix: str) -> None:
     # Not every store encodes the prefix as it says that it does.
     if echoed is None or not (prefix in (echoed, unquote_plus(echoed)) or echoed == unquote_plus(prefix)):
         raise UnexpectedAnswerError(f"it is about the prefix {echoed!r}")
+
+
+def check_keys(keys: Iterable[str], prefix: str) -> None:
+    """Return if every key or common prefix of a listing begins with the prefix that was asked for.
+
+    Some gateways pass over the prefix and list the bucket. What follows the prefix's length in such a key would be
+    taken for a path of the table.
+
+    Raises:
+        UnexpectedAnswerError: One does not.
+    """
+    other = next((key for key in keys if not key.startswith(prefix)), None)
+    if other is not None:
+        raise UnexpectedAnswerError(f"it has the key {other[:_SHOWN_BYTES]!r}, which does not begin with {prefix!r}")
 
 
 def _check_root(operation_model: OperationModel, response_dict: Mapping[str, Any], **_: object) -> None:
