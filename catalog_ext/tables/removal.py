@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.lock_keys import lock_settings
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
+from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
@@ -58,7 +59,8 @@ class TableRemoval:
             TableNotFoundError: There is none of that name.
             ConflictError: Files of the table are being moved, or a table is being created where it lies; nothing was
                 done.
-            TableLayoutError: Another table lies in the directory that would be deleted; nothing was done.
+            TableLayoutError: Another table, or the index, lies in the directory that would be deleted; nothing was
+                done.
             StorageError: The table is gone, and its files could not all be deleted: ``recover`` deletes the rest.
             HiveLockTimeoutError: Hive's locks are asked for, and others have them; nothing was done.
             MetastoreError: The metastore gives no locks, or does not answer; nothing was done.
@@ -76,6 +78,8 @@ class TableRemoval:
     def _drop(self, there: Table, *, purge: bool) -> Table:
         deliver = self._context.metastore.accepts(there.definition)
         deletes = there.definition.table_type is TableType.MANAGED
+        if deletes:
+            self._require_no_index(there)
         with self._context.transactions.dropping(there):
             dropped = self._context.index.drop_table(there.identifier, deliver=deliver, purge=purge, deletes=deletes)
         try:
@@ -85,3 +89,13 @@ class TableRemoval:
         finally:
             self._context.sync.publish(dropped.table_id)
         return dropped
+
+    def _require_no_index(self, there: Table) -> None:
+        location = there.definition.location
+        index = self._context.storage.index_within(location)
+        if index is not None:
+            raise TableLayoutError(
+                f"Table {there.identifier} cannot be dropped: the index {index} lies in the directory {location} that "
+                "would be deleted. Unregister the table, which keeps all files, or move the index to another folder.",
+                {"table": str(there.identifier), "location": location, "index": index},
+            )

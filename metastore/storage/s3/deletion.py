@@ -90,11 +90,11 @@ class Deletion:
             return False
         self._busy.clear()
         for said in answer.get("Errors", ()):
-            place, error = _kept(bucket, said)
-            if is_boto_throttled(error):
-                self._busy.append((place, error))
-            elif not _is_gone(error):
-                self._refused.append((place, error))
+            kept = _kept(bucket, said)
+            if is_boto_throttled(kept[1]):
+                self._busy.append(kept)
+            elif not _is_gone(kept[1]):
+                self._refused.append(kept)
         self._together = [place for place, _ in self._busy]
         return True
 

@@ -48,7 +48,7 @@ def test_keys_that_a_store_lists_twice_are_registered_once(store: PagedKeys, cat
     assert (len(report.added), catalog.load_table("s.t").totals.files) == (78, len(KEYS))
     assert sum(map(len, indexed(catalog).values())) == len(KEYS)
     again = catalog.repair_partitions("s.t")
-    assert not (again.added or again.changed or again.dropped)
+    assert [*again.added, *again.changed, *again.dropped] == []
 
 
 def break_second_page(store: PagedKeys) -> None:
