@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
-from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.errors import CatalogExtError
@@ -25,18 +25,20 @@ _HIDES = (
 def hidden(storage: Storage, location: str) -> CatalogExtError | None:
     """Return the error of a directory without keys on S3 that an object of its name may hide; None without one.
 
+    One request (HEAD) on S3.
+
     Args:
         storage: The stores.
         location: A directory whose listing is empty.
     """
     if storage.store_has_directories(location):
         return None
+    place = Location.parse(location)
     try:
-        entry = storage.stat(location)
+        if not place.key or storage.uploads_to(place).size(place) is None:
+            return None
     except StorageError as error:
         return error
-    if entry is None or entry.kind is not EntryKind.FILE:
-        return None
     return StorageError(f"Nothing is listed at {location}, and {_HIDES}.", {"location": location})
 
 

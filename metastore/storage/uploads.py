@@ -237,7 +237,7 @@ class Uploads:
 
     def _settle(self, location: Location, size: int, refused: CatalogExtError) -> None:
         """Return if the object is there: an earlier call, or another process, has completed the upload."""
-        found = self._size(location)
+        found = self.size(location)
         if found == size:
             return
         state = "and the file is not there" if found is None else f"and a file of {found} bytes, not {size}, is there"
@@ -247,7 +247,12 @@ class Uploads:
             {"location": str(location)},
         ) from refused
 
-    def _size(self, location: Location) -> int | None:
+    def size(self, location: Location) -> int | None:
+        """Return the bytes of the object of that very key; None where there is none. One request.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
         found = self._head(location)
         return None if found is None else int(found["ContentLength"])
 
