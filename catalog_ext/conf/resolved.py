@@ -139,12 +139,16 @@ class Settings:
             InvalidConfigurationError: An option or setting is not of its form.
         """
         # Not at the top: who only asks where things are needs no stores, and pyarrow with them.
+        from catalog_ext.metastore.index.database.urls import index_file
         from catalog_ext.metastore.storage.store import Storage
+
+        index = index_file(self.index)
 
         return Storage(
             self.storage if options is None else options,
             listing_threads=LISTING_THREADS.read(self.conf),
             target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
+            indexes=() if index is None else (os.path.abspath(index),),
         )
 
 

@@ -35,7 +35,7 @@ from catalog_ext.metastore.predicates.tree import any_of
 from catalog_ext.metastore.runtime.local_paths import real_location
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
-from catalog_ext.tables.locations import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning, warn_of_other_name_node
 from catalog_ext.tables.partition_matches import require_match
 
 if TYPE_CHECKING:
@@ -276,6 +276,9 @@ class PartitionCommands:
             inside = real.relative_to(root) if root.contains(real) else name
             if inside != name and inside not in own and (inside in comes or index.partition_exists(table, [inside])):
                 others.append(f"partition {inside}")
+        if place.scheme == "hdfs":
+            what = f"Partition {shown(name)} of table {table.identifier}"
+            warn_of_other_name_node(what, str(place), (there for _, there in index.table_locations()))
         if not others:
             return
         parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}

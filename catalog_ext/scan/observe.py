@@ -27,6 +27,7 @@ from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.foreign_logs import is_log, log_warning
+from catalog_ext.scan.hidden_keys import hidden, why_hidden
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 from catalog_ext.scan.time_left import TimeLeft
@@ -107,6 +108,7 @@ class StoreObserver:
         self._parts: int | None = None
         self._seen_parts = 0
         self._logs: set[str] = set()
+        self._named_as_directories: list[ListedFile] = []
         self.has_relocated_data = False
         """Whether relocating overwrites have put something below the location; known when it was observed."""
 
@@ -115,7 +117,7 @@ class StoreObserver:
 
         Raises:
             LocationNotFoundError: The table's location is not there.
-            StorageError: The table's location cannot be listed.
+            StorageError: The table's location cannot be listed, or an object of its name hides it.
         """
         root = self._table.definition.location
         depth = max(1, len(self._layout.keys))
@@ -148,6 +150,27 @@ class StoreObserver:
         rows = ((log, "", 0, 0, warning) for log, warning in warnings if warning is not None)
         self._scratch.insert("warned", rows, columns=5)
         self._flush()
+        self._look_for_hidden()
+
+    def _look_for_hidden(self) -> None:
+        """Record as failures directories on S3 that an object of their name hides: one request for each such object.
+
+        Raises:
+            StorageError: The object has the name of the table's location.
+        """
+        root = self._table.definition.location
+        for event in self._named_as_directories:
+            path = _path(event)
+            reason = why_hidden(self._storage, f"{root}/{path}")
+            if reason is not None:
+                self._scratch.insert("failures", [(path, reason)], columns=2, ignore=True)
+            else:
+                self._skip(path, _ABOVE, files=1, size=event.size)
+        self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+        if self._seen_files == 0 and self._table.totals.files > 0:
+            error = hidden(self._storage, root)
+            if error is not None:
+                raise error
 
     def _count_parts(self, root: str) -> int | None:
         """Count the directories that are listed one after the other, where that takes one short look."""
@@ -201,6 +224,9 @@ class StoreObserver:
             self._take_file_above(event)
 
     def _take_file_above(self, event: ListedFile) -> None:
+        if not self._has_directories and self._judge(_path(event)).place in (Place.PARTITION, Place.ABOVE):
+            self._named_as_directories.append(event)
+            return
         if names_other_format(event.name, self._table.definition.format):
             # A README or a script beside the data: strict repairs go on.
             row = (_path(event), "", 1, event.size, f"{_ABOVE}, and its name is that of another format")
@@ -421,7 +447,7 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
         entries = storage.list_directory(location)
     except LocationNotFoundError as error:
         # A bucket that is not there is more likely a wrong endpoint than that many partitions dropped at once.
-        return error if is_missing_bucket(error) else None
+        return error if is_missing_bucket(error) else hidden(storage, location)
     except StorageError as error:
         return error
     files = [
@@ -429,4 +455,4 @@ def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _O
         for e in entries
         if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
     ]
-    return files if files or storage.store_has_directories(location) else None
+    return files if files or storage.store_has_directories(location) else hidden(storage, location)

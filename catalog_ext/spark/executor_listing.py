@@ -135,8 +135,9 @@ class _Jobs:
         self._group = f"catalog-ext-listing-{secrets.token_hex(8)}"
         storage = tree.storage
         self._task = ListingTask(
-            version("catalog-ext"), storage.options.to_hadoop(), storage.listing_threads, str(tree.root), tree.left
-        )
+            version("catalog-ext"), storage.options.to_hadoop(), storage.listing_threads, str(tree.root), tree.left,
+            storage.own_files.databases,
+        )  # fmt: skip
 
     def run(self, directories: Sequence[str]) -> Iterator[Listed]:
         """Yield what lies below the directories; where the executors cannot list any, the driver does it."""

@@ -42,6 +42,7 @@ class ListingTask:
         threads: Prefixes that one listing asks for at the same time.
         root: The location that the directories are relative to.
         depth: Levels of directories between each directory and the files.
+        indexes: The driver's SQLite indexes, whose files are left out where the executor is on its machine.
     """
 
     release: str
@@ -49,6 +50,7 @@ class ListingTask:
     threads: int
     root: str
     depth: int
+    indexes: tuple[str, ...] = ()
 
     def __call__(self, directories: Iterable[str]) -> Iterator[bytes]:
         """Yield what lies below the directories, packed; `unpacked` takes it apart.
@@ -58,7 +60,7 @@ class ListingTask:
         """
         if (here := version("catalog-ext")) != self.release:
             raise OtherReleaseError(f"the driver has catalog-ext {self.release} and the executor {here}")
-        storage = Storage(self.settings, listing_threads=self.threads)
+        storage = Storage(self.settings, listing_threads=self.threads, indexes=self.indexes)
         root = Location.parse(self.root)
         for directory in directories:
             listed = list_part(storage, root, directory, descend=_any, depth_hint=self.depth)

@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location, locations_equal
 from catalog_ext.notebook.cell_progress import cell_progress
-from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_overlap
+from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_other_name_node, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.reader_options import checked_options
 from catalog_ext.tables.registration import Registration
@@ -193,6 +193,9 @@ class TableCreation:
 
     def _create(self, definition: TableDefinition) -> Table:
         warn_of_overlap(definition, self._context.index.overlapping_tables(definition.location))
+        if definition.location.startswith("hdfs:"):
+            there = (place for _, place in self._context.index.table_locations())
+            warn_of_other_name_node(f"Table {definition.identifier}", definition.location, there)
         if definition.table_type is TableType.MANAGED:
             self._prepare_directory(definition)
         warn_of_other_index(self._context.marks, definition)

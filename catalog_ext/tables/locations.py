@@ -17,7 +17,7 @@ from catalog_ext.metastore.storage.patterns import has_wildcards
 from catalog_ext.scan.location_pattern import LocationPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.storage.store import Storage
@@ -118,3 +118,32 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
         TableOverlapWarning,
         stacklevel=4,
     )
+
+
+def warn_of_other_name_node(about: str, location: str, others: Iterable[str]) -> None:
+    """Warn if a location on HDFS has the path of a table by another name of a name node.
+
+    Locations are compared as texts. Where both names are of one HDFS (``namenode:8020`` and the name service), no
+    statement sees that two tables share files.
+
+    Args:
+        about: What is to lie there, for people.
+        location: Canonical, on any store.
+        others: The locations of the tables that are there.
+    """
+    if not location.startswith("hdfs:"):
+        return
+    place = Location.parse(location)
+    for other in others:
+        if not other.startswith("hdfs:") or has_wildcards(other):
+            continue
+        there = Location.parse(other)
+        if there.bucket != place.bucket and there.overlaps(Location(there.scheme, there.bucket, place.key)):
+            warnings.warn(
+                f"{about} at {location} may share files with the table at {other}: if {place.bucket} and "
+                f"{there.bucket} are one HDFS, an overwrite, a DROP or vacuum of one table deletes rows of the other. "
+                "Use one name for both, best that of the name service.",
+                TableOverlapWarning,
+                stacklevel=4,
+            )
+            return

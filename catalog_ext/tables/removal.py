@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.lock_keys import lock_settings
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
-from catalog_ext.metastore.errors import IndexDatabaseError, StorageError
+from catalog_ext.metastore.errors import IndexDatabaseError, StorageError, TableLayoutError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
@@ -59,7 +59,8 @@ class TableRemoval:
             TableNotFoundError: There is none of that name.
             ConflictError: Files of the table are being moved, or a table is being created where it lies; nothing was
                 done.
-            TableLayoutError: Another table lies in the directory that would be deleted; nothing was done.
+            TableLayoutError: Another table, or the index, lies in the directory that would be deleted; nothing was
+                done.
             StorageError, IndexDatabaseError: The message says that the table is dropped: its files could not all be
                 deleted, and ``recover`` deletes the rest. Otherwise nothing was done.
             HiveLockTimeoutError: Hive's locks are asked for, and others have them; nothing was done.
@@ -78,6 +79,8 @@ class TableRemoval:
     def _drop(self, there: Table, *, purge: bool) -> Table:
         deliver = self._context.metastore.accepts(there.definition)
         deletes = there.definition.table_type is TableType.MANAGED
+        if deletes:
+            self._require_no_index(there)
         dropped = None
         try:
             with self._context.transactions.dropping(there):
@@ -99,3 +102,13 @@ class TableRemoval:
                 {"table": name},
             ) from error
         return dropped
+
+    def _require_no_index(self, there: Table) -> None:
+        location = there.definition.location
+        index = self._context.storage.index_within(location)
+        if index is not None:
+            raise TableLayoutError(
+                f"Table {there.identifier} cannot be dropped: the index {index} lies in the directory {location} that "
+                "would be deleted. Unregister the table, which keeps all files, or move the index to another folder.",
+                {"table": str(there.identifier), "location": location, "index": index},
+            )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.runtime.local_paths import real_location
+from catalog_ext.metastore.storage.local.own_files import BESIDE
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import compile_components, has_wildcards, parse_pattern
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from catalog_ext.metastore.storage.patterns import Alternative
-
-_BESIDE = ("-wal", "-shm", "-journal")
-"""What SQLite adds to the name of a database for its other files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class AllowedLocations:
 
     def keep_private(self, paths: Iterable[str]) -> None:
         """Never serve these local files and folders either; absolute paths."""
-        places = [Location.parse(path + end) for path in paths for end in ("", *_BESIDE)]
+        places = [Location.parse(path + end) for path in paths for end in ("", *BESIDE)]
         with self._lock:
             self._private |= frozenset(place for one in places for place in (one, _real(one)))
 

@@ -86,7 +86,7 @@ def list_tree(
     """
     place = root if isinstance(root, Location) else Location.parse(root)
     if place.scheme == "file":
-        return list_local(place, descend)
+        return list_local(place, descend, storage.own_files)
     if place.scheme == "hdfs":
         return list_hdfs(storage, place, descend)
     levels = max(1, depth_hint) - (0 if selective else 1)

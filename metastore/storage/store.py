@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import secrets
 from typing import TYPE_CHECKING
@@ -20,11 +21,12 @@ from catalog_ext.metastore.storage.connections import StoreConnections
 from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location, entry_of
 from catalog_ext.metastore.storage.failures import is_missing_bucket, location_not_found
 from catalog_ext.metastore.storage.local.listing import list_local_directory
+from catalog_ext.metastore.storage.local.own_files import OwnFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
+from catalog_ext.metastore.storage.s3.deletion import KEYS_PER_DELETE
 from catalog_ext.metastore.storage.s3.directory import list_s3_directory
 from catalog_ext.metastore.storage.s3.lookup import find_objects
-from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.runtime.retry import Backoff
     from catalog_ext.metastore.storage.options import StorageOptions
     from catalog_ext.metastore.storage.s3.client import Timeouts
+    from catalog_ext.metastore.storage.uploads import PendingUpload
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
@@ -51,6 +56,7 @@ class Storage(StoreConnections):
         target_prefixes: Prefixes that a listing looks for before it lists each of them recursively.
         timeouts: How long a request to S3 may take.
         backoff: How often and how long a throttled request waits; the S3 client's own retries come first.
+        indexes: Absolute paths of SQLite indexes: their files are neither listed nor deleted.
 
     Raises:
         InvalidConfigurationError: The options do not fit together.
@@ -64,7 +70,9 @@ class Storage(StoreConnections):
         target_prefixes: int = DEFAULT_TARGET_PREFIXES,
         timeouts: Timeouts | None = None,
         backoff: Backoff | None = None,
+        indexes: Iterable[str] = (),
     ) -> None:
+        self.own_files = OwnFiles(indexes)
         self.listing_threads = max(1, listing_threads)
         self.target_prefixes = max(1, target_prefixes)
         super().__init__(options, threads=self.listing_threads, timeouts=timeouts, backoff=backoff)
@@ -149,7 +157,7 @@ class Storage(StoreConnections):
         """
         place = _location(location)
         if place.scheme == "file":
-            return list_local_directory(place)
+            return list_local_directory(place, self.own_files)
         if place.scheme == "s3a":
             return list_s3_directory(self.keys_of(place), place)
         selector = pafs.FileSelector(place.path, recursive=False)
@@ -269,6 +277,7 @@ class Storage(StoreConnections):
         place = _location(location)
         if not place.key:
             raise StorageError(f"The whole of {shown(str(place))} is never deleted. Give a directory in it.")
+        self._require_no_index(place)
         if place.scheme == "file" and os.path.islink(place.path):
             # What a link points to is not the table's to delete.
             self.attempt(place, "delete", lambda _: os.unlink(place.path))
@@ -330,6 +339,7 @@ class Storage(StoreConnections):
         """
         if not self.store_has_directories(source):
             return False
+        self._require_no_index(source)
         try:
             self.files_of(source).rename(source.path, target.path)
         except FileNotFoundError:
@@ -428,7 +438,24 @@ class Storage(StoreConnections):
             return self.uploads_to(batch[0]).delete(batch)
         return [error for location in batch if (error := self._delete_file(location)) is not None]
 
+    def index_within(self, location: str | Location) -> str | None:
+        """Return the path of an index that lies in a directory or below it; None where none does."""
+        place = _location(location)
+        return self.own_files.within(place.path) if place.scheme == "file" else None
+
+    def _require_no_index(self, directory: Location) -> None:
+        index = self.index_within(directory)
+        if index is not None:
+            raise StorageError(
+                f"{shown(str(directory))} is not deleted: the index {index} lies in it. Move the index to another "
+                "folder, and name it there.",
+                {"location": str(directory), "index": index},
+            )
+
     def _delete_file(self, location: Location) -> CatalogExtError | None:
+        if location.scheme == "file" and self.own_files.has(location.path):
+            logger.warning("%s is a file of the index, and stays. Repair the tables in whose folder it lies.", location)
+            return None
         try:
             self.files_of(location).delete_file(location.path)
         except (FileNotFoundError, NotADirectoryError):

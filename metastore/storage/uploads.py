@@ -21,6 +21,7 @@ from catalog_ext.metastore.storage.failures import (
 )
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError
+from catalog_ext.metastore.storage.s3.deletion import Deletion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.runtime.retry import Backoff
 
 T = TypeVar("T")
-
-KEYS_PER_DELETE = 1000
-"""How many keys S3 deletes by one request."""
 
 _MARK = "catalog-ext-transaction"
 """The metadata of a copy that names the transaction that made it."""
@@ -153,7 +151,14 @@ class Uploads:
                     yield PendingUpload(location, found["UploadId"], int(found["Initiated"].timestamp() * 1000))
             if not page.get("IsTruncated"):
                 return
-            after = _end_of(page)
+            following = _end_of(page)
+            if following in ({}, after):
+                raise StorageError(
+                    f"Cannot list the uploads below {shown(str(prefix))}: the store says that there are more and does "
+                    "not say where they begin. Check that the endpoint supports ListMultipartUploads with markers.",
+                    {"location": str(prefix)},
+                )
+            after = following
 
     def delete(self, locations: Sequence[Location]) -> list[CatalogExtError]:
         """Remove up to 1,000 objects by one request; return an error for each that the store kept.
@@ -162,21 +167,13 @@ class Uploads:
             LocationNotFoundError: The bucket does not exist.
             StorageError: The store refuses the request or does not answer.
         """
-        first = locations[0]
-        objects = [{"Key": location.key} for location in locations]
-        answer = self._attempt(
-            first,
-            "delete",
-            lambda: self._client.delete_objects(Bucket=first.bucket, Delete={"Objects": objects, "Quiet": True}),
-        )
-        return [
-            self._kept(Location("s3a", first.bucket, kept.get("Key", "")), kept) for kept in answer.get("Errors", ())
-        ]
-
-    def _kept(self, location: Location, said: Mapping[str, str]) -> CatalogExtError:
-        from botocore.exceptions import ClientError
-
-        return self._translate(ClientError({"Error": said}, "DeleteObjects"), location, "delete")
+        deletion = Deletion(self._client, locations)
+        try:
+            self._attempt(locations[0], "delete", deletion.ask)
+        except CatalogExtError:
+            if not deletion.kept:
+                raise
+        return [self._translate(error, location, "delete") for location, error in deletion.kept]
 
     def copy(self, source: Location, target: Location, size: int, mark: str) -> None:
         """Have the store copy an object, in parts if it is large; a target with the mark is one that was copied.
@@ -249,6 +246,15 @@ class Uploads:
             {"location": str(location)},
         ) from refused
 
+    def size(self, location: Location) -> int | None:
+        """Return the bytes of the object of that very key; None where there is none. One request.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        found = self._head(location)
+        return None if found is None else int(found["ContentLength"])
+
     def _head(self, location: Location) -> Mapping[str, Any] | None:
         try:
             found: Mapping[str, Any] = self._attempt(
@@ -274,12 +280,15 @@ class Uploads:
 
 
 def _end_of(page: Mapping[str, Any]) -> dict[str, str]:
-    """Return the markers of the next page; not every store gives both, and the last upload is as good."""
+    """Return the markers of the next page; empty where the store gives none.
+
+    Not every store gives both, and the last upload of the page means the same.
+    """
     key, upload_id = page.get("NextKeyMarker"), page.get("NextUploadIdMarker")
-    if not key or not upload_id:
-        last = page["Uploads"][-1]
-        key, upload_id = last["Key"], last["UploadId"]
-    return {"KeyMarker": key, "UploadIdMarker": upload_id}
+    if key and upload_id:
+        return {"KeyMarker": key, "UploadIdMarker": upload_id}
+    last = page.get("Uploads", ())[-1:]
+    return {"KeyMarker": last[0]["Key"], "UploadIdMarker": last[0]["UploadId"]} if last else {}
 
 
 def _is_copy(there: Mapping[str, Any], size: int, mark: str) -> bool:

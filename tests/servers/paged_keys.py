@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qs, quote_plus, urlsplit
+from urllib.parse import parse_qs, quote_plus, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class PagedKeys:
         alter: Changes the text of an answer.
         instead: Gives the status and the body of what a proxy answers a LIST with, or None to answer it.
         others: The body of the answers, of status 200, to requests that are no LIST.
+        objects: Keys that a HEAD finds; all others are not there.
     """
 
     def __init__(self, keys: Sequence[str], of_page: int = 1000) -> None:
@@ -47,6 +48,7 @@ class PagedKeys:
         self.alter: Callable[[str], str] = lambda text: text
         self.instead: Callable[[Asked], tuple[int, str] | None] = lambda _: None
         self.others = ""
+        self.objects: set[str] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -143,7 +145,8 @@ class PagedKeys:
                 self.wfile.write(body)
 
             def do_HEAD(self) -> None:
-                self.send_response(404)
+                key = unquote(urlsplit(self.path).path).partition("/bucket/")[2]
+                self.send_response(200 if key in store.objects else 404)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
-from catalog_ext.metastore.index.database import adbc, poolers, sqlite_readers
+from catalog_ext.metastore.index.database import adbc, mysql_sessions, poolers, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
 from catalog_ext.metastore.runtime.measures import Subject, failed
@@ -246,6 +246,8 @@ def _make_engine(url: URL) -> sa.Engine:
     )  # fmt: skip
     if postgresql:
         _ask_whether_they_live(engine)
+    else:
+        mysql_sessions.listen(engine)
     return engine
 
 

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # PostgreSQL: serialization_failure, deadlock_detected, unique_violation, lock_not_available. MySQL: deadlock, lock wait
-# time-out, duplicate entry.
+# time-out, duplicate entry. MariaDB from 11.6 on rolls a transaction back for a row that another one has changed (1020:
+# innodb_snapshot_isolation), MySQL's Group Replication at its commit (3101).
 _RETRY_STATES = frozenset({"40001", "40P01"})
-_RETRY_CODES = frozenset({1213})
+_RETRY_CODES = frozenset({1020, 1213, 3101})
 _LOCKED_CODES = frozenset({1205})
 _LOCKED_STATES = frozenset({"55P03"})
 # No room: disk_full. MySQL: disk full, table full, and what an engine says of ENOSPC.
@@ -39,8 +40,9 @@ _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax err
 # that finds a table there), PyMySQL's every code that it does not know, psycopg's program limits (class 54). So a
 # database is away only where it is known to say so; a statement that it refuses is refused again, and not repeated.
 _AWAY_WORDS = ("unable to open", "disk I/O error", "locking protocol", "interrupted", "out of memory", "is locked")
-# PostgreSQL: connection, credentials, no such database, no resources, shutdown or cancelled, trouble of its system.
-AWAY_STATES = ("08", "28", "3D", "53", "57", "58")
+# PostgreSQL: connection, credentials, no such database, no resources, shutdown or cancelled, trouble of its system; a
+# session that was ended because it waited in a transaction, or because the transaction took too long.
+AWAY_STATES = ("08", "25P03", "25P04", "28", "3D", "53", "57", "58")
 # MySQL and MariaDB, whose client has the codes from 2000 and ProxySQL those from 9000: files and storage engine, no
 # memory, too many connections, handshakes, credentials, no such database, a node of Galera that is not ready (1047),
 # shutdown, broken connections, blocked hosts, a commit that failed, limits of users, cancelled, out of time.

@@ -28,6 +28,8 @@ from catalog_ext.metastore.storage.locations import Location
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from catalog_ext.metastore.storage.local.own_files import OwnFiles
+
 # Below this depth directories are read whole, so that a hostile tree cannot use up the file descriptors.
 _OPEN_LEVELS = 64
 _KINDS = (
@@ -44,26 +46,32 @@ class _Open(NamedTuple):
     entries: Iterator[os.DirEntry[str]]
 
 
-def list_local(root: Location, descend: Descend) -> Generator[Listed, None, None]:
-    """Yield every file and directory below ``root``; see `catalog_ext.metastore.storage.listing.list_tree`."""
+def list_local(root: Location, descend: Descend, own: OwnFiles) -> Generator[Listed, None, None]:
+    """Yield every file and directory below ``root``; see `catalog_ext.metastore.storage.listing.list_tree`.
+
+    Args:
+        root: The directory.
+        descend: Says whether to look into a directory.
+        own: Files that are left out.
+    """
     try:
         stack = [_Open("", root.path, os.scandir(root.path))]
     except OSError as error:
         raise translate(error, root, "list") from error
     try:
         while stack:
-            yield from _next_step(stack, root, descend)
+            yield from _next_step(stack, root, descend, own)
     finally:
         for level in stack:
             _close(level)
 
 
-def _next_step(stack: list[_Open], root: Location, descend: Descend) -> Iterator[Listed]:
+def _next_step(stack: list[_Open], root: Location, descend: Descend, own: OwnFiles) -> Iterator[Listed]:
     """Yield what the innermost open directory holds up to its next subdirectory, and open that one."""
     level = stack[-1]
     try:
         for entry in level.entries:
-            listed = _look_at(entry, level, root)
+            listed = _look_at(entry, level, root, own)
             if isinstance(listed, ListedDirectory):
                 if descend(listed.directory):
                     yield from _enter(stack, entry, listed, root)
@@ -76,7 +84,7 @@ def _next_step(stack: list[_Open], root: Location, descend: Descend) -> Iterator
     _close(level)
 
 
-def _look_at(entry: os.DirEntry[str], level: _Open, root: Location) -> Listed | None:
+def _look_at(entry: os.DirEntry[str], level: _Open, root: Location, own: OwnFiles) -> Listed | None:
     name = entry.name
     if not name.isascii() and not _is_text(name):
         # The entry alone: a name that cannot be registered hides nothing that can be.
@@ -86,6 +94,8 @@ def _look_at(entry: os.DirEntry[str], level: _Open, root: Location) -> Listed | 
         if entry.is_dir():
             return ListedDirectory(f"{level.directory}/{name}" if level.directory else name)
         if entry.is_file():
+            if own.has(entry.path):
+                return None
             status = entry.stat()
             return ListedFile(level.directory, name, status.st_size, status.st_mtime_ns // 1_000_000)
         return _other(entry, level)
@@ -156,10 +166,14 @@ def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
     return ListingFailure(directory, translated)
 
 
-def list_local_directory(place: Location) -> list[Entry]:
+def list_local_directory(place: Location, own: OwnFiles) -> list[Entry]:
     """Return the files and directories directly in a directory; what no reader can open is not there.
 
     Arrow's own listing ends at the first name that is not UTF-8.
+
+    Args:
+        place: The directory.
+        own: Files that are left out.
 
     Raises:
         LocationNotFoundError: There is no such directory.
@@ -168,7 +182,7 @@ def list_local_directory(place: Location) -> list[Entry]:
     level = _Open("", place.path, iter(()))
     try:
         with os.scandir(place.path) as entries:
-            found = [(entry, _look_at(entry, level, place)) for entry in entries]
+            found = [(entry, _look_at(entry, level, place, own)) for entry in entries]
     except OSError as error:
         raise translate(error, place, "list") from error
     listed: list[Entry] = []

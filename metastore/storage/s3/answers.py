@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from botocore.client import BaseClient
     from botocore.model import OperationModel
@@ -87,6 +87,20 @@ def check_page(answer: Mapping[str, Any], asked: Mapping[str, Any], prefixes: Se
         raise UnexpectedAnswerError(f"it is the page after {echoed!r} instead of {token!r}")
     if prefixes and "Delimiter" not in asked:
         raise UnexpectedAnswerError(f"it has common prefixes such as {prefixes[0]!r}, and was asked for keys alone")
+
+
+def check_keys(keys: Iterable[str], prefix: str) -> None:
+    """Return if every key or common prefix of a listing begins with the prefix that was asked for.
+
+    Some gateways pass over the prefix and list the bucket. What follows the prefix's length in such a key would be
+    taken for a path of the table.
+
+    Raises:
+        UnexpectedAnswerError: One does not.
+    """
+    other = next((key for key in keys if not key.startswith(prefix)), None)
+    if other is not None:
+        raise UnexpectedAnswerError(f"it has the key {other[:_SHOWN_BYTES]!r}, which does not begin with {prefix!r}")
 
 
 def _check_root(operation_model: OperationModel, response_dict: Mapping[str, Any], **_: object) -> None:

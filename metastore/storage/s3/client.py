@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyarrow import fs as pafs
 
 from catalog_ext.metastore.storage.s3.answers import check_answers
+from catalog_ext.metastore.storage.s3.deletion import add_content_md5
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -110,6 +111,7 @@ def connect_boto(
         config=config,
     )
     check_answers(client)
+    client.meta.events.register("before-call.s3.DeleteObjects", add_content_md5)
     return client
 
 

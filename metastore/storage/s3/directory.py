@@ -8,10 +8,8 @@ from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_locati
 from catalog_ext.metastore.storage.failures import location_not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_ext.metastore.storage.locations import Location
-    from catalog_ext.metastore.storage.s3.keys import Keys, Page
+    from catalog_ext.metastore.storage.s3.keys import Keys
 
 
 def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
@@ -21,26 +19,26 @@ def list_s3_directory(keys: Keys, directory: Location) -> list[Entry]:
         LocationNotFoundError: No key begins with it, or the bucket does not exist.
         StorageError: The store refuses, does not answer or answers something else.
     """
-    entries: list[Entry] = []
+    files: list[Entry] = []
+    directories: set[str] = set()
     begin, exists = None, not directory.key
+    start = len(directory.key) + 1 if directory.key else 0
     while True:
         page = keys.page(directory, whole=False, begin=begin)
         exists = exists or bool(page.keys or page.prefixes)
-        entries.extend(_entries(page, directory))
+        for key, size, modified_ms, etag in page.keys:
+            name, is_deeper, _ = key[start:].partition("/")
+            if is_deeper:
+                # A store that passes over the delimiter lists what lies in directories.
+                directories.add(name)
+            elif name:
+                # The key of the directory itself is its marker, and has no name.
+                files.append(Entry(child_location(directory, name), EntryKind.FILE, size, modified_ms, etag))
+        directories.update(prefix[start:].partition("/")[0] for prefix in page.prefixes)
         if page.next is None:
             break
         begin = page.next
     if not exists:
         raise location_not_found(directory)
-    return entries
-
-
-def _entries(page: Page, directory: Location) -> Iterator[Entry]:
-    start = len(directory.key) + 1 if directory.key else 0
-    for key, size, modified_ms, etag in page.keys:
-        # The key of the directory itself is its marker.
-        if name := key[start:]:
-            yield Entry(child_location(directory, name), EntryKind.FILE, size, modified_ms, etag)
-    for prefix in page.prefixes:
-        if name := prefix[start:-1]:
-            yield Entry(child_location(directory, name), EntryKind.DIRECTORY, 0, 0)
+    made = (child_location(directory, name) for name in directories if name)
+    return files + [Entry(place, EntryKind.DIRECTORY, 0, 0) for place in made]

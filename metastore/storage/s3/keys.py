@@ -22,7 +22,7 @@ from catalog_ext.metastore.storage.failures import (
     unexpected_answer,
 )
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing, check_page
+from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_keys, check_listing, check_page
 
 if TYPE_CHECKING:
     import threading
@@ -107,25 +107,26 @@ class Keys:
             asked["ContinuationToken"] = begin
         elif after:
             asked["StartAfter"] = after
-        answer = self._answer(asked, below, stop)
-        following = answer.get("NextContinuationToken") if answer.get("IsTruncated") else None
-        if answer.get("IsTruncated") and (not following or following == begin):
+        page = self._page(asked, below, stop)
+        if page.next is not None and page.next in ("", begin):
             raise StorageError(
                 f"Cannot list {shown(str(below))}: the store says that there is more and does not say where it begins. "
                 "Check that the endpoint supports ListObjectsV2 with continuation tokens.",
                 {"location": str(below)},
             )
-        keys, prefixes = _found(answer)
-        return Page(keys, prefixes, following)
+        return page
 
-    def _answer(self, asked: Mapping[str, Any], below: Location, stop: threading.Event | None) -> Mapping[str, Any]:
+    def _page(self, asked: Mapping[str, Any], below: Location, stop: threading.Event | None) -> Page:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        def ask() -> Mapping[str, Any]:
+        def ask() -> Page:
             answer: Mapping[str, Any] = self._client.list_objects_v2(**asked)
             check_listing(answer, asked["Bucket"], asked["Prefix"])
-            check_page(answer, asked, _found(answer)[1])
-            return answer
+            keys, prefixes = _found(answer)
+            check_page(answer, asked, prefixes)
+            check_keys((key for key, *_ in keys), asked["Prefix"])
+            check_keys(prefixes, asked["Prefix"])
+            return Page(keys, prefixes, _next(answer))
 
         try:
             return self._backoff.attempt(ask, is_boto_throttled, stop=stop)
@@ -139,6 +140,15 @@ class Keys:
                 said = unexpected_answer(error, below, "list", endpoint=self._endpoint)
                 raise IncompleteListingError(said.message, said.parameters) from error
             raise failure from error
+
+
+def _next(answer: Mapping[str, Any]) -> str | None:
+    """Return where the next page begins: empty where the store does not say, None after the last page.
+
+    A store that leaves ``IsTruncated`` out and gives a token has more keys.
+    """
+    following: str = answer.get("NextContinuationToken") or ""
+    return following if answer.get("IsTruncated", bool(following)) else None
 
 
 def _read_before(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:

@@ -9,8 +9,8 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
-from catalog_ext.metastore.index.database.failures import as_ours
+from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race
 
 
 def raised(error: Exception) -> IndexDatabaseError:
@@ -56,6 +56,7 @@ def test_error_of_a_statement_is_not_retryable(error: Exception) -> None:
         psycopg.errors.AdminShutdown("terminating connection due to administrator command"),
         psycopg.errors.TooManyConnections("sorry, too many clients already"),
         psycopg.errors.QueryCanceled("canceling statement due to user request"),
+        psycopg.errors.IdleInTransactionSessionTimeout("terminating connection due to idle-in-transaction timeout"),
         pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query"),
         pymysql.err.OperationalError(1040, "Too many connections"),
         pymysql.err.OperationalError(1047, "WSREP has not yet prepared node for application use"),
@@ -65,3 +66,23 @@ def test_error_of_a_statement_is_not_retryable(error: Exception) -> None:
 )
 def test_database_that_is_away_is_unavailable(error: Exception) -> None:
     assert isinstance(raised(error), IndexUnavailableError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.SerializationFailure("could not serialize access due to concurrent update"),
+        psycopg.errors.DeadlockDetected("deadlock detected"),
+        pymysql.err.OperationalError(1213, "Deadlock found when trying to get lock"),
+        pymysql.err.OperationalError(1020, "Record has changed since last read in table 'tables'"),
+        pymysql.err.OperationalError(3101, "Plugin instructed the server to rollback the current transaction."),
+    ],
+)
+def test_transaction_that_was_rolled_back_for_another_is_repeated(error: Exception) -> None:
+    """MariaDB 11.6 says 1020 where older ones went on; Group Replication says 3101 at the commit."""
+    kind = getattr(sa.exc, next(c.__name__ for c in type(error).__mro__ if hasattr(sa.exc, c.__name__)))
+    wrapped = kind("SELECT 1", {}, error)
+    assert is_lost_race(wrapped)
+    ours = as_ours(wrapped, "db")
+    assert isinstance(ours, ConflictError)
+    assert ours.retryable

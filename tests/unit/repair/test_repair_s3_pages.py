@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,6 +35,20 @@ def catalog(store: PagedKeys, tmp_path: Path) -> Iterator[Catalog]:
             "s.t", location="s3a://bucket/t", schema="x BIGINT", partition_columns={"a": "INT", "b": "STRING"}
         )
         yield catalog
+
+
+REPEATED = r"(<(Contents|CommonPrefixes)>.*?</\2>)"
+
+
+@pytest.mark.slow
+def test_keys_that_a_store_lists_twice_are_registered_once(store: PagedKeys, catalog: Catalog) -> None:
+    """SeaweedFS and LocalStack have repeated keys and common prefixes, on one page or on the next."""
+    store.alter = lambda text: re.sub(REPEATED, r"\1\1", text)
+    report = catalog.repair_partitions("s.t")
+    assert (len(report.added), catalog.load_table("s.t").totals.files) == (78, len(KEYS))
+    assert sum(map(len, indexed(catalog).values())) == len(KEYS)
+    again = catalog.repair_partitions("s.t")
+    assert [*again.added, *again.changed, *again.dropped] == []
 
 
 def break_second_page(store: PagedKeys) -> None:

@@ -10,6 +10,7 @@ import pytest
 from catalog_ext.metastore.commit.staged_files import Upload
 from catalog_ext.metastore.errors import IncompleteListingError, StorageError
 from catalog_ext.metastore.runtime.retry import Backoff
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
@@ -120,6 +121,34 @@ def test_listing_by_alias_or_odd_encoding_is_accepted(answer: dict[str, str], bu
         check_listing(answer, bucket, "a/")
     with pytest.raises(UnexpectedAnswerError, match="bucket"):
         check_listing({**answer, "Name": ""}, bucket, "a b/")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_listing_fails_when_a_key_lies_elsewhere(store: PagedKeys, storage: Storage, whole: bool) -> None:
+    """``u/a=9/f`` was registered as ``a=9/f``: the text after the length of the prefix was taken for the path."""
+    store.instead, store.encodes = lambda _: None, True
+    store.alter = lambda text: text.replace("t%2Fa%3D1%2F", "u%2Fa%3D1%2F")
+    place = Location.parse("s3a://bucket/t")
+    with pytest.raises(IncompleteListingError, match="does not begin with 't/'"):
+        storage.keys_of(place).page(place, whole=whole)
+    store.alter = lambda text: text
+
+
+def test_directory_of_a_store_without_delimiters_is_listed(store: PagedKeys, storage: Storage) -> None:
+    """CubeFS listed ``a=1/f`` itself: it came up as a file of that name, directly in the table."""
+    store.instead = lambda asked: store.page({"prefix": [asked.prefix]}) if asked.has_delimiter else None
+    found = {entry.location.name: entry.kind for entry in storage.list_directory("s3a://bucket/t")}
+    assert found == {"h": EntryKind.FILE, "a=1": EntryKind.DIRECTORY, "a=2": EntryKind.DIRECTORY}
+
+
+def test_page_with_a_token_and_without_a_flag_has_a_next_one(store: PagedKeys, storage: Storage) -> None:
+    store.instead, store.encodes = lambda _: None, True
+    place = Location.parse("s3a://bucket/t")
+    token = "<NextContinuationToken>t/a=1/f@1</NextContinuationToken>"
+    for there, following in ((token, "t/a=1/f@1"), ("", None)):
+        store.alter = lambda text, there=there: text.replace("<IsTruncated>false</IsTruncated>", there)  # type: ignore[misc]
+        assert storage.keys_of(place).page(place, whole=True).next == following
+    store.alter = lambda text: text
 
 
 PLACE = Location.parse("s3a://bucket/t/f")

@@ -28,7 +28,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.patterns import escape
 from catalog_ext.procedures.registry import find_procedure
-from catalog_ext.tables.locations import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning, warn_of_other_name_node
 from tests.repair_cases import write
 
 if TYPE_CHECKING:
@@ -451,3 +451,19 @@ def test_registering_again_leaves_the_table_as_it_is(catalog: Catalog, root: Pat
         find_procedure("register_table").call(catalog, {**arguments, "location": str(tmp_path / "other")})
     with pytest.raises(TableAlreadyExistsError):
         register(catalog, root)
+
+
+@pytest.mark.parametrize(
+    ("other", "warned"),
+    [
+        ("hdfs://nn1:8020/lake/t", True), ("hdfs://nn1:8020/lake", True), ("hdfs://nn1/lake/t/k=1", True),
+        ("hdfs://ns/lake/t", False), ("hdfs://nn1:8020/lake/t2", False), ("s3a://nn1/lake/t", False),
+        ("hdfs://nn1/lake/t*", False),
+    ],
+)  # fmt: skip
+def test_path_of_another_table_by_another_name_node_is_warned_of(other: str, warned: bool) -> None:
+    """Iceberg's remove_orphan_files deleted living files when the authority of an HDFS had changed."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_other_name_node("Table s.t", "hdfs://ns/lake/t", ["file:///lake/t", other])
+    assert [warning.category for warning in caught] == [TableOverlapWarning] * warned

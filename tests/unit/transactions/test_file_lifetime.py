@@ -97,6 +97,26 @@ def test_rows_brought_back_survive_drop_and_add(stand: Stand, root: Path, betwee
     assert stand.rows() == {"k=1": "1\n"}
 
 
+# No two of them are one value: ``a b`` and ``a%20b`` are, and an overwrite of one replaces both.
+ODD_VALUES = ["a b", "a+b", "a%3Ab", "50%25", "a~b", "é", "e\u0301", "'", "x%3Dy", "%zz", "日本", "A", "a"]
+
+
+@pytest.mark.parametrize("options", [RELOCATE, {}], ids=["relocate", "in place"])
+def test_vacuum_leaves_living_files_of_odd_names(tmp_path: Path, options: dict[str, str]) -> None:
+    """Delta's and Trino's VACUUM compared encoded with decoded paths, and deleted the living ones."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t x%41+é%20", {"k": "string"}))
+        names = [f"k={value}" for value in ODD_VALUES]
+        for content in ("1\n", "2\n"):
+            stand.write(dict.fromkeys(names, content), DYNAMIC, options=options)
+        stand.write(dict.fromkeys(names[::2], "3\n"), DYNAMIC, options=options)
+        vacuum(stand)
+        there = {name: "3\n" if number % 2 == 0 else "2\n" for number, name in enumerate(names)}
+        assert stand.rows() == stand.listed() == there
+        assert stand.strays() == []
+
+
 def test_vacuum_leaves_a_dropped_partition_of_an_external_table(stand: Stand, root: Path) -> None:
     set_location(stand, root)
     drop(stand)

@@ -1,0 +1,121 @@
+"""Deletes many objects of an S3 bucket by one request, on stores that differ in what they take and answer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled
+from catalog_ext.metastore.storage.locations import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from botocore.client import BaseClient
+
+    Kept = tuple[Location, Exception]
+    """An object that the store has kept, with its answer."""
+
+KEYS_PER_DELETE = 1000
+"""How many keys S3 deletes by one request."""
+
+_NO_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
+"""Characters that XML 1.0 has not, or changes (a carriage return becomes a line feed)."""
+
+
+def add_content_md5(params: dict[str, Any], **_: object) -> None:
+    """Add the header ``Content-MD5`` to a request; a handler of boto3's event ``before-call``.
+
+    boto3 sends a CRC32 instead since release 1.36. S3 takes either; Ceph, older MinIO, OVH and others refuse to delete
+    objects without the MD5.
+    """
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = base64.b64encode(digest).decode("ascii")
+
+
+class Deletion:
+    """Deletes up to 1,000 objects of one bucket. One that is gone is deleted.
+
+    A key that XML cannot carry is deleted by a request of its own: for such a key S3 refuses the request of all
+    keys, or deletes an object of another name. On a store that deletes one object by a request only (Google Cloud
+    Storage), each key is.
+
+    Args:
+        client: boto3's client.
+        locations: The objects.
+    """
+
+    def __init__(self, client: BaseClient, locations: Sequence[Location]) -> None:
+        self._client = client
+        self._together = [place for place in locations if _NO_XML.search(place.key) is None]
+        self._single = [place for place in locations if _NO_XML.search(place.key) is not None]
+        self._refused: list[Kept] = []
+        self._busy: list[Kept] = []
+
+    @property
+    def kept(self) -> list[Kept]:
+        """The objects that the store has refused to delete, or was too busy to delete, each with its answer."""
+        return self._refused + self._busy
+
+    def ask(self) -> None:
+        """Ask the store to delete what is left; call it again after an error of a store that is too busy.
+
+        Raises:
+            UnexpectedAnswerError: The answer is not one to this request.
+            BotoCoreError, ClientError: The store refuses the request or does not answer, or is too busy for some keys,
+                which are in ``kept``.
+        """
+        if self._together and not self._delete_together():
+            self._single += self._together
+            self._together = []
+        while self._single:
+            self._delete_one(self._single[-1])
+            self._single.pop()
+        if self._busy:
+            raise self._busy[0][1]
+
+    def _delete_together(self) -> bool:
+        """Return whether the store takes such a request."""
+        from botocore.exceptions import ClientError
+
+        bucket = self._together[0].bucket
+        objects = [{"Key": place.key} for place in self._together]
+        try:
+            answer = self._client.delete_objects(Bucket=bucket, Delete={"Objects": objects, "Quiet": True})
+        except ClientError as error:
+            if boto_code(error) != "NOT_IMPLEMENTED":
+                raise
+            return False
+        self._busy.clear()
+        for said in answer.get("Errors", ()):
+            kept = _kept(bucket, said)
+            if is_boto_throttled(kept[1]):
+                self._busy.append(kept)
+            elif not _is_gone(kept[1]):
+                self._refused.append(kept)
+        self._together = [place for place, _ in self._busy]
+        return True
+
+    def _delete_one(self, place: Location) -> None:
+        from botocore.exceptions import ClientError
+
+        try:
+            self._client.delete_object(Bucket=place.bucket, Key=place.key)
+        except ClientError as error:
+            if is_boto_throttled(error):
+                raise
+            if not _is_gone(error):
+                self._refused.append((place, error))
+
+
+def _is_gone(error: Exception) -> bool:
+    # S3 reports no key that is not there, some stores do.
+    return boto_code(error) == "NO_SUCH_KEY"
+
+
+def _kept(bucket: str, said: Mapping[str, str]) -> Kept:
+    from botocore.exceptions import ClientError
+
+    return Location("s3a", bucket, said.get("Key", "")), ClientError({"Error": dict(said)}, "DeleteObjects")
