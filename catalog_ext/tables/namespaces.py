@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf.properties import checked_map
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError
 from catalog_ext.metastore.model.identifiers import validate_identifier
-from catalog_ext.metastore.model.tables import Namespace
+from catalog_ext.metastore.model.tables import Namespace, TableType
 from catalog_ext.metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
@@ -122,8 +122,10 @@ class Namespaces:
             )
         for view in self._views.list_names(lower) if cascade else ():
             self._views.drop(f"{lower}.{view}")
-        for table in tables:
-            self._removal.drop_table(f"{lower}.{table}", session=session)
+        # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
+        loaded = (self._context.load_table(f"{lower}.{table}") for table in tables)
+        for table in sorted(loaded, key=lambda one: one.definition.table_type is TableType.MANAGED):
+            self._removal.drop_table(str(table.identifier), session=session)
         self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
         self._context.sync.publish()
 
