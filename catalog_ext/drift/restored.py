@@ -8,12 +8,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, InvalidInputError
+from catalog_ext.conf.home import METASTORE
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexUnavailableError,
+    InvalidInputError,
+    LocationNotFoundError,
+)
 from catalog_ext.metastore.index.database.urls import index_file
 from catalog_ext.metastore.index.tables.incarnations import Position
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.identity import is_same_file
 
@@ -22,9 +30,16 @@ if TYPE_CHECKING:
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.repair.report import RepairReport
     from catalog_ext.repair.table_repair import TableRepair
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
+FOUND = "found"
+_CHANGES = {"add": ("to add", "added"), "drop": ("to drop", "dropped"), "change": ("to change", "changed")}
+_FOUND = (
+    "no table of the index lies here: it was made after the backup, or its files were left. To have its rows: "
+    "catalog-ext register"
+)
 _LEFT = (
     "a committed write was to delete it, and a repair registers it. It may be the only copy of its rows: delete it "
     "only where newer files of its partition have them"
@@ -36,8 +51,8 @@ class RestoredEntry(NamedTuple):
 
     Attributes:
         action: ``ended`` (a transaction or a DROP), ``left`` (a file), ``discarded`` (messages), ``repaired`` or
-            ``failed`` (a table).
-        subject: The table or the file.
+            ``failed`` (a table); ``found`` (a directory of a namespace without a table).
+        subject: The table, the file or the directory.
         detail: What was found.
     """
 
@@ -96,6 +111,26 @@ class Restoring:
         pending = index.count_deliveries()
         if pending:
             yield RestoredEntry(DISCARDED, "", f"{counted(pending, 'change')} for the metastore; drift compares it")
+        if METASTORE not in index.properties():
+            # Otherwise the metastore has the names of these tables, and drift shows them.
+            yield from self._without_table()
+
+    def _without_table(self) -> Iterator[RestoredEntry]:
+        """Yield the directories of namespaces in which no table lies, such as that of a table of a later version."""
+        index, warehouse = self._context.index, self._context.settings.warehouse
+        known = {f"{place.rstrip('/')}/" for _, place in index.table_locations()}
+        # A table may lie in a directory below that of its namespace.
+        around = {place[: end + 1] for place in known for end, character in enumerate(place) if character == "/"}
+        for name in index.list_namespaces():
+            place = Location.parse(index.load_namespace(name).location or f"{warehouse}/{name}.db")
+            try:
+                entries = self._context.storage.list_directory(place)
+            except LocationNotFoundError:
+                continue
+            for entry in sorted(entries, key=lambda one: str(one.location)):
+                hidden = entry.kind is not EntryKind.DIRECTORY or is_hidden(entry.location.name)
+                if not hidden and f"{entry.location}/" not in around:
+                    yield RestoredEntry(FOUND, str(entry.location), _FOUND)
 
     def _left(self, transaction: Transaction) -> Iterator[RestoredEntry]:
         """Yield the files that a committed transaction was to delete, and that are there as they were."""
@@ -118,8 +153,7 @@ class Restoring:
             raise
         except CatalogExtError as error:
             return RestoredEntry(FAILED, str(table), error.message)
-        refused = "".join(f"; refused: {entry.reason}" for entry in report.refused)
-        return RestoredEntry(REPAIRED, str(table), str(report).split("\n")[0] + refused)
+        return RestoredEntry(REPAIRED, str(table), _changes(report))
 
     def backup(self, file: str) -> str:
         """Return the path of a new, consistent copy of the SQLite index, which only its owner can read.
@@ -162,3 +196,16 @@ class Restoring:
             ) from error
         self._context.index.before_deleting()
         return str(target)
+
+
+def _changes(report: RepairReport) -> str:
+    """Return what a repair of a table changed, or in a preview would change, in one line."""
+    found = []
+    for action, words in _CHANGES.items():
+        counts = report.counts(action)
+        if counts.partitions:
+            partitions, files = counted(counts.partitions, "partition"), counted(counts.files, "file")
+            found.append(f"{words[0 if report.dry_run else 1]}: {partitions} with {files}")
+    skipped = [f"skipped: {counted(len(report.skipped), 'path')}"] if report.skipped else []
+    refused = [f"refused: {entry.reason}" for entry in report.refused]
+    return "; ".join([*found, *skipped, *refused]) or "agrees with the store"

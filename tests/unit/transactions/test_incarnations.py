@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import sqlite3
@@ -103,6 +104,7 @@ def test_failover_within_a_lease_keeps_later_rows(
         for refused in (
             lambda: catalog.recover(older_than="0s"),
             lambda: catalog.vacuum("s.t", retention=0, allow_short_retention=True),
+            lambda: catalog.vacuum(),
             lambda: catalog.repair_partitions("s.t"),
             lambda: write(catalog, "t", "more"),
         ):
@@ -154,6 +156,27 @@ def test_preview_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     # The other copy is the one that is behind now.
     with opened(tmp_path) as catalog, pytest.raises(IndexRestoredError):
         write(catalog, "t", "more")
+
+
+def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A partition whose files stayed comes back; a table that was made later has no name in the index any more."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t", "same", "gone")
+        catalog.backup(str(tmp_path / "backup.db"))
+        write(catalog, "t", "later")
+        write(catalog, "t", "later", k=2)
+        (tmp_path / "s.db" / "new").mkdir(parents=True)
+        (tmp_path / "s.db" / "_hidden").mkdir()
+        (tmp_path / "gone").rmdir()
+    options = ["--index", str(tmp_path / "backup.db"), "--metastore", "none"]
+    for preview, added in ((["--dry-run"], "to add"), ([], "added")):
+        assert main([*options, "restored", *preview, "--json"]) == 1
+        entries = json.loads(capsys.readouterr().out)["entries"]
+        found = {(e["action"], e["subject"]): e["detail"] for e in entries}
+        assert found["repaired", "s.t"] == f"{added}: 2 partitions with 2 files"
+        assert found["repaired", "s.same"] == "agrees with the store"
+        assert "does not exist" in found["failed", "s.gone"]
+        assert [subject for action, subject in found if action == "found"] == [f"file://{tmp_path}/s.db/new"]
 
 
 def test_numbers_are_not_given_twice(tmp_path: Path) -> None:
