@@ -144,9 +144,7 @@ def test_service_refuses_an_adhoc_path_with_403(standing: Catalog, lake: Path) -
 @pytest.mark.parametrize(
     "pattern", ["warehouse/t/k=*", "warehouse/{t,u}/k={0..3}/*.txt", "elsewhere/**", "ware{house,}/t"]
 )
-def test_pattern_is_allowed_by_the_directories_above_its_wildcards(
-    standing: Catalog, lake: Path, pattern: str
-) -> None:
+def test_pattern_is_allowed_by_the_directories_above_its_wildcards(standing: Catalog, lake: Path, pattern: str) -> None:
     standing.allowed.restrict(
         allowed_locations({"storage.allow": f"s3a://b/logs, {lake}/elsewhere, {lake}/ware"}, standing=True)
     )
