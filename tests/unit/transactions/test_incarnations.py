@@ -280,11 +280,12 @@ def test_steps_of_the_documentation_restore_an_index(
         overwrite(catalog)
         write(catalog, "t", "more", k=2)
         reality = rows(catalog, "t")
-    for rest in ("lake.db-wal", "lake.db-shm"):
-        (tmp_path / rest).unlink(missing_ok=True)
     for line in restore:
         command, *arguments = shlex.split(line)
-        if command == "cp":
+        if command == "rm":
+            for rest in arguments[1:]:
+                (tmp_path / rest).unlink(missing_ok=True)
+        elif command == "cp":
             shutil.copy(*arguments)
         elif "drift" in arguments:
             # There is no metastore here to compare with.
