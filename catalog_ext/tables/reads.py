@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.errors import IndexRestoredError
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -254,6 +255,11 @@ class TableReads:
         """
         return self._context.index.changes(table_id, after, upto, removals)
 
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """Why reads are of an older state: the index was restored; None where it is current, as far as is known."""
+        return self._context.counter.behind
+
     def _at(self, table_id: int, version: int) -> Table:
         with self._lock:
             table = self._tables.get((table_id, version))
@@ -263,7 +269,7 @@ class TableReads:
                 self.remember(table)
             if version != table.version:
                 self._context.index.require_version(table_id, version)
-        behind = self._context.counter.behind
+        behind = self.behind
         if behind is not None:
             logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)
         return replace(table, version=version)
