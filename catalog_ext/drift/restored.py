@@ -152,7 +152,9 @@ class Restoring:
         except IndexUnavailableError:
             raise
         except CatalogExtError as error:
-            return RestoredEntry(FAILED, str(table), error.message)
+            gone = f" If it was dropped since: catalog-ext unregister {table}"
+            why = error.message + (gone if isinstance(error, LocationNotFoundError) else "")
+            return RestoredEntry(FAILED, str(table), why)
         return RestoredEntry(REPAIRED, str(table), _changes(report))
 
     def backup(self, file: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sqlite3
@@ -175,7 +176,7 @@ def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.C
         found = {(e["action"], e["subject"]): e["detail"] for e in entries}
         assert found["repaired", "s.t"] == f"{added}: 2 partitions with 2 files"
         assert found["repaired", "s.same"] == "agrees with the store"
-        assert "does not exist" in found["failed", "s.gone"]
+        assert re.search(r"does not exist.*unregister s\.gone", found["failed", "s.gone"])
         assert [subject for action, subject in found if action == "found"] == [f"file://{tmp_path}/s.db/new"]
 
 
