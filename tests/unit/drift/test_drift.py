@@ -230,6 +230,7 @@ def test_tables_that_a_side_lacks(catalog: Catalog, metastore: FakeMetastore, tm
     ours, theirs = found(catalog, None)
     assert (ours.table, ours.kind, ours.metastore) == ("s.t", DriftKind.TABLE, "missing")
     assert (theirs.table, sides(theirs)) == ("s.theirs", (None, "missing", "has it"))
+    assert theirs.evidence == "to take it: catalog-ext import s.theirs"
     assert theirs.kind is DriftKind.NOT_TAKEN
     shutil.rmtree(tmp_path / "t")
     gone, _ = found(catalog)
