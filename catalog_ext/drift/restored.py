@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.conf.home import METASTORE
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    IndexRestoredError,
     IndexUnavailableError,
     InvalidInputError,
     LocationNotFoundError,
@@ -196,7 +197,9 @@ class Restoring:
                 f"The index {self._context.index.url} was not backed up to {target}: {error}. Run the command again.",
                 {"index": self._context.index.url, "file": str(target)},
             ) from error
-        self._context.index.before_deleting()
+        # An index that is behind its counter cannot raise it, and needs not: its copy is behind, too.
+        with suppress(IndexRestoredError):
+            self._context.index.before_deleting()
         return str(target)
 
 

@@ -236,7 +236,11 @@ def test_backup_is_private_and_refused_over_a_file(tmp_path: Path) -> None:
         assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
         with pytest.raises(InvalidInputError, match="not there"):
             catalog.backup(file)
-    with opened(tmp_path, "backup.db") as catalog, pytest.raises(IndexRestoredError):
+    with opened(tmp_path, "backup.db") as catalog:
+        catalog.backup(str(tmp_path / "again.db"))
+        with pytest.raises(IndexRestoredError):
+            write(catalog, "t", "x")
+    with opened(tmp_path, "again.db") as catalog, pytest.raises(IndexRestoredError):
         write(catalog, "t", "x")
 
 
