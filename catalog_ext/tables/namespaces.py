@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.properties import checked_map
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError
-from catalog_ext.metastore.model.identifiers import validate_identifier
+from catalog_ext.metastore.model.identifiers import TableIdentifier, validate_identifier
 from catalog_ext.metastore.model.tables import Namespace, TableType
 from catalog_ext.metastore.storage.locations import canonical_location
 
@@ -113,7 +113,8 @@ class Namespaces:
             NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
         """
         lower = validate_identifier(name, "namespace")
-        tables = self._context.index.list_tables(lower)
+        # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
+        tables = sorted(self._context.index.list_tables(lower), key=lambda name: self._is_managed(lower, name))
         if tables and not cascade:
             raise NamespaceNotEmptyError(
                 f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}"
@@ -122,12 +123,14 @@ class Namespaces:
             )
         for view in self._views.list_names(lower) if cascade else ():
             self._views.drop(f"{lower}.{view}")
-        # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
-        loaded = (self._context.load_table(f"{lower}.{table}") for table in tables)
-        for table in sorted(loaded, key=lambda one: one.definition.table_type is TableType.MANAGED):
-            self._removal.drop_table(str(table.identifier), session=session)
+        for table in tables:
+            self._removal.drop_table(f"{lower}.{table}", session=session)
         self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
         self._context.sync.publish()
+
+    def _is_managed(self, namespace: str, name: str) -> bool:
+        table = self._context.find_table(TableIdentifier(namespace, name))
+        return table is not None and table.definition.table_type is TableType.MANAGED
 
     def list_tables(self, namespace: str) -> list[str]:
         """Return the names of a namespace's tables, sorted.

@@ -283,13 +283,19 @@ def test_steps_of_the_documentation_restore_an_index(
         assert main(shlex.split(line)[1:]) == 0
     with opened(tmp_path, "lake.db") as catalog:
         overwrite(catalog)
+        with closing(sqlite3.connect("lake.db")) as other:
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         write(catalog, "t", "more", k=2)
         reality = rows(catalog, "t")
+        log = (tmp_path / "lake.db-wal").read_bytes()
+    # The processes were killed: SQLite would write this log over the restored file.
+    (tmp_path / "lake.db-wal").write_bytes(log)
     for line in restore:
         command, *arguments = shlex.split(line)
         if command == "rm":
-            for rest in arguments[1:]:
-                (tmp_path / rest).unlink(missing_ok=True)
+            assert arguments[0] == "-f"
+            for file in arguments[1:]:
+                Path(file).unlink(missing_ok=True)
         elif command == "cp":
             shutil.copy(*arguments)
         elif "drift" in arguments:
