@@ -114,7 +114,8 @@ class Namespaces:
         """
         lower = validate_identifier(name, "namespace")
         # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
-        tables = sorted(self._context.index.list_tables(lower), key=lambda name: self._is_managed(lower, name))
+        named = self._context.index.list_tables(lower)
+        tables = sorted(named, key=lambda name: cascade and self._is_managed(lower, name))
         if tables and not cascade:
             raise NamespaceNotEmptyError(
                 f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}"

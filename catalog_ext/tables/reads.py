@@ -55,6 +55,11 @@ class TableReads:
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
 
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """Why reads are of an older state: the index was restored; None where it is current, as far as is known."""
+        return self._context.counter.behind
+
     def predicate(self, table: Table, where: Where) -> Predicate | None:
         """Return the bound predicate of a condition or partition spec over the table's partition columns.
 
@@ -255,11 +260,6 @@ class TableReads:
         """
         return self._context.index.changes(table_id, after, upto, removals)
 
-    @property
-    def behind(self) -> IndexRestoredError | None:
-        """Why reads are of an older state: the index was restored; None where it is current, as far as is known."""
-        return self._context.counter.behind
-
     def _at(self, table_id: int, version: int) -> Table:
         with self._lock:
             table = self._tables.get((table_id, version))
@@ -269,7 +269,7 @@ class TableReads:
                 self.remember(table)
             if version != table.version:
                 self._context.index.require_version(table_id, version)
-        behind = self.behind
+        behind = self._context.counter.behind
         if behind is not None:
             logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)
         return replace(table, version=version)
