@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import (
     IndexUnavailableError,
     InvalidInputError,
     LocationNotFoundError,
+    StorageError,
 )
 from catalog_ext.metastore.index.database.urls import index_file
 from catalog_ext.metastore.index.tables.incarnations import Position
@@ -127,6 +128,9 @@ class Restoring:
             try:
                 entries = self._context.storage.list_directory(place)
             except LocationNotFoundError:
+                continue
+            except StorageError as error:
+                yield RestoredEntry(FAILED, str(place), error.message)
                 continue
             for entry in sorted(entries, key=lambda one: str(one.location)):
                 hidden = entry.kind is not EntryKind.DIRECTORY or is_hidden(entry.location.name)

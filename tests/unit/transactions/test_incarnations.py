@@ -180,6 +180,15 @@ def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.C
         assert [subject for action, subject in found if action == "found"] == [f"file://{tmp_path}/s.db/new"]
 
 
+def test_namespace_that_does_not_answer_does_not_stop_restored(tmp_path: Path) -> None:
+    away = {"endpoint": "http://127.0.0.1:1", "access_key": "a", "secret_key": "b"}
+    with connect(index=str(tmp_path / "i.db"), metastore=None, warehouse=str(tmp_path), storage=away) as catalog:
+        catalog.index.create_namespace(Namespace("away", location="s3a://bucket/away"), deliver=False)
+        made(catalog, tmp_path, "t")
+        found = {(entry.action, entry.subject) for entry in catalog.restored()}
+    assert found == {("failed", "s3a://bucket/away"), ("repaired", "s.t")}
+
+
 def test_numbers_are_not_given_twice(tmp_path: Path) -> None:
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
