@@ -25,11 +25,12 @@ _NEXT = "Compare the metastore now: catalog-ext drift --check (docs/operations.m
 @list_options(_ENTRIES)
 @click.pass_obj
 def restored(invocation: Invocation, dry_run: bool, shape: Shape) -> int:
-    """Have an index go on that was restored, copied, or whose database failed over without its last commits.
+    """Go on with an index that was restored, copied, or whose database failed over without its last commits.
 
     It ends every unfinished write and DROP without touching a file, gives up what waits for the metastore, begins a new
-    incarnation, so that no table and no version gets a number a second time, and repairs all tables. Stop services and
-    sessions before. Exits with 1 if a table could not be repaired.
+    incarnation, so that no table and no version gets a number a second time, and repairs all tables: partitions that
+    were dropped, and whose files stayed, come back. Stop services and sessions before. Exits with 1 if a table could
+    not be repaired.
 
     \b
     catalog-ext --index lake.db restored --dry-run
@@ -51,7 +52,7 @@ def restored(invocation: Invocation, dry_run: bool, shape: Shape) -> int:
 @json_option
 @click.pass_obj
 def backup(invocation: Invocation, file: str, as_json: bool) -> None:
-    """Copy the SQLite index to FILE, which is not there yet and which only its owner can read then.
+    """Copy the SQLite index to a new FILE, which only its owner can read.
 
     The copy is consistent while others use the index; a copy of index.db by cp lacks what is in its write-ahead log. An
     index of PostgreSQL or MariaDB is backed up with the database's own tool.

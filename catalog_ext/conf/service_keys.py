@@ -30,7 +30,7 @@ def _allowed(text: str) -> Allowed:
     try:
         return Allowed(False, tuple(Location.parse(one.strip()) for one in text.split(",") if one.strip()))
     except InvalidInputError as error:
-        raise ValueError(f"give locations with commas between them, or '*': {error.message}") from error
+        raise ValueError(f"give locations with commas between them, or '*': {error.message.rstrip('.')}") from error
 
 
 STORAGE_ALLOW: Setting[Allowed] = Setting(

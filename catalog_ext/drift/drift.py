@@ -157,7 +157,8 @@ class Drift:
             except CatalogExtError as error:
                 yield not_compared(subject, error.message, side=Side.METASTORE, unavailable=error.retryable)
                 continue
-            yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT)
+            how = f"to take it: catalog-ext import {subject}"
+            yield Difference(subject, DriftKind.TABLE, "", None, MISSING, HAS_IT, evidence=how)
 
     def _leaving(self) -> set[str]:
         """Return the names whose end is pending."""

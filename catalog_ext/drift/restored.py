@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.conf.home import METASTORE
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, InvalidInputError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexRestoredError,
+    IndexUnavailableError,
+    InvalidInputError,
+    LocationNotFoundError,
+    StorageError,
+)
 from catalog_ext.metastore.index.database.urls import index_file
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore_sync.counter_file import CounterUnknownError
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.repair.report import RepairReport
     from catalog_ext.repair.table_repair import TableRepair
 
 _AT_ONCE = 1000
@@ -31,6 +42,12 @@ _AT_ONCE = 1000
 
 ENDED, LEFT, DISCARDED, REPAIRED, FAILED = "ended", "left", "discarded", "repaired", "failed"
 CURRENT, BEHIND, UNKNOWN = "current", "behind", "unknown"
+FOUND = "found"
+_CHANGES = {"add": ("to add", "added"), "drop": ("to drop", "dropped"), "change": ("to change", "changed")}
+_FOUND = (
+    "no table of the index lies here: it was made after the backup, or its files were left. To have its rows: "
+    "catalog-ext register"
+)
 _LEFT = (
     "a committed write was to delete it, and a repair registers it. It may be the only copy of its rows: delete it "
     "only where newer files of its partition have them"
@@ -42,8 +59,9 @@ class RestoredEntry(NamedTuple):
 
     Attributes:
         action: ``ended`` (a transaction or a DROP), ``left`` (a file), ``discarded`` (messages), ``repaired`` or
-            ``failed`` (a table); first in a preview ``behind``, ``current`` or ``unknown`` (the index).
-        subject: The table, the file or the index.
+            ``failed`` (a table), ``found`` (a directory of a namespace without a table); first in a preview ``behind``,
+            ``current`` or ``unknown`` (the index).
+        subject: The table, the file, the directory or the index.
         detail: What was found.
     """
 
@@ -114,6 +132,29 @@ class Restoring:
         pending = index.count_deliveries()
         if pending:
             yield RestoredEntry(DISCARDED, "", f"{counted(pending, 'change')} for the metastore; drift compares it")
+        if METASTORE not in index.properties():
+            # Otherwise the metastore has the names of these tables, and drift shows them.
+            yield from self._without_table()
+
+    def _without_table(self) -> Iterator[RestoredEntry]:
+        """Yield the directories of namespaces in which no table lies, such as that of a table of a later version."""
+        index, warehouse = self._context.index, self._context.settings.warehouse
+        known = {f"{place.rstrip('/')}/" for _, place in index.table_locations()}
+        # A table may lie in a directory below that of its namespace.
+        around = {place[: end + 1] for place in known for end, character in enumerate(place) if character == "/"}
+        for name in index.list_namespaces():
+            place = Location.parse(index.load_namespace(name).location or f"{warehouse}/{name}.db")
+            try:
+                entries = self._context.storage.list_directory(place)
+            except LocationNotFoundError:
+                continue
+            except StorageError as error:
+                yield RestoredEntry(FAILED, str(place), error.message)
+                continue
+            for entry in sorted(entries, key=lambda one: str(one.location)):
+                hidden = entry.kind is not EntryKind.DIRECTORY or is_hidden(entry.location.name)
+                if not hidden and f"{entry.location}/" not in around:
+                    yield RestoredEntry(FOUND, str(entry.location), _FOUND)
 
     def _left(self, transaction: Transaction) -> Iterator[RestoredEntry]:
         """Yield the files that a committed transaction was to delete, and that are there as they were."""
@@ -136,9 +177,10 @@ class Restoring:
         except IndexUnavailableError:
             raise
         except CatalogExtError as error:
-            return RestoredEntry(FAILED, str(table), error.message)
-        refused = "".join(f"; refused: {entry.reason}" for entry in report.refused)
-        return RestoredEntry(REPAIRED, str(table), str(report).split("\n")[0] + refused)
+            gone = f" If it was dropped since: catalog-ext unregister {table}"
+            why = error.message + (gone if isinstance(error, LocationNotFoundError) else "")
+            return RestoredEntry(FAILED, str(table), why)
+        return RestoredEntry(REPAIRED, str(table), _changes(report))
 
     def backup(self, file: str) -> str:
         """Return the path of a new, consistent copy of the SQLite index, which only its owner can read.
@@ -179,5 +221,20 @@ class Restoring:
                 f"The index {self._context.index.url} was not backed up to {target}: {error}. Run the command again.",
                 {"index": self._context.index.url, "file": str(target)},
             ) from error
-        self._context.index.before_deleting()
+        # An index that is behind its counter cannot raise it, and needs not: its copy is behind, too.
+        with suppress(IndexRestoredError):
+            self._context.index.before_deleting()
         return str(target)
+
+
+def _changes(report: RepairReport) -> str:
+    """Return what a repair of a table changed, or in a preview would change, in one line."""
+    found = []
+    for action, words in _CHANGES.items():
+        counts = report.counts(action)
+        if counts.partitions:
+            partitions, files = counted(counts.partitions, "partition"), counted(counts.files, "file")
+            found.append(f"{words[0 if report.dry_run else 1]}: {partitions} with {files}")
+    skipped = [f"skipped: {counted(len(report.skipped), 'path')}"] if report.skipped else []
+    refused = [f"refused: {entry.reason}" for entry in report.refused]
+    return "; ".join([*found, *skipped, *refused]) or "agrees with the store"

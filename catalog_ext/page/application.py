@@ -182,8 +182,9 @@ class _Page:
         signed_in = self._sessions.is_open(cookie)
         form_key = self._sessions.form_key(cookie) if cookie and signed_in else ""
         return self._templates.get_template(template).render(
-            root=ROOT, signed_in=signed_in, form_key=form_key, catalog=self._views.name, **values
-        )
+            root=ROOT, signed_in=signed_in, form_key=form_key, catalog=self._views.name,
+            warning=self._views.warning if signed_in else None, **values,
+        )  # fmt: skip
 
     async def _in_thread(self, function: Callable[..., str | None], *arguments: object) -> str | None:
         if self._limiter is None:

@@ -54,6 +54,12 @@ class Views:
         self._kept = Kept()
         self.name = catalog.settings.name
 
+    @property
+    def warning(self) -> str | None:
+        """The warning that each page begins with: that the index was restored, and changes nothing."""
+        behind = self._catalog.reads.behind
+        return None if behind is None else behind.message
+
     def tables(self, query: Query, _: dict[str, str]) -> Iterator[Part]:
         """Yield the list of tables.
 

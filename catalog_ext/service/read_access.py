@@ -39,7 +39,8 @@ def require_readable(operation: str, request: object) -> None:
             return
         refused = f"CALL {str(named)[:60]}"
     raise ReadOnlyTokenError(
-        f"{refused} is refused: the session has the service's token for reading, which opens SELECT, SHOW and "
-        "DESCRIBE. Give a session that writes the service's own token, by the catalog's option token-file.",
+        f"{refused} is refused: the statement may change something, and the session has the service's token for "
+        "reading, which opens SELECT, SHOW and DESCRIBE. Give a session that writes the service's own token, by the "
+        "catalog's option token-file.",
         {"operation": refused},
     )

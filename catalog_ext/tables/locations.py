@@ -114,7 +114,8 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
             {"table": str(definition.identifier), "location": definition.location},
         )
     warnings.warn(
-        f"Table {definition.identifier} at {definition.location} shares files with {names}.",
+        f"Table {definition.identifier} at {definition.location} shares files with {names}: a statement "
+        "that would delete or move a file which two tables have is refused.",
         TableOverlapWarning,
         stacklevel=4,
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.properties import checked_map
 from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExistsError, NamespaceNotEmptyError
-from catalog_ext.metastore.model.identifiers import validate_identifier
-from catalog_ext.metastore.model.tables import Namespace
+from catalog_ext.metastore.model.identifiers import TableIdentifier, validate_identifier
+from catalog_ext.metastore.model.tables import Namespace, TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import canonical_location
 
@@ -118,7 +118,9 @@ class Namespaces:
             CatalogExtError: A view or table cannot be dropped; the message names what was dropped before.
         """
         lower = validate_identifier(name, "namespace")
-        tables = self._context.index.list_tables(lower)
+        # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
+        named = self._context.index.list_tables(lower)
+        tables = sorted(named, key=lambda name: cascade and self._is_managed(lower, name))
         if tables and not cascade:
             raise NamespaceNotEmptyError(
                 f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}"
@@ -143,6 +145,10 @@ class Namespaces:
                 ) from error  # fmt: skip
         self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
         self._context.sync.publish()
+
+    def _is_managed(self, namespace: str, name: str) -> bool:
+        table = self._context.find_table(TableIdentifier(namespace, name))
+        return table is not None and table.definition.table_type is TableType.MANAGED
 
     def list_tables(self, namespace: str) -> list[str]:
         """Return the names of a namespace's tables, sorted.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.errors import IndexRestoredError
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -53,6 +54,11 @@ class TableReads:
         # A table's keys never change under its id at one version.
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """Why reads are of an older state: the index was restored; None where it is current, as far as is known."""
+        return self._context.counter.behind
 
     def predicate(self, table: Table, where: Where) -> Predicate | None:
         """Return the bound predicate of a condition or partition spec over the table's partition columns.

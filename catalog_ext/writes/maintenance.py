@@ -12,6 +12,7 @@ from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.setting import seconds_of
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    IndexRestoredError,
     IndexUnavailableError,
     InvalidInputError,
     MetastoreError,
@@ -199,7 +200,7 @@ class WriteMaintenance:
             return self._vacuum(table, chosen)
         except TableNotFoundError:
             return VacuumReport(name, (), chosen.dry_run)
-        except IndexUnavailableError:
+        except (IndexUnavailableError, IndexRestoredError):
             raise
         except CatalogExtError as error:
             logger.warning("Table %s could not be vacuumed: %s", name, error.message)

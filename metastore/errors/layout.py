@@ -6,9 +6,10 @@ from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class TableLayoutError(CatalogExtError):
-    """The directories are not what the partition columns promise, or disagree on the keys.
+    """The directories do not fit the partition columns, or a statement would delete or move another table's files.
 
-    Remedy: Give the partition columns, or move the paths that the message lists.
+    Remedy: Give the partition columns, or move the paths that the message lists. Where two tables have the same files,
+    `overwrite-mode` = `relocate` keeps them, or SET LOCATION or `unregister_table` ends the sharing.
     """
 
     code = "CATALOG_EXT_TABLE_LAYOUT"

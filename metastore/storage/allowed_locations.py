@@ -72,7 +72,7 @@ class AllowedLocations:
         """
         if isinstance(location, str) and has_wildcards(location):
             for alternative in parse_pattern(location):
-                self._require(alternative.root, partial(_matches, alternative), self._roots)
+                self._require(alternative.above_wildcards, partial(_matches, alternative), self._roots)
             return
         place = location if isinstance(location, Location) else Location.parse(location)
         self._require(place, partial(_shows, _real(place)) if reads else lambda _: False, self._roots)
@@ -94,18 +94,19 @@ class AllowedLocations:
         for own in private:
             if own.contains(place) or own.contains(real) or (not self._allowed.everything and shows(own)):
                 raise LocationNotAllowedError(
-                    f"The location {shown(str(place))} is refused: the index, tokens, configuration or the metastore's "
-                    "folder lie there, which no statement may name. Give another location, or move the files there.",
+                    f"The location {shown(str(place))} is refused: the index, a token, configuration or the "
+                    "metastore's folder is in it, which no statement may name. Give a location without them: put the "
+                    "data into a folder of its own.",
                     {"location": str(place)},
                 )
         if self._allowed.everything or any(_real(root).contains(real) for root in self._allowed.roots):
             return
         if not any(root.contains(real) for root in roots()):
             raise LocationNotAllowedError(
-                f"The location {shown(str(place))} is refused: this service serves the warehouse, the locations of "
-                "namespaces and tables, and what its setting storage.allow names (environment variable "
-                f"CATALOG_EXT_STORAGE_ALLOW). Add {shown(str(place))} or a folder above it to that setting, and "
-                "restart the service.",
+                f"The location {shown(str(place))} is refused: statements may name the warehouse, the locations of "
+                "namespaces and tables, and what the setting storage.allow of the service or program names "
+                f"(environment variable CATALOG_EXT_STORAGE_ALLOW). Add {shown(str(place))} or a folder above it to "
+                "that setting, and restart the service.",
                 {"location": str(place)},
             )
 

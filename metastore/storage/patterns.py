@@ -72,6 +72,16 @@ class Alternative:
         """Whether it holds a wildcard."""
         return any(component.literal is None for component in self.components)
 
+    @property
+    def above_wildcards(self) -> Location:
+        """The location of the components before the first wildcard; without a wildcard that of all."""
+        place = self.root
+        for component in self.components:
+            if component.literal is None:
+                break
+            place = place.join(component.literal)
+        return place
+
     def __str__(self) -> str:
         path = "/".join(str(component) if self.wild else component.literal or "" for component in self.components)
         return f"{str(self.root).removesuffix('/')}/{path}"

@@ -301,9 +301,12 @@ class Storage(StoreConnections):
         """
         if not files or root.scheme != "file":
             return
-        directories = {root, root.parent}
+        directories: set[Location] = set()
         for file in files:
             place = file.parent
+            if root.contains(place):
+                # Only then: a table whose partitions all lie elsewhere need not have a directory of its own.
+                directories |= {root, root.parent}
             while place not in directories and root.contains(place):
                 directories.add(place)
                 place = place.parent

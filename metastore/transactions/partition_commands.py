@@ -320,8 +320,8 @@ def _shared(table: Table, operation: str, source: str, user: str, partition: str
     of = f"partition {shown(partition)} of table {user}" if partition else f"table {user}"
     return TableLayoutError(
         f"{operation} of table {table.identifier} cannot move the files of {shown(directory)}: {of} has them too, and "
-        "would lose its rows. Nothing was changed. Give one of the two partitions another directory (SET LOCATION), "
-        "or copy the rows with INSERT … SELECT.",
+        "would lose its rows. Nothing was changed. Copy the files of one of the two partitions to another "
+        "directory and SET LOCATION to that, or copy the rows with INSERT … SELECT.",
         {"table": str(table.identifier), "partition": partition[:200], "location": directory},
     )
 

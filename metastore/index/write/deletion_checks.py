@@ -189,7 +189,12 @@ def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> Non
 
 
 def _remedy(plan: WritePlan, user: FileUser) -> str:
-    others = f"give the other partition a directory of its own (SET LOCATION), or unregister table {user.table}"
+    # SET LOCATION moves no file: to an empty directory it would take the rows from the other table.
+    what = "partition" if user.partition else "table"
+    others = (
+        f"copy the other {what}'s files to a directory of its own and SET LOCATION to that, or unregister table "
+        f"{user.table}"
+    )
     if isinstance(plan.change, CheckedWrite) and plan.definition is None:
-        return f"Set 'overwrite-mode' to 'relocate', which leaves the file where it is, {others}."
+        return f"Set the table's 'overwrite-mode' to 'relocate', which leaves the file where it is, {others}."
     return f"To go on, {others}."

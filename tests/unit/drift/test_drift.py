@@ -223,6 +223,13 @@ def test_another_format(catalog: Catalog, metastore: FakeMetastore) -> None:
     assert "its storage is Avro" in (only(catalog).metastore or "")
 
 
+def test_table_that_only_the_metastore_has_names_import(catalog: Catalog) -> None:
+    catalog.unregister_table("s.t")
+    (only,) = found(catalog, None)
+    assert (only.kind, sides(only)) == (DriftKind.TABLE, (None, "missing", "has it"))
+    assert only.evidence == "to take it: catalog-ext import s.t"
+
+
 def test_tables_that_a_side_lacks(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
     storage = Storage("i", "o", "s")
     metastore.create_table(HiveTable("s", "theirs", EXTERNAL_TABLE, f"file://{tmp_path}/x", (), (), storage))

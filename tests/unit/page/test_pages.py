@@ -254,6 +254,20 @@ def test_the_activity_of_all_tables_is_on_one_page(visitor: Visitor) -> None:
 
 
 @pytest.mark.slow
+def test_each_page_warns_of_a_restored_index(tmp_path: Path) -> None:
+    with catalog_ext.connect(index=str(tmp_path / "i.db"), metastore=None, warehouse=str(tmp_path)) as current:
+        create(current.index, "t", {"k": "int"})
+        current.backup(str(tmp_path / "backup.db"))
+        with looking_at(current) as visitor:
+            assert "older than what it once wrote" not in visitor.page("/ui/")
+    with catalog_ext.connect(index=str(tmp_path / "backup.db"), metastore=None) as restored:
+        with looking_at(restored, signed_in=False) as visitor:
+            assert "older than what it once wrote" not in visitor.page("/ui/sign-in")
+        with looking_at(restored) as visitor:
+            for path in ("/ui/", "/ui/activity", "/ui/table/s/t"):
+                assert "older than what it once wrote" in visitor.page(path)
+
+
 def test_keys_with_hostile_names_are_text(catalog: Catalog) -> None:
     keys = ("<b>k</b>\u202e", "'\"><img src=x>\u200b")
     names = ["/".join(f"{escape_path_name(key)}=1" for key in keys)]

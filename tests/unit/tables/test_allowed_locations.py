@@ -143,6 +143,20 @@ def test_service_refuses_an_adhoc_path_with_403(standing: Catalog, lake: Path) -
     assert PathPlan(str(lake), None, (), None, None).path == str(lake)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["warehouse/t/k=*", "warehouse/{t,u}/k={0..3}/*.txt", "elsewhere/**", "ware{house,}/t"]
+)
+def test_pattern_is_allowed_by_the_directories_above_its_wildcards(standing: Catalog, lake: Path, pattern: str) -> None:
+    standing.allowed.restrict(
+        allowed_locations({"storage.allow": f"s3a://b/logs, {lake}/elsewhere, {lake}/ware"}, standing=True)
+    )
+    standing.allowed.require(f"{lake}/{pattern}")
+    standing.allowed.require("s3a://b/logs/year=*/month={01..03}/*.parquet")
+    for refused in (f"{lake}/{{elsewhere,etc}}/x*", f"{lake}/else*/k=1", "s3a://b/log*/year=1"):
+        with pytest.raises(LocationNotAllowedError, match="is refused"):
+            standing.allowed.require(refused)
+
+
 def test_setting_that_names_no_location_is_refused() -> None:
     with pytest.raises(InvalidConfigurationError, match="give locations"):
         allowed_locations({"storage.allow": "relative/path"}, standing=True)

@@ -341,6 +341,19 @@ def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catal
     assert not root.exists()
 
 
+def test_cascade_drops_external_tables_before_the_managed_one_whose_files_they_share(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    external(catalog, tmp_path, "z")
+    with pytest.warns(TableOverlapWarning, match=r"shares files with s\.t"):
+        catalog.partition_commands.add("s.z", [({"k": "1"}, f"file://{root}/k=1")])
+    catalog.drop_namespace("s", cascade=True)
+    assert catalog.list_namespaces() == []
+    assert not root.exists()
+
+
 @pytest.mark.parametrize("linked", ["partition", "table", "relocated"])
 def test_what_lies_in_the_directory_by_a_symbolic_link_keeps_its_files(
     catalog: Catalog, tmp_path: Path, linked: str

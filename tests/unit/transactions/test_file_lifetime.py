@@ -84,6 +84,15 @@ def kept(report: VacuumReport) -> dict[str, str]:
     return {Path(entry.path).name: entry.reason for entry in report.kept}
 
 
+def test_append_to_partition_elsewhere_needs_no_table_directory(stand: Stand, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    add(stand, f"file://{tmp_path}/far", name="k=2")
+    drop(stand)
+    shutil.rmtree(root)
+    stand.write({"k=2": "2\n"})
+    assert stand.rows() == {"k=2": "2\n"}
+
+
 @pytest.mark.parametrize("between", [False, True], ids=["", "vacuum between"])
 def test_rows_brought_back_survive_drop_and_add(stand: Stand, root: Path, between: bool) -> None:
     """Trial F1: relocate, SET LOCATION back, DROP, ADD. ``ADD PARTITION`` deleted the file before."""

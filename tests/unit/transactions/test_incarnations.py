@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shlex
 import shutil
 import sqlite3
@@ -114,6 +115,7 @@ def test_failover_within_a_lease_keeps_later_rows(
         for refused in (
             lambda: catalog.recover(older_than="0s"),
             lambda: catalog.vacuum("s.t", retention=0, allow_short_retention=True),
+            lambda: catalog.vacuum(),
             lambda: catalog.repair_partitions("s.t"),
             lambda: write(catalog, "t", "more"),
         ):
@@ -165,6 +167,36 @@ def test_preview_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     # The other copy is the one that is behind now.
     with opened(tmp_path) as catalog, pytest.raises(IndexRestoredError):
         write(catalog, "t", "more")
+
+
+def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A partition whose files stayed comes back; a table that was made later has no name in the index any more."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t", "same", "gone")
+        catalog.backup(str(tmp_path / "backup.db"))
+        write(catalog, "t", "later")
+        write(catalog, "t", "later", k=2)
+        (tmp_path / "s.db" / "new").mkdir(parents=True)
+        (tmp_path / "s.db" / "_hidden").mkdir()
+        (tmp_path / "gone").rmdir()
+    options = ["--index", str(tmp_path / "backup.db"), "--metastore", "none"]
+    for preview, added in ((["--dry-run"], "to add"), ([], "added")):
+        assert main([*options, "restored", *preview, "--json"]) == 1
+        entries = json.loads(capsys.readouterr().out)["entries"]
+        found = {(e["action"], e["subject"]): e["detail"] for e in entries}
+        assert found["repaired", "s.t"] == f"{added}: 2 partitions with 2 files"
+        assert found["repaired", "s.same"] == "agrees with the store"
+        assert re.search(r"does not exist.*unregister s\.gone", found["failed", "s.gone"])
+        assert [subject for action, subject in found if action == "found"] == [f"file://{tmp_path}/s.db/new"]
+
+
+def test_namespace_that_does_not_answer_does_not_stop_restored(tmp_path: Path) -> None:
+    away = {"endpoint": "http://127.0.0.1:1", "access_key": "a", "secret_key": "b"}
+    with connect(index=str(tmp_path / "i.db"), metastore=None, warehouse=str(tmp_path), storage=away) as catalog:
+        catalog.index.create_namespace(Namespace("away", location="s3a://bucket/away"), deliver=False)
+        made(catalog, tmp_path, "t")
+        found = {(entry.action, entry.subject) for entry in catalog.restored()}
+    assert found == {("failed", "s3a://bucket/away"), ("repaired", "s.t")}
 
 
 def test_numbers_are_not_given_twice(tmp_path: Path) -> None:
@@ -223,7 +255,11 @@ def test_backup_is_private_and_refused_over_a_file(tmp_path: Path) -> None:
         assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
         with pytest.raises(InvalidInputError, match="not there"):
             catalog.backup(file)
-    with opened(tmp_path, "backup.db") as catalog, pytest.raises(IndexRestoredError):
+    with opened(tmp_path, "backup.db") as catalog:
+        catalog.backup(str(tmp_path / "again.db"))
+        with pytest.raises(IndexRestoredError):
+            write(catalog, "t", "x")
+    with opened(tmp_path, "again.db") as catalog, pytest.raises(IndexRestoredError):
         write(catalog, "t", "x")
 
 
