@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.overview.progress import Progress as Report
-    from catalog_ext.overview.progress import RepairProgress
+    from catalog_ext.context import Progress as Report
+    from catalog_ext.context import RepairProgress
 
 _ASKED_EVERY_S = 0.5
 

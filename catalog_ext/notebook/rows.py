@@ -1,20 +1,21 @@
-"""Lists that show themselves: as a table in a cell, and as readable text elsewhere."""
+"""Result lists as tables: HTML in a cell, text in a terminal."""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
 from catalog_ext.overview.layout import GAP, Column, fit, table_lines
+from catalog_ext.overview.lists import HISTORY, STATUS, TRANSACTIONS, commit_fields, transaction_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_Row = TypeVar("_Row")
+    from catalog_ext.display import Rows, RowsKind
 
 SHOWN = 50
 """Rows that are shown; all are there."""
@@ -75,33 +76,14 @@ def _text(column: Column, value: object) -> str | None:
     return text if text == text.strip() else f"'{text}'"
 
 
-class Rows(list[_Row], Generic[_Row]):
-    """A list that shows itself as a table.
+def listed(rows: Rows[Any]) -> ShownRows:
+    """Return the first rows of a result list as they are shown."""
+    columns, fields, empty = _LISTS[rows.kind]
+    return shown_rows(columns, map(fields, rows), len(rows), empty)
 
-    Args:
-        rows: What it holds.
-        columns: What is shown of it.
-        fields: Makes the fields of the columns.
-        empty: What is said where it holds nothing.
-    """
 
-    def __init__(
-        self, rows: Iterable[_Row], columns: Sequence[Column], fields: Callable[[_Row], Mapping[str, Any]], empty: str
-    ) -> None:
-        super().__init__(rows)
-        self._columns = tuple(columns)
-        self._fields = fields
-        self._empty = empty
-
-    def _shown(self) -> ShownRows:
-        return shown_rows(self._columns, map(self._fields, self), len(self), self._empty)
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def __reduce__(self) -> tuple[type[list[_Row]], tuple[list[_Row]]]:
-        # What makes the cells belongs to this process; elsewhere it is a list.
-        return list, (list(self),)
+_LISTS: dict[RowsKind, tuple[Sequence[Column], Callable[[Any], Mapping[str, Any]], str]] = {
+    "commits": (HISTORY, commit_fields, "There is no commit."),
+    "in flight": (STATUS, lambda entry: entry._asdict(), "Nothing is under way."),
+    "transactions": (TRANSACTIONS, transaction_fields, "There is no transaction."),
+}

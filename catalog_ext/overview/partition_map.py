@@ -1,6 +1,6 @@
-"""The partition map: which places it has, how strongly each is coloured, and where one goes from it.
+"""The partition map: its places, the strength of each one's colour, and the maps before and after it.
 
-The page, a card in a notebook and a plot show the same map: what differs is how much of it there is room for.
+The page, a notebook's card and its picture show the same map; the extent differs. ``map_svg`` draws it.
 """
 
 from __future__ import annotations
@@ -70,16 +70,21 @@ class Extent:
         """Return the most places across, by what they are."""
         return self.across if unit is None else self.days if unit is Unit.DAY else min(self.days, 60)
 
+    def unit_of(self, bounds: Bounds) -> Unit:
+        """Return the finest unit by which all dates between two bounds fit."""
+        units = (Unit.DAY, Unit.MONTH)
+        return next((unit for unit in units if count_periods(bounds, unit) <= self.units(unit)), Unit.YEAR)
+
     def calendar_rows(self, unit: Unit) -> int:
         """Return the most rows of a calendar by days or by months."""
         return self.months if unit is Unit.DAY else self.years
 
 
 WIDE = Extent(days=62, across=40, down=40, months=24, years=40, listed=600)
-"""What the page shows, and a plot."""
+"""The extent of the page and of a picture."""
 
 SMALL = Extent(days=31, across=20, down=8, months=12, years=8, listed=120)
-"""What a card shows."""
+"""The extent of a card."""
 
 
 class Measure(StrEnum):
@@ -119,10 +124,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a row or column, and the condition that chooses what is in it, where there is one."""
+    """The head of a row or column.
+
+    Attributes:
+        label: Its text.
+        condition: Chooses the partitions in the row or column; None where there is no such condition.
+        href: The address of a page of these partitions alone.
+    """
 
     label: str
     condition: str | None
+    href: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,11 +291,8 @@ class _Plan:
         return Unit.MONTH if count_periods(bounds, Unit.YEAR) <= self._extent.years else Unit.YEAR
 
     def _unit(self, bounds: Bounds) -> Unit:
-        """Return what the dates of one axis are cut to."""
-        if self._choice.unit is not None:
-            return self._choice.unit
-        units = (Unit.DAY, Unit.MONTH)
-        return next((u for u in units if count_periods(bounds, u) <= self._extent.units(u)), Unit.YEAR)
+        """Return the unit that the dates of one axis are truncated to."""
+        return self._extent.unit_of(bounds) if self._choice.unit is None else self._choice.unit
 
     def of_two(self, keys: Sequence[Key], bounds: Sequence[Bounds]) -> _Layout:
         """Return the places of two keys."""
