@@ -27,7 +27,7 @@ _PITCH, _SIZE, _GAP = 18, 16, 6
 _CHARACTER = 6.3
 """Pixels of a character, estimated: SVG has no layout that measures text."""
 
-_LONGEST = 24
+_LONGEST = 32
 _TALL = 3
 """Characters of a column's head from which on the heads stand upright."""
 
