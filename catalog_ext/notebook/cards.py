@@ -226,7 +226,7 @@ def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled
         IndexUnavailableError: The index does not answer.
     """
     found = index.views.load_relation(identifier)
-    summary = index.overviews.load_table((found.table if isinstance(found, View) else found).table_id)
+    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
     if summary is None:
         raise TableNotFoundError(f"The table {identifier} does not exist any more.")
     table, now_ms = summary.table, index.now_ms()
@@ -296,7 +296,7 @@ def catalog_card(index: Index, settings: Settings, *, enabled: bool) -> Card:
         IndexUnavailableError: The index does not answer.
     """
     now_ms = index.now_ms()
-    listing = index.overviews.list_tables(limit=TABLES)
+    listing = index.overviews.tables.find(limit=TABLES)
     pending = ""
     if listing.pending:
         failed = f", {listing.failed:,} of them tried in vain" if listing.failed else ""

@@ -243,7 +243,7 @@ def read_map(
     """
     if not keys:
         return None
-    bounds = overviews.key_bounds(table, predicate, keys)
+    bounds = overviews.partitions.key_bounds(table, predicate, keys)
     plan = _Plan(overviews, table, predicate, choice)
     if len(keys) == 2:
         layout = plan.of_two(keys, bounds)
@@ -252,17 +252,17 @@ def read_map(
     else:
         layout = plan.listed(keys[0], bounds[0])
     most = (max(map(len, (row.places for row in layout.rows)), default=0) + 1) * (len(layout.rows) + 1)
-    cells = overviews.partition_map(table, predicate, layout.axes, most) if layout.rows else {}
+    cells = overviews.partitions.partition_map(table, predicate, layout.axes, most) if layout.rows else {}
     dated = [(key, each.form) for key, each in zip(keys, bounds, strict=True) if each.form is not None]
     holes = None
     for key, form in dated[:1]:
-        holes = find_holes(key.name, overviews.days_of(table, predicate, key, form, _MOST_DAYS))
+        holes = find_holes(key.name, overviews.partitions.days_of(table, predicate, key, form, _MOST_DAYS))
     parts = parts_of_dates(keys_by_name(table).values())
     if not dated and not set(parts).isdisjoint(keys):
-        found = overviews.combinations(table, predicate, parts, _MOST_DAYS)
+        found = overviews.partitions.combinations(table, predicate, parts, _MOST_DAYS)
         holes = find_holes(", ".join(key.name for key in parts), days_of_parts(parts, found))
     keys_of_dates = [key for key, _ in dated]
-    nulls = zip(keys_of_dates, overviews.count_nulls(table, predicate, keys_of_dates), strict=True)
+    nulls = zip(keys_of_dates, overviews.partitions.count_nulls(table, predicate, keys_of_dates), strict=True)
     undated = tuple(
         Head(f"{counted(n, 'partition')} without a {key.name}", f"{quote_name(key.name)} IS NULL")
         for key, n in nulls if n
@@ -342,7 +342,7 @@ class _Plan:
             return _Shown(Axis(key, unit, dates[0], next_period(dates[-1], unit), bounds.form), values, steps)
         most = self._extent.across if most is None else most
         after = self._choice.positions.get(f"{name}a")
-        found = self._overviews.key_values(self._table, self._predicate, key, after=after, limit=most + 1)
+        found = self._overviews.partitions.key_values(self._table, self._predicate, key, after=after, limit=most + 1)
         shown = found[:most]
         steps = ()
         if after:
