@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from catalog_ext.overview.layout import room, wrapped
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -54,11 +56,6 @@ def cell(value: object) -> str | None:
     return text if text == text.strip() else f"'{text}'"
 
 
-def can_draw(encoding: str) -> bool:
-    """Return whether an output's encoding has lines and marks."""
-    return encoding.lower().startswith("utf")
-
-
 def type_name(text: str) -> str:
     """Return a column's type as SQL writes it: words in capitals, names of fields as they are.
 
@@ -70,9 +67,6 @@ def type_name(text: str) -> str:
 
 def note(console: Console, text: str, style: str = "") -> None:
     """Print a line of text, which a terminal shows in as many as it needs, broken at blanks."""
-    from catalog_ext.cli.invocation import room
-    from catalog_ext.overview.layout import wrapped
-
     width = room(console.file)
     indent = text[: len(text) - len(text.lstrip(" "))]
     for line in [text] if width is None else wrapped(text[len(indent) :], width - len(indent)):

@@ -1,17 +1,20 @@
-"""How a list fits a screen: columns that wrap, that are left out, or that stand below the others.
+"""The layout of lists and records: columns wrap, are left out, or stand below the others, so that a list fits.
 
-A name, a path or a number is never broken or cut: what is shown can be copied. Only the words of people are wrapped, at
-blanks.
+A name, a path or a number is never broken or cut, so that it can be copied. Only prose is wrapped, at blanks.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import IO
 
 GAP = 2
 """Blanks between columns."""
@@ -19,7 +22,9 @@ GAP = 2
 _READABLE = 24
 """Characters below which no column of words is squeezed, unless it has no more."""
 
-_INDENT = "  "
+INDENT = "  "
+"""Before the lines of a text that stands below a row or a label."""
+
 _WORDS = re.compile(r" (?!(?:B|[KMGT]iB)\b)")
 """Where a line may be broken: at blanks, but for that between a size and its unit."""
 
@@ -71,6 +76,25 @@ class Layout:
     left_out: tuple[int, ...] = ()
 
 
+def room(stream: IO[str] | None = None) -> int | None:
+    """Return the columns of the terminal; None where the output is no terminal and lines may have any length.
+
+    Args:
+        stream: The output; standard output if left out.
+    """
+    output = stream or sys.stdout
+    # COLUMNS applies to results only: a log is for programs, whatever a script has set for its results.
+    chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
+    if chosen or output.isatty():
+        return max(shutil.get_terminal_size().columns, 1)
+    return None
+
+
+def can_draw(encoding: str) -> bool:
+    """Return whether an output's encoding has lines and marks."""
+    return encoding.lower().startswith("utf")
+
+
 def width_of(text: str) -> int:
     """Return how many columns of a terminal the text takes."""
     if text.isascii():
@@ -95,7 +119,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: 
     if width is None or len(columns) == 1 or _total(kept, natural) <= width:
         return Layout(tuple(kept), tuple(natural[i] for i in kept), own)
     least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in range(len(columns))]
-    # What no row has is missed by nobody.
+    # A column without values is left out without a note.
     kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
     needed = [i for i in kept if not columns[i].rank]
     below = list(own)
@@ -149,35 +173,6 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def table_lines(
-    columns: Sequence[Column], cells: Sequence[str | None], layout: Layout, width: int | None = None
-) -> Iterator[str]:
-    """Yield the lines of one row.
-
-    Args:
-        columns: Of the list.
-        cells: The texts of the row.
-        layout: How rows are shown.
-        width: Of the terminal, for what stands below.
-    """
-    parts = []
-    for i, wide in zip(layout.columns, layout.widths, strict=True):
-        text = "-" if cells[i] is None else str(cells[i])
-        parts.append(wrapped(text, wide) if columns[i].wraps else [text])
-    for number in range(max(map(len, parts))):
-        line = []
-        for i, wide, lines in zip(layout.columns, layout.widths, parts, strict=True):
-            text = lines[number] if number < len(lines) else ""
-            fill = " " * (wide - width_of(text))
-            line.append(fill + text if columns[i].right else text + fill)
-        yield (" " * GAP).join(line).rstrip()
-    for i in layout.below:
-        text = cells[i] or ""
-        if text:
-            lines = wrapped(text, width - len(_INDENT)) if columns[i].wraps and width is not None else [text]
-            yield from (_INDENT + line for line in lines)
-
-
 def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
     """Yield the lines of labels with their values: wrapped at blanks below themselves, words kept whole.
 
@@ -201,4 +196,4 @@ def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int
             yield from (" " * width_of(head) + line for line in others)
         else:
             yield head.rstrip()
-            yield from (_INDENT + line for line in wrapped(value, width - len(_INDENT)))
+            yield from (INDENT + line for line in wrapped(value, width - len(INDENT)))
