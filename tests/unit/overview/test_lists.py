@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 from catalog_ext.cli.output import type_name
 from catalog_ext.overview.layout import Column, fit, record_lines, width_of, wrapped
 from catalog_ext.overview.list_table import list_text, print_list
+from tests.examples import examples
 
 _COLUMNS = (
     Column("table"),
@@ -75,6 +76,7 @@ def test_what_is_too_wide_for_a_column_stands_below() -> None:
     ]
 
 
+@settings(max_examples=examples(30))
 @given(st.lists(_ROW, min_size=1, max_size=3))
 def test_a_pipe_gets_the_text_of_a_wide_terminal(rows: list[tuple[str | None, ...]]) -> None:
     assert list_text(_COLUMNS, rows, None) == list_text(_COLUMNS, rows, 10_000)
