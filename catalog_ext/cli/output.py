@@ -1,4 +1,4 @@
-"""How results look: texts for people that no name can spoil, JSON for programs."""
+"""Results as text in which names cannot steer the terminal, and as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def cell(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = one_line(str(value))
-    # A blank at an end would not be seen: `region= ` is another partition than `region=`.
+    # A blank at an end would be invisible: `region= ` is another partition than `region=`.
     return text if text == text.strip() else f"'{text}'"
 
 
@@ -66,7 +66,7 @@ def type_name(text: str) -> str:
 
 
 def note(console: Console, text: str, style: str = "") -> None:
-    """Print a line of text, which a terminal shows in as many as it needs, broken at blanks."""
+    """Print a line of text, wrapped at blanks on a terminal."""
     width = room(console.file)
     indent = text[: len(text) - len(text.lstrip(" "))]
     for line in [text] if width is None else wrapped(text[len(indent) :], width - len(indent)):

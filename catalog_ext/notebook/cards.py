@@ -17,9 +17,10 @@ from catalog_ext.notebook.markup import render
 from catalog_ext.notebook.rows import ShownRows, shown_rows
 from catalog_ext.overview import formats
 from catalog_ext.overview.layout import Column, record_lines
+from catalog_ext.overview.map_layout import SMALL, Choice, first_keys
 from catalog_ext.overview.map_svg import map_svg
 from catalog_ext.overview.metastore_state import MetastoreState, metastore_state
-from catalog_ext.overview.partition_map import SMALL, Choice, PartitionMap, first_keys, read_map
+from catalog_ext.overview.partition_map import PartitionMap, read_map
 from catalog_ext.repair.report import RepairReport
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TABLES = 20
-"""Tables that the card of a catalog lists."""
+"""Tables that a catalog's card lists."""
 
 _COLUMNS = (
     Column("table"),
@@ -68,7 +69,7 @@ _KEYS = 40
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong: the error's name, and its words."""
+    """An error: its name and its message."""
 
     name: str
     message: str
@@ -76,7 +77,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line of a card, whose parts stand one after the other."""
+    """A line of a card; its parts are isolated from each other, as each may be a name."""
 
     name: str
     parts: tuple[str, ...]
@@ -84,7 +85,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a bar: what it is, how much of all it is in percent, and its colour."""
+    """A part of a bar: its word, its share in percent, and its colour."""
 
     word: str
     percent: float
@@ -123,13 +124,13 @@ class SmallMap:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a card shows.
+    """The contents of a card.
 
     Attributes:
-        kind: What it is of, in words.
-        partitions: How many the table has.
-        problem: Why there is no map, where one could not be made.
-        shares: The parts of a bar; none for no bar.
+        kind: The kind of its subject, in words.
+        partitions: The number of the table's partitions.
+        problem: Why the map is missing, if it failed.
+        shares: The parts of a bar; empty for no bar.
         notes: Sentences below the facts.
     """
 
@@ -144,11 +145,11 @@ class Card:
     notes: tuple[str, ...] = ()
 
     def html(self) -> str:
-        """Return it as the HTML of a cell."""
+        """Return the card as the HTML of a cell."""
         return render("card.html", card=self)
 
     def text(self) -> str:
-        """Return its title and facts as lines of text, without the map."""
+        """Return the title and the facts as lines of text, without the map."""
         facts = [(fact.name, formats.visible("".join(fact.parts))) for fact in self.facts]
         return "\n".join((f"{formats.visible(self.title)} ({self.kind})", *record_lines(facts, None)))
 
@@ -212,17 +213,17 @@ def _shares(report: RepairReport) -> Iterator[Share]:
 
 
 def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool, with_map: bool = True) -> Card:
-    """Return the card of a table or view, by nine or ten queries of the index at the most.
+    """Return the card of a table or view, by at most ten queries of the index.
 
     Args:
         index: The index.
         identifier: The table.
         title: Its name with the catalog's.
         enabled: Whether the catalog has a metastore.
-        with_map: Whether it has a partition map, which most of the queries are for.
+        with_map: Whether the card has a partition map, which needs most of the queries.
 
     Raises:
-        TableNotFoundError: There is none of that name.
+        TableNotFoundError: There is no table or view of that name.
         IndexUnavailableError: The index does not answer.
     """
     found = index.views.load_relation(identifier)
@@ -246,7 +247,7 @@ def _map(index: Index, table: Table, now_ms: int) -> tuple[SmallMap | None, Prob
     except CatalogExtError as error:
         return None, Problem(error.code, error.message)
     except Exception as error:
-        # What is known of the table stays on the card.
+        # The facts stay on the card.
         logger.exception("The map of %s failed unexpectedly", table.identifier)
         return None, Problem(type(error).__name__, str(error))
     return (None if found is None or not found.rows else SmallMap(found)), None

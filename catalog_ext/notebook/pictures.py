@@ -16,8 +16,9 @@ from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.notebook.cards import CHANGED, SmallMap
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
+from catalog_ext.overview.map_layout import WIDE, Choice, Measure, first_keys, keys_by_name
 from catalog_ext.overview.map_svg import document
-from catalog_ext.overview.partition_map import WIDE, Choice, Measure, first_keys, keys_by_name, read_map
+from catalog_ext.overview.partition_map import read_map
 
 if TYPE_CHECKING:
     from catalog_ext.catalog_table import CatalogTable, Keys

@@ -1,4 +1,4 @@
-"""The columns of lists that both the command line and notebooks show."""
+"""The columns of the lists that the command line and notebooks share."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Unit
 from catalog_ext.overview import partition_map
+from catalog_ext.overview.map_layout import Choice, Measure, keys_by_name
 from catalog_ext.overview.map_svg import map_svg
-from catalog_ext.overview.partition_map import Choice, Head, Measure, keys_by_name
+from catalog_ext.overview.partition_map import Head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

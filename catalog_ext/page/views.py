@@ -9,8 +9,8 @@ from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, Tab
 from catalog_ext.metastore.index import Pending, TableOrder, Unit
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
+from catalog_ext.overview.map_layout import MEASURES, Measure
 from catalog_ext.overview.metastore_state import metastore_state
-from catalog_ext.overview.partition_map import MEASURES, Measure
 from catalog_ext.page.partition_map import chosen_keys, read_map, weight
 from catalog_ext.page.sections import (
     SMALL,

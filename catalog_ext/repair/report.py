@@ -50,7 +50,7 @@ MOVING = "a RENAME or EXCHANGE is moving it"
 """The reason of a partition that was left alone because its files may be anywhere."""
 
 REPAIR_AGAIN = ": repair again"
-"""How the reason of a partition ends that somebody has changed between the comparison and its commit."""
+"""The end of the reason of a partition that changed between the comparison and the commit."""
 
 CAME_BACK = f"it was gone when it was listed, and is there again, or cannot be looked at{REPAIR_AGAIN}"
 """Why a partition that was gone is left alone after all."""

@@ -1,7 +1,7 @@
-"""A table's partitions on a map over one or two of its keys: what lies at each place, counted by the database.
+"""A table's partitions on a map over one or two of its keys; the database counts each place.
 
-A date is cut to its day, month or year, and the map shows a range of them. Of any other key it shows the next values
-from one on. So a map has a bounded number of places, and its query reads those partitions alone that it shows.
+A map truncates dates to day, month or year and shows a range of them. Of another key it shows the next values after a
+position. So a map has a bounded number of places, and its query reads only the partitions that it shows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the greatest value of a key that is not NULL; both None where there is none.
+    """The least and the greatest value of a key, without NULL; both None without values.
 
     Attributes:
         least: As ISO 8601 has it where both are days, otherwise encoded; so are the others.
@@ -89,7 +89,7 @@ class Cell:
     Attributes:
         rows: Of the partitions whose rows are counted.
         uncounted: How many of the partitions have files whose rows are not.
-        changed_at_ms: When one of them last changed, milliseconds since the epoch, UTC; None where nobody knows.
+        changed_at_ms: When one of them last changed, milliseconds since the epoch, UTC; None where unknown.
     """
 
     partitions: int

@@ -50,7 +50,7 @@ class TableSummary:
         verified_at_ms: When all of it was last compared with the store; None for never.
         pending: Messages that the metastore has not taken.
         failed: How many of them were tried in vain.
-        set_aside: How many of them were refused so often that they wait for somebody.
+        set_aside: How many of them were refused so often that they wait for an operator.
         pending_since_ms: When the oldest was enqueued.
     """
 
