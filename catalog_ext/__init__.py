@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog_ext.display import use_display
 from catalog_ext.metastore.runtime.lazy_names import lazily
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog, connect
     from catalog_ext.catalog_table import CatalogTable
+    from catalog_ext.context import RepairProgress
+    from catalog_ext.display import Display
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore_sync.home import adopt
-    from catalog_ext.overview.progress import RepairProgress
     from catalog_ext.repair.report import RepairReport, ReportEntry
     from catalog_ext.spark.session import Page, active_catalog, configure, open_page, repair_partitions
     from catalog_ext.spark.tracing import traced
@@ -42,7 +44,7 @@ _HOMES = {
     "CatalogExtError": "catalog_ext.metastore.errors",
     "CatalogTable": "catalog_ext.catalog_table",
     "Page": "catalog_ext.spark.session",
-    "RepairProgress": "catalog_ext.overview.progress",
+    "RepairProgress": "catalog_ext.context",
     "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report",
     "active_catalog": "catalog_ext.spark.session",
@@ -54,6 +56,16 @@ _HOMES = {
     "traced": "catalog_ext.spark.tracing",
 }
 __getattr__ = lazily(__name__, _HOMES)
+
+
+def _find_display() -> Display:
+    # Loaded when the first result is shown: a service and the command line show none of these.
+    from catalog_ext.notebook.display import NotebookDisplay
+
+    return NotebookDisplay()
+
+
+use_display(_find_display)
 
 
 def __dir__() -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.catalog_table import ShownCatalog, TablesByName
+from catalog_ext.catalog_table import TablesByName
 from catalog_ext.conf.near_index import nearest_index, tell_of_new_index
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.context import Context
+from catalog_ext.display import Displayed
 from catalog_ext.drift.drift import Drift
 from catalog_ext.drift.mending import DriftMending
 from catalog_ext.drift.restored import Restoring
@@ -15,7 +16,7 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.urls import missing_file
+from catalog_ext.metastore.index.database.urls import missing_file, shown_index
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
@@ -90,7 +91,7 @@ def connect(
     return catalog
 
 
-class Catalog(ShownCatalog):
+class Catalog(Displayed):
     """Registered tables, their index, and the metastore that is kept in step with it. Threads may share a catalog.
 
     Table names are ``namespace.table``, with or without the catalog's name in front.
@@ -156,6 +157,11 @@ class Catalog(ShownCatalog):
         self._drift = Drift(context, self._repair)
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
         self.follower = Follower(context, self._repair, self._hive_import, self._removal)
+
+    def __repr__(self) -> str:
+        state = " (closed)" if self._context.closed.is_set() else ""
+        of = self.settings
+        return f"<Catalog {of.name}{state}: index {shown_index(of.index)}, warehouse {of.warehouse}>"
 
     @property
     def settings(self) -> Settings:

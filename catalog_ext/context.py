@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Event
@@ -18,7 +19,7 @@ from catalog_ext.metastore_sync.index_counter import IndexCounter
 from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.index import Index
@@ -27,6 +28,35 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore_sync.connection import MetastoreConnection
     from catalog_ext.metastore_sync.sync import MetastoreSync
+
+
+@dataclass(frozen=True, slots=True)
+class RepairProgress:
+    """How far a repair, a registration or an import is.
+
+    Attributes:
+        phase: ``listing``, ``comparing``, ``verifying``, ``applying`` or ``delivering``.
+        partitions: Partitions listed or applied so far.
+        files: Files listed, applied or verified so far.
+        total: How many partitions will be applied, where known.
+        left_s: Estimated seconds until the phase ends; None where unknown. The estimate of ``applying`` uses ``total``;
+            that of ``listing`` uses the registered partitions, or on a local disk the directories directly below the
+            table's.
+    """
+
+    phase: str
+    partitions: int
+    files: int
+    total: int | None = None
+    left_s: float | None = None
+
+
+Progress = Callable[[RepairProgress], None]
+"""Takes the progress of a long call, on the thread of that call."""
+
+
+def no_progress(_: RepairProgress) -> None:
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ import click
 from catalog_ext.cli.invocation import Invocation, message_console
 from catalog_ext.cli.listing import Listing
 from catalog_ext.cli.options import list_options
-from catalog_ext.cli.output import can_draw
 from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.layout import Column
+from catalog_ext.overview.layout import Column, can_draw
 
 if TYPE_CHECKING:
     from catalog_ext.cli.checks import Finding

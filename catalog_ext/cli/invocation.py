@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import time
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ from catalog_ext.metastore.errors import EnvironmentSetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import IO, TextIO
+    from typing import TextIO
 
     from rich.console import Console
 
@@ -187,20 +185,6 @@ def settle(catalog: Catalog) -> DeliveryReport | None:
         if not report.pending or report.error is not None or time.monotonic() > deadline:
             return report
         time.sleep(_SETTLE_PAUSE_S)
-
-
-def room(stream: IO[str] | None = None) -> int | None:
-    """Return how many columns the terminal has; None where the output is none, and a line may be as long as it is.
-
-    Args:
-        stream: The output; standard output if left out.
-    """
-    output = stream or sys.stdout
-    # A log is for programs, whatever a script has said of its results.
-    chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
-    if chosen or output.isatty():
-        return max(shutil.get_terminal_size().columns, 1)
-    return None
 
 
 def output_console() -> Console:

@@ -1,4 +1,4 @@
-"""Lists: as a table that fits the screen, as JSON, or as CSV; one way for every command that has rows."""
+"""Lists of every command: a table that fits the terminal, JSON, or CSV."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from catalog_ext.cli.invocation import output_console, room
-from catalog_ext.cli.output import can_draw, cell, echo_json_rows, note, one_line
+from catalog_ext.cli.invocation import output_console
+from catalog_ext.cli.output import cell, echo_json_rows, note, one_line
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.overview.layout import Column, fit, table_lines
+from catalog_ext.overview.layout import Column, room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -31,13 +31,13 @@ UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How somebody wants a list.
+    """The form of a list that the options ask for.
 
     Attributes:
         output: ``table``, ``json`` or ``csv``.
-        wide: Whether everything is shown, however wide.
+        wide: Whether all columns are shown, however wide.
         columns: The names of those that are shown; none for all that are usual.
-        limit: Rows, 0 for all; None where nobody said.
+        limit: Rows, 0 for all; None without --limit.
     """
 
     output: str = TABLE
@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def is_text(self) -> bool:
-        """Whether people read it."""
+        """Whether it is a table for people."""
         return self.output == TABLE
 
     @property
@@ -69,7 +69,7 @@ class Shape:
     def chosen(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that are shown, in the order in which they were named."""
         if self.columns:
-            # What somebody asks for is not left out.
+            # A column that was asked for is never left out.
             return [replace(next(c for c in columns if c.name == name), rank=0) for name in self.columns]
         return [c for c in columns if self.wide or self.output == CSV or not c.hidden]
 
@@ -172,28 +172,24 @@ def print_table(
     width: int | None,
     style: Callable[[dict[str, Any]], str] = lambda row: "",
 ) -> None:
-    """Print the rows as a table; nothing where there is none.
+    """Print the rows as a table; print nothing without rows.
 
     Args:
-        console: Where to.
+        console: The output.
         columns: The columns, in order.
         rows: The rows.
-        width: Columns of the terminal; None where nothing has to fit.
-        style: How a row looks on a terminal.
+        width: Columns of the terminal; None if nothing has to fit.
+        style: Returns the style of a row on a terminal.
     """
     kept = list(rows)
     if not kept:
         return
+    # Imported here: help and completion of a command show no list.
+    from catalog_ext.overview.list_table import print_list
+
     texts = [[cell(c.cell(row[c.name]) if c.cell and row[c.name] is not None else row[c.name])
               for c in columns] for row in kept]  # fmt: skip
-    layout = fit(columns, texts, width)
-    for heading in table_lines(columns, [c.title for c in columns], layout, width):
-        console.out(heading, style="bold", highlight=False)
-    rule = "─" if can_draw(console.encoding) else "-"
-    console.out("  ".join(rule * w for w in layout.widths), highlight=False)
-    for row, cells in zip(kept, texts, strict=True):
-        for line in table_lines(columns, cells, layout, width):
-            console.out(line, style=style(row) or None, highlight=False)
+    layout = print_list(console, columns, texts, width, [style(row) for row in kept])
     if layout.left_out:
         names = ", ".join(columns[i].title for i in layout.left_out)
         note(console, f"Left out for want of room: {names}. --wide shows all.", "dim")

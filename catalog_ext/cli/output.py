@@ -1,4 +1,4 @@
-"""How results look: texts for people that no name can spoil, JSON for programs."""
+"""Results as text in which names cannot steer the terminal, and as JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from catalog_ext.overview.layout import room, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,13 +52,8 @@ def cell(value: object) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = one_line(str(value))
-    # A blank at an end would not be seen: `region= ` is another partition than `region=`.
+    # A blank at an end would be invisible: `region= ` is another partition than `region=`.
     return text if text == text.strip() else f"'{text}'"
-
-
-def can_draw(encoding: str) -> bool:
-    """Return whether an output's encoding has lines and marks."""
-    return encoding.lower().startswith("utf")
 
 
 def type_name(text: str) -> str:
@@ -69,10 +66,7 @@ def type_name(text: str) -> str:
 
 
 def note(console: Console, text: str, style: str = "") -> None:
-    """Print a line of text, which a terminal shows in as many as it needs, broken at blanks."""
-    from catalog_ext.cli.invocation import room
-    from catalog_ext.overview.layout import wrapped
-
+    """Print a line of text, wrapped at blanks on a terminal."""
     width = room(console.file)
     indent = text[: len(text) - len(text.lstrip(" "))]
     for line in [text] if width is None else wrapped(text[len(indent) :], width - len(indent)):

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.overview.progress import Progress as Report
-    from catalog_ext.overview.progress import RepairProgress
+    from catalog_ext.context import Progress as Report
+    from catalog_ext.context import RepairProgress
 
 _ASKED_EVERY_S = 0.5
 
 
 @contextlib.contextmanager
 def progress_bar(console: Console, title: str, catalog: Catalog | None = None) -> Iterator[Report]:
-    """Yield what takes the phases of a repair or import, and shows them in a bar where somebody watches.
+    """Yield a callback that shows the phases of a repair or import in a bar, on a terminal.
 
     Args:
         console: Standard error's.
         title: What is shown before the first report.
-        catalog: Whose embedded metastore is started when there is something to tell it, and whose outbox shows how
-            much of that it has taken.
+        catalog: Its embedded metastore is started when changes are applied, and its outbox shows how many of them are
+            delivered.
     """
     if not console.is_terminal:
         yield lambda report: _expect(catalog, report)
@@ -75,13 +75,13 @@ class _Bar:
         self._watcher: threading.Thread | None = None
 
     def close(self) -> None:
-        """End what is under way in the background."""
+        """End the thread that watches the outbox."""
         self._closed.set()
         if self._watcher is not None:
             self._watcher.join()
 
     def update(self, report: RepairProgress) -> None:
-        """Show how far it is."""
+        """Show a report."""
         _expect(self._catalog, report)
         if report.phase == "delivering" and self._catalog is not None:
             self._watch(self._catalog)
@@ -92,16 +92,16 @@ class _Bar:
     def _show(self, words: str, done: int, total: int | None, counts: str) -> None:
         task = self._progress.tasks[0]
         if total is None:
-            # Rich takes a total that is None for one that stays: the bar of the phase before would stand there, full.
+            # rich keeps the old total if it is given None: the full bar of the previous phase would stay.
             task.total = None
-        # One that is full would stop the clock.
+        # rich stops the clock of a full bar.
         self._progress.update(
             self._task, description=words, total=None if total is None else max(total, done + 1), completed=done,
             counts=counts,
         )  # fmt: skip
 
     def _watch(self, catalog: Catalog) -> None:
-        """Show from now on how much of the outbox is delivered, whoever delivers it."""
+        """Show from now on how many messages of the outbox are delivered, by any process."""
         if not catalog.metastore.enabled or self._watcher is not None:
             return
         words = PHASES["delivering"]
@@ -112,11 +112,11 @@ class _Bar:
                 try:
                     left = catalog.index.count_deliveries()
                 except CatalogExtError:
-                    # Whoever delivers meets it as well, and reports it.
+                    # The delivery meets the same error and reports it.
                     return
                 most = max(most, left)
                 if catalog.metastore.starting and left:
-                    self._show("Starting the embedded metastore", 0, None, f"{counted(left, 'change')} to tell")
+                    self._show("Starting the embedded metastore", 0, None, f"{counted(left, 'change')} to deliver")
                 elif most:
                     self._show(words, most - left, most, f"{most - left:,} of {counted(most, 'change')}")
                 self._closed.wait(_ASKED_EVERY_S)
@@ -128,7 +128,7 @@ class _Bar:
 
 @contextlib.contextmanager
 def spinner(console: Console, title: str) -> Iterator[None]:
-    """Yield a spinner while something runs that does not say how far it is."""
+    """Show a spinner while something runs that reports no progress."""
     if not console.is_terminal:
         yield
         return

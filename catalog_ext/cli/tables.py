@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from catalog_ext.cli.completion import complete_namespace, complete_table
-from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs, room, settle
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs, settle
 from catalog_ext.cli.listing import Listing
 from catalog_ext.cli.options import json_option, list_options
 from catalog_ext.cli.output import echo_json, note, one_line, type_name
@@ -16,7 +16,7 @@ from catalog_ext.cli.progress import spinner
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.tables import FORMATS, PartitionMode, TableType
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
-from catalog_ext.overview.layout import Column, record_lines
+from catalog_ext.overview.layout import Column, record_lines, room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -24,9 +24,8 @@ from catalog_ext.metastore.model.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from catalog_ext.context import Context
+    from catalog_ext.context import Context, Progress
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
-    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.table_repair import TableRepair
 
 _LEAVES = (DropTable.operation, DropView.operation, RenameTable.operation)

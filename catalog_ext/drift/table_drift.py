@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog_ext.display import shown_progress
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
 from catalog_ext.drift.evidence import IndexTimes, Verdict, later, told_by_metastore
@@ -23,17 +24,15 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.compare import statistics_contradict
-from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from catalog_ext.context import Context
+    from catalog_ext.context import Context, Progress
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.table_repair import TableRepair
 
 _DEFINITION_TRIES = 3
@@ -69,7 +68,7 @@ class TableDrift:
         """Yield the differences, as they are found."""
         unseen: Difference | None = None
         try:
-            with cell_progress(self._progress, f"Comparing {self._name} with the store") as report_progress:
+            with shown_progress(self._progress, f"Comparing {self._name} with the store") as report_progress:
                 scratch = self._repair.preview(self._table, report_progress)
         except LocationNotFoundError as error:
             scratch = Scratch()

@@ -1,10 +1,11 @@
-"""Arrow tables of ours, which cannot show themselves: IPython is told how, and leaves all others as they were."""
+"""Formatters of IPython for Arrow tables that have ``ROWS_MARK``; other Arrow tables look as before."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.display import ROWS_MARK
 from catalog_ext.notebook.rows import SHOWN, ShownRows, shown_rows
 from catalog_ext.overview import formats
 from catalog_ext.overview.layout import Column
@@ -12,23 +13,17 @@ from catalog_ext.overview.layout import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MARK, _ROWS = b"catalog-ext", b"rows"
 _TYPE = ("pyarrow.lib", "Table")
 _HIDDEN = frozenset({"partition_id"})
-"""Numbers of the index that say nothing to people."""
+"""Columns with internal numbers of the index."""
 
 _SIZES = frozenset({"bytes", "size"})
 
 
-def shown_in_cells(table: pa.Table) -> pa.Table:
-    """Return the table with the mark by which a cell shows its rows; nothing else of it is changed."""
-    _register()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), _MARK: _ROWS})
-
-
 def shown_table(table: pa.Table) -> ShownRows | None:
-    """Return the first rows of a table that has the mark as they are shown; None for any other."""
-    if (table.schema.metadata or {}).get(_MARK) != _ROWS:
+    """Return the first rows of a table that has the mark; None for any other table."""
+    name, value = ROWS_MARK
+    if (table.schema.metadata or {}).get(name) != value:
         return None
     names = [n for n in table.schema.names if n not in _HIDDEN and not _is_empty(table.column(n))]
     return shown_rows([_column(name) for name in names], table.slice(0, SHOWN).to_pylist(), table.num_rows)
@@ -46,8 +41,8 @@ def _column(name: str) -> Column:
     return Column(name, right=name in ("files", "rows"))
 
 
-def _register() -> None:
-    """Tell the IPython of this process how such tables look, unless somebody has told it how all Arrow tables do."""
+def register() -> None:
+    """Add the formatters to the IPython of this process, unless it has its own for Arrow tables."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
     if shell is None:

@@ -1,4 +1,4 @@
-"""Cards: what a catalog or a table is, in a cell. A card never raises; what went wrong is on it."""
+"""Cards: a catalog, a table or a repair's report in a cell. A card never raises; what failed is on it."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.catalog import Catalog
+from catalog_ext.catalog_table import CatalogTable
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.notebook.markup import render
 from catalog_ext.notebook.rows import ShownRows, shown_rows
 from catalog_ext.overview import formats
 from catalog_ext.overview.layout import Column, record_lines
+from catalog_ext.overview.map_layout import SMALL, Choice, first_keys
+from catalog_ext.overview.map_svg import map_svg
 from catalog_ext.overview.metastore_state import MetastoreState, metastore_state
-from catalog_ext.overview.partition_map import SMALL, Choice, PartitionMap, first_keys, read_map
+from catalog_ext.overview.partition_map import PartitionMap, read_map
+from catalog_ext.repair.report import RepairReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
+
+    from markupsafe import Markup
 
     from catalog_ext.conf.resolved import Settings
+    from catalog_ext.display import Displayed
     from catalog_ext.metastore.index import Index, TableSummary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TABLES = 20
-"""Tables that the card of a catalog lists."""
+"""Tables that a catalog's card lists."""
 
 _COLUMNS = (
     Column("table"),
@@ -42,15 +50,26 @@ _COLUMNS = (
     Column("committed_at_ms", "last commit (UTC)", cell=formats.moment),
     Column("metastore"),
 )
+_ENTRIES = (
+    Column("action"),
+    Column("partition"),
+    Column("path"),
+    Column("files", right=True),
+    Column("bytes", "size", right=True, cell=format_bytes),
+    Column("reason", wraps=True),
+)
+CHANGED = {"added": "#1a7f4b", "changed": "#d99000", "dropped": "#b3261e", "skipped": "#8b949e"}
+"""The colours of what a repair does."""
+
+_ACTIONS = {"added": "add", "changed": "change", "dropped": "drop", "skipped": "skip"}
+_ENTRIES_OF_ACTION = 25
 _GAPS = 6
 _KEYS = 40
-_TALL = 3
-"""Characters of a column's head from which on the heads stand upright."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong: the error's name, and its words."""
+    """An error: its name and its message."""
 
     name: str
     message: str
@@ -58,7 +77,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A line of a card, whose parts stand one after the other."""
+    """A line of a card; its parts are isolated from each other, as each may be a name."""
 
     name: str
     parts: tuple[str, ...]
@@ -66,7 +85,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a bar: what it is, how much of all it is in percent, and its colour."""
+    """A part of a bar: its word, its share in percent, and its colour."""
 
     word: str
     percent: float
@@ -75,14 +94,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class SmallMap:
-    """A partition map with the little that is said of it on a card."""
+    """A partition map, and what a card says of it."""
 
     of: PartitionMap
 
     @property
-    def tall(self) -> bool:
-        """Whether the heads of its columns stand upright."""
-        return any(len(head.label) >= _TALL for head in self.of.columns)
+    def svg(self) -> Markup:
+        """The map as an SVG element."""
+        of = self.of
+        return map_svg(of.caption, of.corner, of.columns, of.rows, self._said)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -91,24 +111,26 @@ class SmallMap:
 
     @property
     def more_gaps(self) -> int:
-        """How many others there are."""
+        """The number of the other gaps."""
         holes = self.of.holes
         return 0 if holes is None else max(len(holes.gaps) + holes.more - _GAPS, 0)
 
-    def said(self, place: Place) -> str:
-        """Return what a pointer over a place shows; a card has less room than the page."""
+    def _said(self, place: Place) -> str:
+        # A card has at most 50 kB: places without a partition have no text, others only their measure.
+        if place.kind == "none":
+            return ""
         return f"{place.where}: {place.text if place.text != 'none' else place.said}"
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a card shows.
+    """The contents of a card.
 
     Attributes:
-        kind: What it is of, in words.
-        partitions: How many the table has.
-        problem: Why there is no map, where one could not be made.
-        shares: The parts of a bar; none for no bar.
+        kind: The kind of its subject, in words.
+        partitions: The number of the table's partitions.
+        problem: Why the map is missing, if it failed.
+        shares: The parts of a bar; empty for no bar.
         notes: Sentences below the facts.
     """
 
@@ -123,56 +145,89 @@ class Card:
     notes: tuple[str, ...] = ()
 
     def html(self) -> str:
-        """Return it as the HTML of a cell."""
+        """Return the card as the HTML of a cell."""
         return render("card.html", card=self)
 
     def text(self) -> str:
-        """Return its title and facts as lines of text, without the map."""
+        """Return the title and the facts as lines of text, without the map."""
         facts = [(fact.name, formats.visible("".join(fact.parts))) for fact in self.facts]
         return "\n".join((f"{formats.visible(self.title)} ({self.kind})", *record_lines(facts, None)))
 
 
-def card_html(title: str, make: Callable[[], Card]) -> str:
-    """Return the HTML of a card, or of what went wrong while it was made."""
-    card = _made(title, make)
+def card_html(of: Displayed) -> str:
+    """Return the card of a catalog, table or report as HTML, or the error that it met."""
+    title, card = _card(of, with_map=True)
     return card.html() if isinstance(card, Card) else render("failed.html", title=title, problem=card)
 
 
-def card_text(title: str, make: Callable[[], Card]) -> str:
-    """Return a card as text, or what went wrong while it was made."""
-    card = _made(title, make)
+def card_text(of: Displayed) -> str:
+    """Return the card of a catalog, table or report as text, or the error that it met."""
+    title, card = _card(of, with_map=False)
     if isinstance(card, Card):
         return card.text()
     return f"{formats.visible(title)} ({card.name}: {formats.visible(card.message)})"
 
 
-def _made(title: str, make: Callable[[], Card]) -> Card | Problem:
+def _card(of: Displayed, *, with_map: bool) -> tuple[str, Card | Problem]:
+    title = of.name if isinstance(of, CatalogTable) else of.settings.name if isinstance(of, Catalog) else ""
     try:
-        return make()
+        return title, _made(of, title, with_map=with_map)
     except CatalogExtError as error:
-        return Problem(error.code, error.message)
+        return title, Problem(error.code, error.message)
     except Exception as error:
-        # A cell would show a trace of IPython's own, or nothing.
+        # IPython would show its own traceback, or nothing.
         logger.exception("The card of %s failed unexpectedly", formats.visible(title))
-        return Problem(type(error).__name__, str(error))
+        return title, Problem(type(error).__name__, str(error))
+
+
+def _made(of: Displayed, title: str, *, with_map: bool) -> Card:
+    if isinstance(of, RepairReport):
+        return report_card(of)
+    if not isinstance(of, Catalog | CatalogTable):
+        raise TypeError(f"A {type(of).__name__} has no card.")
+    context = of._context
+    index, enabled = context.open_index, context.metastore.enabled
+    if isinstance(of, Catalog):
+        return catalog_card(index, context.settings, enabled=enabled)
+    return table_card(index, of._identifier, title=title, enabled=enabled, with_map=with_map)
+
+
+def report_card(report: RepairReport) -> Card:
+    """Return the card of a repair's report."""
+    facts = tuple(Fact(word, (text,)) for word, text in report._lines())
+    rows = None
+    if len(report):
+        # The first of each action: a thousand additions must not hide the skipped paths.
+        kinds = (report.added, report.dropped, report.changed, report.skipped, report.warnings)
+        shown = [entry._asdict() for entries in kinds for entry in entries[:_ENTRIES_OF_ACTION]]
+        rows = shown_rows(_ENTRIES, shown, len(report), most=len(shown))
+    return Card(report._headline(), "", facts, rows, shares=tuple(_shares(report)), notes=tuple(report._notes()))
+
+
+def _shares(report: RepairReport) -> Iterator[Share]:
+    counts = {word: report.counts(action).partitions for word, action in _ACTIONS.items()}
+    total = sum(counts.values())
+    for word, number in counts.items():
+        if number:
+            yield Share(word, 100 * number / total, CHANGED[word])
 
 
 def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled: bool, with_map: bool = True) -> Card:
-    """Return the card of a table or view, by nine or ten queries of the index at the most.
+    """Return the card of a table or view, by at most ten queries of the index.
 
     Args:
         index: The index.
         identifier: The table.
         title: Its name with the catalog's.
         enabled: Whether the catalog has a metastore.
-        with_map: Whether it has a partition map, which most of the queries are for.
+        with_map: Whether the card has a partition map, which needs most of the queries.
 
     Raises:
-        TableNotFoundError: There is none of that name.
+        TableNotFoundError: There is no table or view of that name.
         IndexUnavailableError: The index does not answer.
     """
     found = index.views.load_relation(identifier)
-    summary = index.overviews.load_table((found.table if isinstance(found, View) else found).table_id)
+    summary = index.overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
     if summary is None:
         raise TableNotFoundError(f"The table {identifier} does not exist any more.")
     table, now_ms = summary.table, index.now_ms()
@@ -192,7 +247,7 @@ def _map(index: Index, table: Table, now_ms: int) -> tuple[SmallMap | None, Prob
     except CatalogExtError as error:
         return None, Problem(error.code, error.message)
     except Exception as error:
-        # What is known of the table stays on the card.
+        # The facts stay on the card.
         logger.exception("The map of %s failed unexpectedly", table.identifier)
         return None, Problem(type(error).__name__, str(error))
     return (None if found is None or not found.rows else SmallMap(found)), None
@@ -242,7 +297,7 @@ def catalog_card(index: Index, settings: Settings, *, enabled: bool) -> Card:
         IndexUnavailableError: The index does not answer.
     """
     now_ms = index.now_ms()
-    listing = index.overviews.list_tables(limit=TABLES)
+    listing = index.overviews.tables.find(limit=TABLES)
     pending = ""
     if listing.pending:
         failed = f", {listing.failed:,} of them tried in vain" if listing.failed else ""

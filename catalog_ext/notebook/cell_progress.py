@@ -1,7 +1,7 @@
-"""A bar in a notebook's cell, where something takes a while and the caller has not taken the progress himself.
+"""A bar in a notebook's cell, for long calls without a progress callback of the caller.
 
-It is a ``<progress>`` of HTML, shown and changed by IPython itself: bars of libraries need widgets, which are not
-everywhere. Nothing is shown of what is over in half a second, and nothing stays.
+The bar is an HTML ``<progress>`` that IPython shows and updates: bars of libraries need ipywidgets, which may be
+missing. It appears after half a second and is removed at the end.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import time
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from catalog_ext.overview.progress import in_words, no_progress
+from catalog_ext.context import no_progress
+from catalog_ext.overview.progress import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from catalog_ext.overview.progress import Progress, RepairProgress
+    from catalog_ext.context import Progress, RepairProgress
 
 logger = logging.getLogger(__name__)
 
@@ -27,23 +28,22 @@ AFTER_S = 0.5
 """Seconds that pass before a bar is shown."""
 
 EVERY_S = 0.2
-"""Seconds between two looks of it."""
+"""Seconds between two updates."""
 
 Show: TypeAlias = "Callable[[dict[str, str], bool], None]"
-"""Shows texts by their MIME types, or changes what is shown to them."""
+"""Shows texts by MIME type; True updates what was shown."""
 
 
 @contextlib.contextmanager
-def cell_progress(given: Progress | None, title: str) -> Iterator[Progress]:
-    """Yield what takes the progress: the caller's own, else a bar in a notebook's cell, and elsewhere nothing.
+def cell_progress(title: str) -> Iterator[Progress]:
+    """Yield a callback that shows a bar in the running cell of a notebook, and elsewhere does nothing.
 
     Args:
-        given: The caller's own.
-        title: What is shown before the first report.
+        title: The text before the first report.
     """
-    show = None if given is not None else _shower()
+    show = _shower()
     if show is None:
-        yield given or no_progress
+        yield no_progress
         return
     bar = CellBar(show, title)
     try:
@@ -54,11 +54,11 @@ def cell_progress(given: Progress | None, title: str) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def cell_steps(words: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Yield what is told the name of each thing that is done, of so many, and shows a bar in a notebook's cell.
+    """Yield a callback that takes the name of each step that ended, and shows a bar in the running cell.
 
     Args:
-        words: What is done with them.
-        total: How many there are.
+        words: What the steps do.
+        total: How many steps there are.
     """
     show = _shower()
     if show is None:
@@ -78,9 +78,9 @@ def cell_steps(words: str, total: int) -> Iterator[Callable[[str], None]]:
 
 
 def _shower() -> Show | None:
-    """Return what shows something in the running cell, and changes it; None where no cell runs, or not in this thread.
+    """Return a function that shows or updates output of the running cell; None unless a cell runs on this thread.
 
-    A service in the kernel's process works for somebody else: it shows nothing in the cell that runs meanwhile.
+    A service in the kernel's process works on other threads, for other sessions: it must not write to the cell.
     """
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
@@ -99,11 +99,11 @@ def _shower() -> Show | None:
 
 
 class CellBar:
-    """A bar that appears after a while, whether or not it has heard something by then.
+    """A bar that appears after ``AFTER_S``, also without a report until then.
 
     Args:
-        show: Shows something, or (the second argument) changes what is shown.
-        title: What is shown before the first report.
+        show: Shows output, or updates it (second argument).
+        title: The text before the first report.
     """
 
     def __init__(self, show: Show, title: str) -> None:
@@ -117,18 +117,18 @@ class CellBar:
         self._timer.start()
 
     def update(self, report: RepairProgress) -> None:
-        """Show how far it is, unless it has shown something a moment ago."""
+        """Show a report, at most once in ``EVERY_S``."""
         words, counts = in_words(report)
         self.say(f"{words}: {counts}" if counts else words, report.partitions, report.total)
 
     def say(self, words: str, done: int, total: int | None) -> None:
-        """Show how far it is, in words and as a part of all, unless it has shown something a moment ago."""
+        """Show words and a part of a total, at most once in ``EVERY_S``."""
         self._state = (words, done, total)
         if time.monotonic() >= self._next:
             self._draw()
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the bar."""
         self._timer.cancel()
         with self._lock:
             if self._shown:
@@ -136,7 +136,7 @@ class CellBar:
             self._closed = True
 
     def _draw(self) -> None:
-        # Not at the top: what imports tables is known to the command line, which shows help without loading the index.
+        # Imported here: most long calls run outside a notebook and need no template.
         from catalog_ext.notebook.markup import render
 
         with self._lock:
@@ -152,6 +152,6 @@ class CellBar:
         try:
             self._show(data, again)
         except Exception:
-            # What is shown is no reason to end a repair.
+            # A broken connection to the notebook must not end a repair.
             logger.exception("A bar cannot be shown")
             self._closed = True

@@ -1,25 +1,25 @@
-"""Lists that show themselves: as a table in a cell, and as readable text elsewhere."""
+"""Result lists as tables: HTML in a cell, text in a terminal."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
-from catalog_ext.overview.layout import GAP, Column, fit, table_lines
+from catalog_ext.overview.layout import Column, room
+from catalog_ext.overview.list_table import list_text
+from catalog_ext.overview.lists import HISTORY, STATUS, TRANSACTIONS, commit_fields, transaction_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_Row = TypeVar("_Row")
+    from catalog_ext.display import Rows, RowsKind
 
 SHOWN = 50
-"""Rows that are shown; all are there."""
+"""Rows that are shown of a longer list."""
 
-_WIDTH = 120
 _LONGEST = 500
 
 
@@ -29,8 +29,8 @@ class ShownRows:
 
     Attributes:
         rows: The texts of their cells; None where there is no value.
-        more: How many are left out.
-        empty: What is said where there are none.
+        more: How many rows are left out.
+        empty: The text of an empty list.
     """
 
     columns: tuple[Column, ...]
@@ -39,27 +39,22 @@ class ShownRows:
     empty: str
 
     def html(self) -> str:
-        """Return them as a table of a cell."""
+        """Return them as the HTML of a cell."""
         return render("rows.html", shown=self)
 
     def text(self) -> str:
-        """Return them as a table of text that fits the terminal, as the command line's do: no name is broken."""
+        """Return them as a table of text: it fits the terminal, and has all columns where the output is none."""
         if not self.rows:
             return self.empty
-        width = shutil.get_terminal_size((_WIDTH, 24)).columns
-        layout = fit(self.columns, self.rows, width)
-        lines = [*table_lines(self.columns, [column.title for column in self.columns], layout, width)]
-        lines.append((" " * GAP).join("─" * wide for wide in layout.widths))
-        for row in self.rows:
-            lines += table_lines(self.columns, row, layout, width)
-        return "\n".join([*lines, *([f"… and {self.more:,} more"] if self.more else [])])
+        more = f"\n… and {self.more:,} more" if self.more else ""
+        return list_text(self.columns, self.rows, room()) + more
 
 
 def shown_rows(
     columns: Sequence[Column], rows: Iterable[Mapping[str, Any]], count: int, empty: str = "There is nothing to show.",
     *, most: int = SHOWN,
 ) -> ShownRows:  # fmt: skip
-    """Return the first of so many rows as they are shown."""
+    """Return the first ``most`` of ``count`` rows as they are shown."""
     cells = tuple(tuple(_text(column, row[column.name]) for column in columns) for row in islice(rows, most))
     return ShownRows(tuple(columns), cells, count - len(cells), empty)
 
@@ -71,37 +66,18 @@ def _text(column: Column, value: object) -> str | None:
     if isinstance(shown, int) and not isinstance(shown, bool):
         return formats.count(shown)
     text = formats.visible(formats.cut(str(shown), _LONGEST))
-    # A blank at an end would not be seen: `region= ` is another partition than `region=`.
+    # A blank at an end would be invisible: `region= ` is another partition than `region=`.
     return text if text == text.strip() else f"'{text}'"
 
 
-class Rows(list[_Row], Generic[_Row]):
-    """A list that shows itself as a table.
+def listed(rows: Rows[Any]) -> ShownRows:
+    """Return the first rows of a result list as they are shown."""
+    columns, fields, empty = _LISTS[rows.kind]
+    return shown_rows(columns, map(fields, rows), len(rows), empty)
 
-    Args:
-        rows: What it holds.
-        columns: What is shown of it.
-        fields: Makes the fields of the columns.
-        empty: What is said where it holds nothing.
-    """
 
-    def __init__(
-        self, rows: Iterable[_Row], columns: Sequence[Column], fields: Callable[[_Row], Mapping[str, Any]], empty: str
-    ) -> None:
-        super().__init__(rows)
-        self._columns = tuple(columns)
-        self._fields = fields
-        self._empty = empty
-
-    def _shown(self) -> ShownRows:
-        return shown_rows(self._columns, map(self._fields, self), len(self), self._empty)
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
-    def __reduce__(self) -> tuple[type[list[_Row]], tuple[list[_Row]]]:
-        # What makes the cells belongs to this process; elsewhere it is a list.
-        return list, (list(self),)
+_LISTS: dict[RowsKind, tuple[Sequence[Column], Callable[[Any], Mapping[str, Any]], str]] = {
+    "commits": (HISTORY, commit_fields, "There is no commit."),
+    "in flight": (STATUS, lambda entry: entry._asdict(), "Nothing is under way."),
+    "transactions": (TRANSACTIONS, transaction_fields, "There is no transaction."),
+}

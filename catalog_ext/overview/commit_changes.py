@@ -1,4 +1,4 @@
-"""What a commit has changed, in words."""
+"""The changes of a commit, in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def in_words(summary: Summary) -> str:
-    """Return what a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
+    """Return the changes of a commit: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
     parts = []
     for what in ("partitions", "files"):
         signs = (("added", "+"), ("removed", "-"), ("changed", "~"))

@@ -1,4 +1,4 @@
-"""The statement that writes a partition anew into fewer files."""
+"""The statement that rewrites a partition into fewer files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def compacting_statement(catalog: str, table: Table, partition: str) -> str:
-    """Return an INSERT OVERWRITE of a partition by its own rows.
+    """Return an INSERT OVERWRITE of a partition with its own rows.
 
     Args:
         catalog: The catalog's name in SQL.

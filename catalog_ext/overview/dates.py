@@ -1,4 +1,4 @@
-"""Dates of a partition map: days, months and years as texts, and the days that are missing among them."""
+"""Dates of a partition map: days, months and years as texts, and missing days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "string", "varchar
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Days that follow each other and have no partition."""
+    """Consecutive days without a partition."""
 
     first: str
     last: str
@@ -34,12 +34,13 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Holes:
-    """What is missing between the first and the last day of a key.
+    """The missing days between the first and the last day of a key.
 
     Attributes:
-        key: Its name.
-        missing: How many days; ``days`` are all.
-        gaps: The longest of them, in the order of time.
+        key: The key's name.
+        days: The number of all days.
+        missing: The number of missing days.
+        gaps: The longest gaps, in the order of time.
         more: How many gaps are left out.
     """
 
@@ -58,10 +59,10 @@ def first_day(period: str) -> str:
 
 
 def checked_period(asked: str, unit: Unit) -> str:
-    """Return the period that a text means.
+    """Parse a day, month or year, and truncate it to a unit.
 
     Raises:
-        InvalidInputError: It is none.
+        InvalidInputError: The text is not a date.
     """
     try:
         return date.fromisoformat(first_day(asked)).isoformat()[: unit.length]
@@ -90,37 +91,37 @@ def _moved(period: str, unit: Unit, by: int) -> str:
     try:
         return (date.fromisoformat(period) + timedelta(by)).isoformat()
     except ValueError:
-        # A text that is written like a day and is none: the 30th of February.
+        # A text in the form of a day that does not exist: the 30th of February.
         return (date.fromisoformat(f"{period[:7]}-01") + timedelta(31 if by > 0 else -1)).isoformat()
 
 
 def count_periods(bounds: Bounds, unit: Unit) -> int:
-    """Return how many days, months or years there are from the first to the last day of a key that is one."""
+    """Count the days, months or years from the first to the last day of a key of dates."""
     first, last = str(bounds.least), str(bounds.newest)
     years = int(last[:4]) - int(first[:4])
     if unit is Unit.YEAR:
         return years + 1
     months = years * 12 + int(last[5:7]) - int(first[5:7])
-    # Texts that are written like days may be none, as the 30th of February.
+    # Texts in the form of days may not exist, such as the 30th of February.
     return months + 1 if unit is Unit.MONTH else months * 31 + int(last[8:]) - int(first[8:]) + 1
 
 
 def is_date_within(at: str, bounds: Bounds, unit: Unit) -> bool:
-    """Return whether a date is one, and between the first and the last of the key."""
+    """Return whether a date exists and lies between the first and the last of the key."""
     if not str(bounds.least)[: unit.length] <= at <= str(bounds.greatest)[: unit.length]:
         return False
     return unit is Unit.MONTH or _day(at) is not None
 
 
 def parts_of_dates(keys: Iterable[Key]) -> tuple[Key, ...]:
-    """Return the keys of year, month and day, by their names; none unless a table has all three of them."""
+    """Return the keys of year, month and day, found by their names; empty unless a table has all three."""
     by_name = {key.name.lower(): key for key in keys if key.type.name in _NUMBERS}
     found = [next((by_name[name] for name in names if name in by_name), None) for names in _PARTS]
     return tuple(key for key in found if key is not None) if None not in found else ()
 
 
 def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[str]:
-    """Return the days that encoded values of year, month and day are; what is none is left out."""
+    """Return the days of encoded values of year, month and day; days that do not exist are left out."""
     days = []
     for each in values:
         texts = [decoded_text(part, key.type) for part, key in zip(each, keys, strict=True)]
@@ -133,13 +134,13 @@ def days_of_parts(keys: Sequence[Key], values: Iterable[Sequence[str]]) -> list[
 
 
 def find_holes(key: str, days: Sequence[str]) -> Holes | None:
-    """Return what is missing among days; None where fewer than two are there.
+    """Return the missing days among days; None for fewer than two days.
 
-    Nothing is missing between the last day and one that stands for what has no end.
+    A last day that stands for "no end" (year 9999) makes no gap.
 
     Args:
-        key: The name of the key, or of its parts.
-        days: As ISO 8601 has them.
+        key: The name of the key, or the names of its parts.
+        days: The days in ISO 8601.
     """
     there = sorted({day for text in days if text < FOR_EVER and (day := _day(text)) is not None})
     if len(there) < 2:

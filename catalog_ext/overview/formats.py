@@ -1,4 +1,4 @@
-"""How numbers, sizes and times are written for people who look."""
+"""Numbers, sizes and times for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Controls, marks of direction, what takes no room or looks like a blank though it is a letter, and halves of pairs."""
+"""Controls, marks of direction, characters without width, letters that look like blanks, and lone surrogates."""
 
 _AGES = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -46,7 +46,7 @@ def short(number: float) -> str:
 
 
 def age(ms: float) -> str:
-    """Return a duration in its greatest unit: ``3 d``."""
+    """Return a duration in its largest unit: ``3 d``."""
     seconds = max(ms, 0) / 1000
     for length, unit in _AGES:
         if seconds >= length:
@@ -55,12 +55,12 @@ def age(ms: float) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text of at most so many characters."""
+    """Return a text cut to at most ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def visible(text: object) -> str:
-    r"""Return a text whose controls, and what turns the direction of others or is not seen, are seen and do nothing.
+    r"""Return a text in which controls, marks of direction and invisible characters are written as their code points.
 
     >>> visible("a\nb\u202e")
     'a⟨U+000A⟩b⟨U+202E⟩'
@@ -73,7 +73,7 @@ def _seen(found: re.Match[str]) -> str:
 
 
 def moment(ms: int) -> str:
-    """Return a time in UTC, to the second, for a column that says that it is: ``2025-01-31 10:00:00``."""
+    """Return a time in UTC, to the second, for a column whose heading says UTC: ``2025-01-31 10:00:00``."""
     return datetime.fromtimestamp(ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -85,4 +85,4 @@ def instant(ms: int) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     "count": count, "size": size, "age": age, "instant": instant, "counted": counted, "cut": cut, "visible": visible,
 }  # fmt: skip
-"""Them by the names that templates have for them."""
+"""The filters of templates, by name."""

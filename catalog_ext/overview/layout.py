@@ -1,27 +1,32 @@
-"""How a list fits a screen: columns that wrap, that are left out, or that stand below the others.
+"""The layout of lists and records: columns wrap, are left out, or stand below the others, so that a list fits.
 
-A name, a path or a number is never broken or cut: what is shown can be copied. Only the words of people are wrapped, at
-blanks.
+A name, a path or a number is never broken or cut, so that it can be copied. Only prose is wrapped, at blanks.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import IO
 
 GAP = 2
 """Blanks between columns."""
 
 _READABLE = 24
-"""Characters below which no column of words is squeezed, unless it has no more."""
+"""The least width of a column of prose, unless its texts are shorter."""
 
-_INDENT = "  "
+INDENT = "  "
+"""Before the lines of a text that stands below a row or a label."""
+
 _WORDS = re.compile(r" (?!(?:B|[KMGT]iB)\b)")
-"""Where a line may be broken: at blanks, but for that between a size and its unit."""
+"""Where a line may be broken: at blanks, except between a size and its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +34,13 @@ class Column:
     """A column of a list.
 
     Attributes:
-        name: The field of the rows, by which ``--columns`` names it too.
-        heading: What stands above it; None for its name.
+        name: The field of the rows, and the name in ``--columns``.
+        heading: The text above it; None for its name.
         right: Whether it is aligned to the right.
-        cell: Makes what is shown of a value; None shows it as it is.
-        wraps: Whether it holds words, which may be wrapped at blanks.
-        rank: Where there is no room, the columns of the highest rank are left out first; those of 0 stay.
-        hidden: Whether it is shown only when ``--wide`` or ``--columns`` asks for it.
+        cell: Converts a value for display; None shows the value itself.
+        wraps: Whether it holds prose, which may be wrapped at blanks.
+        rank: Columns of the highest rank are left out first where there is no room; those of 0 stay.
+        hidden: Whether it is shown only with ``--wide`` or ``--columns``.
         own_line: Whether it stands below the others on lines of its own, at every width.
     """
 
@@ -50,19 +55,19 @@ class Column:
 
     @property
     def title(self) -> str:
-        """What stands above it."""
+        """The text above the column."""
         return self.name if self.heading is None else self.heading
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How rows are shown.
+    """The layout of rows.
 
     Attributes:
-        columns: The columns that stand side by side, by their numbers.
-        widths: How wide each of them is.
-        below: The columns that stand below them, each on lines of its own.
-        left_out: The columns for which there was no room.
+        columns: The numbers of the columns side by side.
+        widths: The width of each of them.
+        below: The numbers of the columns below the others, on lines of their own.
+        left_out: The numbers of the columns without room.
     """
 
     columns: tuple[int, ...]
@@ -71,8 +76,27 @@ class Layout:
     left_out: tuple[int, ...] = ()
 
 
+def room(stream: IO[str] | None = None) -> int | None:
+    """Return the columns of the terminal; None where the output is no terminal and lines may have any length.
+
+    Args:
+        stream: The output; standard output if left out.
+    """
+    output = stream or sys.stdout
+    # COLUMNS applies to results only: a log is for programs, whatever a script has set for its results.
+    chosen = output is sys.stdout and os.environ.get("COLUMNS", "").isdecimal()
+    if chosen or output.isatty():
+        return max(shutil.get_terminal_size().columns, 1)
+    return None
+
+
+def can_draw(encoding: str) -> bool:
+    """Return whether an output's encoding has lines and marks."""
+    return encoding.lower().startswith("utf")
+
+
 def width_of(text: str) -> int:
-    """Return how many columns of a terminal the text takes."""
+    """Return the columns of a terminal that a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -81,12 +105,12 @@ def width_of(text: str) -> int:
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: int | None) -> Layout:
-    """Return how the rows are shown on so many columns of a terminal; None is as many as they need.
+    """Return the layout of rows.
 
     Args:
-        columns: Of the list.
-        rows: The texts of each; None where there is no value.
-        width: Of the terminal.
+        columns: The columns of the list.
+        rows: The texts of each row; None where there is no value.
+        width: The columns of the terminal; None if nothing has to fit.
     """
     kept = list(range(len(columns)))
     natural = [max([width_of(c.title), *(width_of(r[i] or "-") for r in rows)]) for i, c in enumerate(columns)]
@@ -95,7 +119,7 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str | None]], width: 
     if width is None or len(columns) == 1 or _total(kept, natural) <= width:
         return Layout(tuple(kept), tuple(natural[i] for i in kept), own)
     least = [_least(columns[i], natural[i], [r[i] or "-" for r in rows]) for i in range(len(columns))]
-    # What no row has is missed by nobody.
+    # A column without values is left out without a note.
     kept = [i for i in kept if not columns[i].rank or any(r[i] is not None for r in rows)]
     needed = [i for i in kept if not columns[i].rank]
     below = list(own)
@@ -118,7 +142,7 @@ def _total(kept: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _least(column: Column, natural: int, texts: Sequence[str]) -> int:
-    """Return how narrow a column can be: its longest word, and room to read."""
+    """Return the least width of a column: of its longest word, and enough to read."""
     if not column.wraps:
         return natural
     longest = max([width_of(column.title), *(width_of(word) for text in texts for word in text.split(" "))])
@@ -126,7 +150,7 @@ def _least(column: Column, natural: int, texts: Sequence[str]) -> int:
 
 
 def _widths(kept: Sequence[int], natural: Sequence[int], least: Sequence[int], width: int) -> tuple[int, ...]:
-    """Share out what is left when each has the least; the narrowest takes first, so that the rest is the others'."""
+    """Share the spare width; columns that need least come first, so that they leave the rest to the others."""
     spare = max(width - _total(kept, least), 0)
     chosen = dict.fromkeys(kept, 0)
     order = sorted(kept, key=lambda i: natural[i] - least[i])
@@ -138,7 +162,7 @@ def _widths(kept: Sequence[int], natural: Sequence[int], least: Sequence[int], w
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return the text in lines of at most so many columns, broken at blanks; a longer word is a line of its own."""
+    """Return a text in lines of at most ``width`` columns, broken at blanks; a longer word is a line of its own."""
     lines = [""]
     for number, word in enumerate(_WORDS.split(text)):
         longer = f"{lines[-1]} {word}" if number else word
@@ -149,43 +173,14 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def table_lines(
-    columns: Sequence[Column], cells: Sequence[str | None], layout: Layout, width: int | None = None
-) -> Iterator[str]:
-    """Yield the lines of one row.
-
-    Args:
-        columns: Of the list.
-        cells: The texts of the row.
-        layout: How rows are shown.
-        width: Of the terminal, for what stands below.
-    """
-    parts = []
-    for i, wide in zip(layout.columns, layout.widths, strict=True):
-        text = "-" if cells[i] is None else str(cells[i])
-        parts.append(wrapped(text, wide) if columns[i].wraps else [text])
-    for number in range(max(map(len, parts))):
-        line = []
-        for i, wide, lines in zip(layout.columns, layout.widths, parts, strict=True):
-            text = lines[number] if number < len(lines) else ""
-            fill = " " * (wide - width_of(text))
-            line.append(fill + text if columns[i].right else text + fill)
-        yield (" " * GAP).join(line).rstrip()
-    for i in layout.below:
-        text = cells[i] or ""
-        if text:
-            lines = wrapped(text, width - len(_INDENT)) if columns[i].wraps and width is not None else [text]
-            yield from (_INDENT + line for line in lines)
-
-
 def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int | None = None) -> Iterator[str]:
-    """Yield the lines of labels with their values: wrapped at blanks below themselves, words kept whole.
+    """Yield the lines of labels with their values, wrapped at blanks; words stay whole.
 
     A word that does not fit beside its label stands on the next line.
 
     Args:
         pairs: Labels and values.
-        width: Of the terminal; None for as wide as it needs.
+        width: The columns of the terminal; None if nothing has to fit.
         label: The width of labels; that of the longest if left out.
     """
     beside = label or max(width_of(name) for name, _ in pairs)
@@ -201,4 +196,4 @@ def record_lines(pairs: Sequence[tuple[str, str]], width: int | None, label: int
             yield from (" " * width_of(head) + line for line in others)
         else:
             yield head.rstrip()
-            yield from (_INDENT + line for line in wrapped(value, width - len(_INDENT)))
+            yield from (INDENT + line for line in wrapped(value, width - len(INDENT)))

@@ -1,4 +1,4 @@
-"""What the metastore has of a table, as far as the index knows."""
+"""The state of a table in the metastore, as far as the index knows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MetastoreState:
-    """Whether the metastore has what the index has, as far as the index knows.
+    """Whether the metastore has all changes of the index, as far as the index knows.
 
     Attributes:
         word: ``none``, ``in step``, ``pending``, ``failed``, ``set aside`` or ``cannot hold``.
-        detail: Why, or ``''``.
+        detail: The reason, or ``''``.
     """
 
     word: str
@@ -27,7 +27,7 @@ class MetastoreState:
 
 
 def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> MetastoreState:
-    """Return what is known without asking the metastore."""
+    """Return the state, without asking the metastore."""
     if not enabled:
         return MetastoreState("none", "")
     reason = unrepresentable_reason(summary.table.definition)

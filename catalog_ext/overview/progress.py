@@ -1,11 +1,13 @@
-"""How far a repair, a registration or an import is, and that in words."""
+"""The progress of a repair, a registration or an import, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.runtime.wording import counted
+
+if TYPE_CHECKING:
+    from catalog_ext.context import RepairProgress
 
 PHASES = {
     "listing": "Listing the store",
@@ -14,38 +16,11 @@ PHASES = {
     "applying": "Applying changes",
     "delivering": "Telling the metastore",
 }
-"""The words of the phases."""
-
-
-@dataclass(frozen=True, slots=True)
-class RepairProgress:
-    """How far a repair is.
-
-    Attributes:
-        phase: ``listing``, ``comparing``, ``verifying``, ``applying`` or ``delivering``.
-        partitions: Partitions seen (listing) or dealt with (applying) so far.
-        files: Files, likewise; looked into so far (verifying).
-        total: How many partitions there will be, where known (applying).
-        left_s: Seconds that this phase still takes, as fast as it went so far; None where nobody knows. Applying goes
-            by ``total``; listing by what is registered, or on a local disk by the directories right below the table's.
-    """
-
-    phase: str
-    partitions: int
-    files: int
-    total: int | None = None
-    left_s: float | None = None
-
-
-Progress = Callable[[RepairProgress], None]
-
-
-def no_progress(_: RepairProgress) -> None:
-    """Ignore how far a repair or an import is."""
+"""The phases in words."""
 
 
 def in_words(report: RepairProgress) -> tuple[str, str]:
-    """Return the phase in words, and what was counted so far; ``''`` where nothing was."""
+    """Return the phase in words, and the counts so far (``''`` while they are 0)."""
     counts = counted(report.partitions, "partition")
     if report.total is not None:
         counts = f"{report.partitions:,} of {counted(report.total, 'partition')}"
@@ -59,7 +34,7 @@ def in_words(report: RepairProgress) -> tuple[str, str]:
 
 
 def _duration(seconds: float) -> str:
-    """Return it as exactly as an estimate is."""
+    """Return an estimated duration in one or two units."""
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)

@@ -1,4 +1,4 @@
-"""The partition map of the page: what its address chooses, and the addresses of what can be chosen next."""
+"""The partition map of the page: the choice in the page's address, and the addresses of the maps around it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Unit
 from catalog_ext.overview import partition_map
-from catalog_ext.overview.partition_map import Choice, Measure, keys_by_name
+from catalog_ext.overview.map_layout import Choice, Measure, keys_by_name
+from catalog_ext.overview.map_svg import map_svg
+from catalog_ext.overview.partition_map import Head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from markupsafe import Markup
 
     from catalog_ext.metastore.index import Overviews
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.overview.dates import Holes
-    from catalog_ext.overview.partition_map import Head, PartitionMap, Place
+    from catalog_ext.overview.partition_map import PartitionMap, Place
     from catalog_ext.page.query import Query
 
 _LINKED, _LONGEST_LINK = 300, 2000
@@ -28,28 +32,25 @@ _POSITIONS = ("xa", "xto", "ya", "yto")
 
 
 @dataclass(frozen=True, slots=True)
-class LinkedHead:
-    """The head of a row or column, and the address of what is in it alone."""
-
-    label: str
-    href: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class LinkedMap:
-    """A map as the page shows it: ``PartitionMap`` with addresses in the place of conditions and positions."""
+    """A map as the page shows it: ``PartitionMap`` with the addresses of its heads and of the maps around it."""
 
     caption: str
     corner: str
-    columns: tuple[LinkedHead, ...]
-    rows: tuple[tuple[LinkedHead, tuple[Place | None, ...]], ...]
+    columns: tuple[Head, ...]
+    rows: tuple[tuple[Head, tuple[Place | None, ...]], ...]
     least: str
     greatest: str
     shown: int
     steps: tuple[tuple[str, str], ...]
     missing: str
     holes: Holes | None
-    undated: tuple[LinkedHead, ...]
+    undated: tuple[Head, ...]
+
+    @property
+    def svg(self) -> Markup:
+        """The map as an SVG element."""
+        return map_svg(self.caption, self.corner, self.columns, self.rows, lambda place: place.label)
 
 
 def weight(of: LinkedMap | None) -> int:
@@ -101,10 +102,10 @@ def _linked(of: PartitionMap, query: Query) -> LinkedMap:
     )  # fmt: skip
 
 
-def _head(head: Head, query: Query) -> LinkedHead:
+def _head(head: Head, query: Query) -> Head:
     before, condition = query.text("where"), head.condition
     wanted = f"({before}) AND {condition}" if before else condition
     if wanted is None or len(wanted) > _LINKED:
-        return LinkedHead(head.label, None)
+        return Head(head.label, condition)
     href = query.but(where=wanted, xa=None, ya=None)
-    return LinkedHead(head.label, href if len(href) <= _LONGEST_LINK else None)
+    return Head(head.label, condition, href if len(href) <= _LONGEST_LINK else None)

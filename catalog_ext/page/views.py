@@ -9,8 +9,8 @@ from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, Tab
 from catalog_ext.metastore.index import Pending, TableOrder, Unit
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
+from catalog_ext.overview.map_layout import MEASURES, Measure
 from catalog_ext.overview.metastore_state import metastore_state
-from catalog_ext.overview.partition_map import MEASURES, Measure
 from catalog_ext.page.partition_map import chosen_keys, read_map, weight
 from catalog_ext.page.sections import (
     SMALL,
@@ -70,7 +70,7 @@ class Views:
         pending = query.choice("metastore", Pending, Pending.ALL)
         descending, offset = query.text("desc") == "1", query.number("from", 0)
         now_ms = self._catalog.index.now_ms()
-        listing = self._overviews.list_tables(
+        listing = self._overviews.tables.find(
             search=query.text("search"), pending=pending, order=order, descending=descending, limit=_PAGE,
             offset=offset,
         )  # fmt: skip
@@ -98,7 +98,7 @@ class Views:
         named = TableIdentifier(path["namespace"].lower(), path["name"].lower())
         found = self._catalog.index.views.load_relation(named)
         now_ms = self._catalog.index.now_ms()
-        summary = self._overviews.load_table((found.table if isinstance(found, View) else found).table_id)
+        summary = self._overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
         if summary is None:
             raise TableNotFoundError(f"The table {named} does not exist any more.")
         below, before = query.number("small", SMALL), position_of(query.text("before"))

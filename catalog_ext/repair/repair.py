@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.context import Progress, RepairProgress
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
 from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
@@ -17,7 +18,6 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import FROM_METASTORE, AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.metastore.storage.listing import list_tree
-from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.file_warnings import warn_of_cases, warn_of_files

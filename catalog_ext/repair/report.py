@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pyarrow as pa
 
+from catalog_ext.display import Displayed, picture
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
-from catalog_ext.notebook.cards import Card, Fact, Share, card_html
-from catalog_ext.notebook.plots import CHANGED, plot_changes
-from catalog_ext.notebook.rows import shown_rows
-from catalog_ext.overview.layout import Column
-from catalog_ext.repair.report_picture import changes_by_value
+from catalog_ext.repair.changes_by_value import changes_by_value
 from catalog_ext.scan.observe import INCOMPLETE, MISSING
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from collections.abc import Callable
 
+    from catalog_ext.display import Picture
+    from catalog_ext.metastore.index import Bounds, Unit
+    from catalog_ext.repair.changes_by_value import Changes
     from catalog_ext.scan.scratch import Scratch
 
 SCHEMA = pa.schema(
@@ -50,7 +50,7 @@ MOVING = "a RENAME or EXCHANGE is moving it"
 """The reason of a partition that was left alone because its files may be anywhere."""
 
 REPAIR_AGAIN = ": repair again"
-"""How the reason of a partition ends that somebody has changed between the comparison and its commit."""
+"""The end of the reason of a partition that changed between the comparison and the commit."""
 
 CAME_BACK = f"it was gone when it was listed, and is there again, or cannot be looked at{REPAIR_AGAIN}"
 """Why a partition that was gone is left alone after all."""
@@ -68,16 +68,7 @@ def is_open(reason: str) -> bool:
 
 
 _SHOWN = 20
-_SHOWN_IN_NOTEBOOK = 25
 _COLUMNS = "action, partition, path, files, bytes, reason"
-_COLUMNS_SHOWN = (
-    Column("action"),
-    Column("partition"),
-    Column("path"),
-    Column("files", right=True),
-    Column("bytes", "size", right=True, cell=format_bytes),
-    Column("reason", wraps=True),
-)
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
 _REFUSE = "refuse"
 
@@ -159,7 +150,7 @@ class Counts:
     bytes: int
 
 
-class RepairReport:
+class RepairReport(Displayed):
     """The outcome of ``repair_partitions``: what was (or, in a dry run, would be) added, dropped, changed and skipped.
 
     Attributes:
@@ -265,13 +256,14 @@ class RepairReport:
         yield from zip(words, (self.added, self.dropped, self.changed, self.skipped), strict=True)
 
     def _headline(self) -> str:
+        """The table, the mode and the outcome, in one line."""
         verb = "Preview of repair" if self.dry_run else "Repair"
         limit = f" where {_one_line(self.where)}" if self.where else ""
         state = "nothing was changed" if self.dry_run else f"version {self.version}"
         return f"{verb} of {self.table} (mode {self.mode}{limit}): {state}"
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        """Yield what was done, an action a line; nothing for an action of which there is nothing to say."""
+        """Yield each action that changed or skipped something, and its counts in words."""
         for action, word in _WORDS.items():
             counts = self.counts(action)
             if action == "skip" and self.skipped:
@@ -283,6 +275,7 @@ class RepairReport:
                 yield word, f"{text}, {format_bytes(counts.bytes)}"
 
     def _notes(self) -> Iterator[str]:
+        """Yield sentences about the repair as a whole."""
         yield from (entry.reason for entry in self.refused)
         if len(self) == len(self.skipped) + len(self.warnings):
             what = "the index agrees with the store" if self.mode == "sync" else f"there is nothing to {self.mode}"
@@ -314,46 +307,22 @@ class RepairReport:
         counts = ", ".join(f"{word} {text}" for word, text in self._lines()) or "nothing to do"
         return f"<RepairReport of {self.table}, mode {self.mode}{', dry run' if self.dry_run else ''}: {counts}>"
 
-    def plot_partitions(self, ax: Axes | None = None) -> Axes:
+    def _changes(self, unit_of: Callable[[Bounds], Unit]) -> Changes:
+        """Count the changes by the values of the first partition column (``changes_by_value``)."""
+        return changes_by_value(self._scratch, self._keys, unit_of)
+
+    def plot_partitions(self) -> Picture:
         """Draw how many partitions were (or would be) added, dropped and changed, and paths skipped, by the first key.
 
-        Dates are counted by day, month or year, as they fit; of other values the thirty with most are drawn. It takes
-        matplotlib (``catalog-ext[plot]``).
-
-        Args:
-            ax: Where it is drawn; a figure of its own by default.
+        Dates are counted by day, month or year; of other values the thirty with the most changes are drawn.
 
         Returns:
-            What it is drawn on.
+            The picture, which a notebook's cell shows; ``svg`` is the document.
 
         Raises:
-            EnvironmentSetupError: matplotlib is not installed.
             StorageError: The report's scratch file cannot be read.
         """
-        return plot_changes(changes_by_value(self._scratch, self._keys, self._headline()), ax)
-
-    def _repr_html_(self) -> str:
-        return card_html(self._headline(), self._card)
-
-    def _card(self) -> Card:
-        facts = tuple(Fact(word, (text,)) for word, text in self._lines())
-        rows = None
-        if len(self):
-            # The first of each kind: a thousand additions must not hide what was skipped.
-            shown = [
-                entry._asdict()
-                for _, entries in (*self._by_word(), ("", self.warnings))
-                for entry in entries[:_SHOWN_IN_NOTEBOOK]
-            ]
-            rows = shown_rows(_COLUMNS_SHOWN, shown, len(self), most=len(shown))
-        return Card(self._headline(), "", facts, rows, shares=tuple(self._shares()), notes=tuple(self._notes()))
-
-    def _shares(self) -> Iterator[Share]:
-        counts = {word: self.counts(action).partitions for action, word in _WORDS.items() if word in CHANGED}
-        total = sum(counts.values())
-        for word, number in counts.items():
-            if number:
-                yield Share(word, 100 * number / total, CHANGED[word])
+        return picture(self)
 
 
 def _text_line(entry: ReportEntry) -> str:

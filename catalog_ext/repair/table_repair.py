@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
 from catalog_ext.conf.lock_keys import lock_settings
+from catalog_ext.context import Progress, RepairProgress, no_progress
+from catalog_ext.display import shown_progress
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
@@ -18,8 +20,6 @@ from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore_sync.comparison import still_named
-from catalog_ext.notebook.cell_progress import cell_progress
-from catalog_ext.overview.progress import Progress, RepairProgress, no_progress
 from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
@@ -106,7 +106,7 @@ class TableRepair:
                 keys.BATCH_PARTITIONS.read(*given),
                 confirm=held.confirm,
             )
-            with cell_progress(progress, f"Repairing {target.identifier}") as report_progress:
+            with shown_progress(progress, f"Repairing {target.identifier}") as report_progress:
                 return self._repair(target, options, report_progress)
 
     def look_at(

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.context import RepairProgress
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import below
-from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.repair.header_checks import unfitting_header
 from catalog_ext.repair.options import RepairMode
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from catalog_ext.context import Progress
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.overview.progress import Progress
     from catalog_ext.scan.location_pattern import LocationPattern
     from catalog_ext.scan.scratch import Scratch
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
+from catalog_ext.context import RepairProgress
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
@@ -24,7 +25,6 @@ from catalog_ext.metastore.storage.listed import (
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
-from catalog_ext.overview.progress import RepairProgress
 from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.foreign_logs import is_log, log_warning
 from catalog_ext.scan.hidden_keys import hidden, why_hidden
@@ -35,12 +35,12 @@ from catalog_ext.scan.time_left import TimeLeft
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from catalog_ext.context import Progress
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.overview.progress import Progress
     from catalog_ext.scan.scratch import Scratch
 
 _BUFFER_ROWS = 5000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from catalog_ext.context import Progress, RepairProgress
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.listed import NOT_TEXT
-from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
 from catalog_ext.scan.observe import INCOMPLETE, MISSING, printable
 from catalog_ext.scan.walk import Walk

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from catalog_ext.context import Progress
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore.storage.listing import TreeLister
-    from catalog_ext.overview.progress import Progress
     from catalog_ext.repair.report import RepairReport
 
 logger = logging.getLogger(__name__)

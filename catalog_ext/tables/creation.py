@@ -12,6 +12,7 @@ from catalog_ext.conf.properties import (
     check_partition_commit,
     checked_properties,
 )
+from catalog_ext.display import shown_progress
 from catalog_ext.metastore.errors import (
     InvalidInputError,
     OperationNotSupportedError,
@@ -22,7 +23,6 @@ from catalog_ext.metastore.model.definition_checks import check_columns, check_f
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location, locations_equal
-from catalog_ext.notebook.cell_progress import cell_progress
 from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_other_name_node, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.reader_options import checked_options
@@ -96,7 +96,7 @@ class TableCreation:
             identifier, location, format, partition_columns, schema, options or {}, stated, comment
         )
         sample_files = keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
-        with cell_progress(None, f"Reading the keys and a sample of files of {identifier}"):
+        with shown_progress(None, f"Reading the keys and a sample of files of {identifier}"):
             definition = registration.define(self._context.storage, sample_files)
         definition = check_registered(definition)
         check_partition_commit(definition)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.keys import PARTITION_COLUMNS
 from catalog_ext.conf.properties import checked_properties
+from catalog_ext.context import Progress, RepairProgress
+from catalog_ext.display import shown_progress
 from catalog_ext.metastore.errors import (
     IncompleteListingError,
     LocationNotAllowedError,
@@ -30,8 +32,6 @@ from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.locations import Location, canonical_location
-from catalog_ext.notebook.cell_progress import cell_progress
-from catalog_ext.overview.progress import Progress, RepairProgress
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.scan.key_layout import Layout
@@ -97,7 +97,7 @@ class HiveImport:
         created = self._context.index.create_table(definition, deliver=False)
         scratch = Scratch()
         try:
-            with cell_progress(progress, f"Importing {identifier}") as report_progress:
+            with shown_progress(progress, f"Importing {identifier}") as report_progress:
                 partitions = self._allowed(_partitions(client, created, hive_table))
                 self._import_partitions(partitions, created, scratch, report_progress)
         except BaseException:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.display import shown_steps
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -17,7 +18,6 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
 from catalog_ext.metastore.storage.locations import locations_equal
-from catalog_ext.notebook.cell_progress import cell_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,7 +110,7 @@ class ImportTables:
     ) -> Iterator[ImportEntry]:
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="catalog-ext-import")
         try:
-            with cell_steps("Importing tables", len(found)) as ended:
+            with shown_steps("Importing tables", len(found)) as ended:
                 for entry in pool.map(lambda identifier: self._one(identifier, properties), found):
                     ended(entry.table)
                     yield entry

@@ -8,6 +8,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from catalog_ext.display import as_rows
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index import Wanted
@@ -23,7 +24,6 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
-from catalog_ext.notebook.arrow_rows import shown_in_cells
 from catalog_ext.tables.declared_names import declared_batches
 from catalog_ext.tables.moved_partitions import read_moved
 from catalog_ext.tables.partition_matches import in_words
@@ -78,7 +78,7 @@ class TableReads:
         """
         target = self._context.load_table(table)
         found = self._context.index.list_partitions(target, bound_where(target, where))
-        return shown_in_cells(declared_batches(target, found).read_all())
+        return as_rows(declared_batches(target, found).read_all())
 
     def files(self, table: str, where: Where = None) -> pa.Table:
         """Return the registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``).
@@ -89,7 +89,7 @@ class TableReads:
         """
         target = self._context.load_table(table)
         found = self._context.index.plan_files(target, bound_where(target, where))
-        return shown_in_cells(declared_batches(target, found).read_all())
+        return as_rows(declared_batches(target, found).read_all())
 
     def remember(self, table: Table) -> Table:
         """Return the table, which plans at its version need not load."""

@@ -10,6 +10,7 @@ from catalog_ext.conf import write_keys
 from catalog_ext.conf.home import METASTORE
 from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.setting import seconds_of
+from catalog_ext.display import Rows
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexRestoredError,
@@ -25,7 +26,6 @@ from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import NamedPlaces
-from catalog_ext.writes.shown import commits_shown, entries_shown, transactions_shown
 from catalog_ext.writes.status import StatusEntry, not_taken_entries, status_entries
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, ReleaseReport
-    from catalog_ext.notebook.rows import Rows
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +68,7 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return commits_shown(self._context.index.history(self._context.identify(table)))
+        return Rows("commits", self._context.index.history(self._context.identify(table)))
 
     def list_transactions(self, table: str) -> Rows[Transaction]:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
@@ -77,7 +76,8 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return transactions_shown(self._context.index.list_transactions(self._context.load_table(table).table_id))
+        found = self._context.index.list_transactions(self._context.load_table(table).table_id)
+        return Rows("transactions", found)
 
     def recover(
         self,
@@ -286,5 +286,6 @@ class WriteMaintenance:
         """
         index = self._context.index
         if table is not None:
-            return entries_shown(status_entries(index, self._context.load_table(table)))
-        return entries_shown(chain(status_entries(index, None), not_taken_entries(index, self._context.metastore)))
+            return Rows("in flight", status_entries(index, self._context.load_table(table)))
+        entries = chain(status_entries(index, None), not_taken_entries(index, self._context.metastore))
+        return Rows("in flight", entries)

@@ -82,10 +82,7 @@ def _kept(outputs: Sequence[Any], folder: str) -> Iterator[Any]:
         if "data" in output and not any(output.data.values()):
             continue  # A bar that has gone.
         if "data" in output:
-            output.data = {
-                kind: value if kind == "image/png" else _without_place(value, folder)
-                for kind, value in output.data.items()
-            }
+            output.data = {kind: _without_place(value, folder) for kind, value in output.data.items()}
         yield output
 
 
@@ -106,8 +103,6 @@ def shown(notebook: Any) -> list[list[str]]:  # noqa: ANN401 -- as above
 def _text(output: Any) -> str:  # noqa: ANN401 -- as above
     if output.output_type == "stream":
         text = output.text
-    elif "image/png" in output.data:
-        return "a picture"
     else:
         text = _TAG.sub(" ", output.data.get("text/html", "")) or output.data["text/plain"]
     return " ".join(_SIZE.sub("some bytes", html.unescape(text)).split())

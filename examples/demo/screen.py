@@ -19,7 +19,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from catalog_ext.overview.progress import RepairProgress
+    from catalog_ext.context import RepairProgress
 
 WIDTH = 100
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.overview.progress import RepairProgress
+    from catalog_ext.context import RepairProgress
 
 OLD, OURS, HIVES = 1, 2, 30
 """The rows. Hive's file has another size: those of one name, size and second are taken for the same one."""

@@ -36,50 +36,45 @@ document.addEventListener("DOMContentLoaded", () => {
       for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
     });
   }
-  for (const map of document.querySelectorAll("table.map")) walk(map);
+  for (const map of document.querySelectorAll("svg.map")) walk(map);
 });
 
-// One place of the map is in the order of Tab; the arrows go from it to its neighbours, and from the first row to the heads
-// above it, which lead somewhere. What is there is said below.
+// One place of the map is in the order of Tab. The arrows move between places, and from the first row to the links in the
+// heads above it. The text of the current place stands below the map.
 function walk(map) {
   const said = document.getElementById("map-said");
-  const rows = [...map.tBodies[0].rows].map((row) => [...row.cells]);
-  const heads = [...map.tHead.rows[0].cells].map((cell) => cell.querySelector("a"));
-  let at = map.querySelector("td[title]");
+  const [heads, ...rows] = [...map.querySelectorAll("[role=row]")].map((row) => [...row.children]);
+  const place = (node) => node?.closest?.("rect");
+  let at = map.querySelector("rect");
   if (!at) return;
-  at.tabIndex = 0;
-  // Where it is wider than the screen, the newest dates are wanted first.
-  map.parentElement.scrollLeft = map.scrollWidth;
-  const tell = (cell) => { said.hidden = false; said.textContent = cell.title; };
-  map.addEventListener("pointerover", (event) => {
-    const cell = event.target.closest("td[title]");
-    if (cell) tell(cell);
-  });
-  map.addEventListener("focusin", (event) => {
-    const cell = event.target.closest("td[title]");
-    if (cell) tell(cell);
-  });
-  map.addEventListener("click", (event) => {
-    const cell = event.target.closest("td[title]");
-    if (cell) go(cell);
-  });
-  function go(cell) {
-    at.tabIndex = -1;
-    at = cell;
-    at.tabIndex = 0;
+  at.setAttribute("tabindex", "0");
+  // Where the map is wider than the screen, the newest dates are wanted first.
+  map.parentElement.scrollLeft = map.parentElement.scrollWidth;
+  for (const event of ["pointerover", "focusin"]) {
+    map.addEventListener(event, ({ target }) => {
+      if (!place(target)) return;
+      said.hidden = false;
+      said.textContent = place(target).textContent;
+    });
+  }
+  map.addEventListener("click", ({ target }) => { if (place(target)) go(place(target)); });
+  function go(node) {
+    at.setAttribute("tabindex", "-1");
+    at = node;
+    at.setAttribute("tabindex", "0");
     at.focus();
   }
   map.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step || event.target !== at) return;
-    const cell = at.closest("th, td");
-    let row = at === cell ? cell.parentElement.sectionRowIndex : -1, column = cell.cellIndex;
+    const cell = at.closest("rect, g"), row = cell.closest("[role=row]");
+    let y = rows.findIndex((cells) => cells.includes(cell)), x = [...row.children].indexOf(cell), next;
     do {
-      row += step[0];
-      column += step[1];
-    } while (rows[row]?.[column] && !rows[row][column].title && rows[row][column].tagName === "TD");
-    const next = row < 0 ? heads[column] : rows[row]?.[column];
-    if (next && (row < 0 || next.title)) {
+      y += step[0];
+      x += step[1];
+      next = y < 0 ? heads[x]?.querySelector("a") : rows[y]?.[x];
+    } while (y >= 0 && next?.matches("g[role=cell]"));
+    if (next?.matches("a, rect")) {
       event.preventDefault();
       go(next);
     }

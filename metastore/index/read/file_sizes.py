@@ -42,45 +42,49 @@ class SmallFiles:
     bytes: int
 
 
-def file_sizes(database: Database, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
-    """Return how many files of each class of sizes the table has, by one query.
+class FileSizes:
+    """The sizes of a table's files, counted by the database."""
 
-    Args:
-        database: The index.
-        table: The table, at the version that is asked for.
-        edges: Bytes at which a class begins, rising; the first class begins at 0.
-        every: Look at the partitions of one number in so many alone: a sample of a table with very many files.
-    """
-    f = files.c
-    number = sa.case(
-        *((f.size < edge, i) for i, edge in enumerate(edges)), else_=sa.literal_column(str(len(edges)))
-    ).label("number")  # fmt: skip
-    rows = (
-        sa.select(number, sa.func.count().label("n"), total(f.size).label("size"))
-        .where(*in_order(files, table))
-        .group_by(number)
-    )  # fmt: skip
-    if every > 1:
-        rows = rows.where(f.partition_id % sa.literal_column(str(every)) == sa.literal_column("0"))
-    found: dict[int, tuple[int, int]] = {}
-    with database.reading() as connection:
-        for row in connection.execute(rows):
-            found[int(row.number)] = (row.n, int(row.size))
-    bounds = [0, *edges]
-    return [
-        SizeClass(bounds[i], bounds[i + 1] if i < len(edges) else None, *found.get(i, (0, 0)))
-        for i in range(len(edges) + 1)
-    ]
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def count_sizes(self, table: Table, edges: Sequence[int], every: int = 1) -> list[SizeClass]:
+        """Count the table's files by classes of sizes, in one query.
 
-def small_file_partitions(database: Database, table: Table, below: int, limit: int) -> list[SmallFiles]:
-    """Return the partitions whose files have less than so many bytes on average, those with the most files first."""
-    p = partitions.c
-    statement = (
-        sa.select(p.name, p.n_files, p.n_bytes)
-        .where(*in_order(partitions, table))
-        .where(p.n_files > 0, p.n_bytes < p.n_files * below)
-        .order_by(p.n_files.desc(), p.partition_id).limit(limit)
-    )  # fmt: skip
-    with database.reading() as connection:
-        return [SmallFiles(*row) for row in connection.execute(statement)]
+        Args:
+            table: The table, at the version to read.
+            edges: The lower bounds of the classes in bytes, ascending; the first class begins at 0.
+            every: Read only each ``every``-th partition id: a sample of a table with very many files.
+        """
+        f = files.c
+        number = sa.case(
+            *((f.size < edge, i) for i, edge in enumerate(edges)), else_=sa.literal_column(str(len(edges)))
+        ).label("number")  # fmt: skip
+        rows = (
+            sa.select(number, sa.func.count().label("n"), total(f.size).label("size"))
+            .where(*in_order(files, table))
+            .group_by(number)
+        )  # fmt: skip
+        if every > 1:
+            rows = rows.where(f.partition_id % sa.literal_column(str(every)) == sa.literal_column("0"))
+        found: dict[int, tuple[int, int]] = {}
+        with self._database.reading() as connection:
+            for row in connection.execute(rows):
+                found[int(row.number)] = (row.n, int(row.size))
+        bounds = [0, *edges]
+        return [
+            SizeClass(bounds[i], bounds[i + 1] if i < len(edges) else None, *found.get(i, (0, 0)))
+            for i in range(len(edges) + 1)
+        ]
+
+    def small_file_partitions(self, table: Table, below: int, limit: int) -> list[SmallFiles]:
+        """Return the partitions whose files have on average less than ``below`` bytes, most files first."""
+        p = partitions.c
+        statement = (
+            sa.select(p.name, p.n_files, p.n_bytes)
+            .where(*in_order(partitions, table))
+            .where(p.n_files > 0, p.n_bytes < p.n_files * below)
+            .order_by(p.n_files.desc(), p.partition_id).limit(limit)
+        )  # fmt: skip
+        with self._database.reading() as connection:
+            return [SmallFiles(*row) for row in connection.execute(statement)]

@@ -92,103 +92,109 @@ class Position:
     repair: tuple[int, int] | None
 
 
-def history_span(database: Database, table: Table) -> tuple[int, int] | None:
-    """Return when the first and the last commit or repair that is kept were; None for a table without any."""
-    v, r = table_versions.c, repairs.c
-    commits = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
-    # A table that nobody writes is repaired every night: the last of these may be years after the last commit.
-    ran = sa.select(sa.func.min(r.ended_at_ms), sa.func.max(r.ended_at_ms)).where(r.table_id == table.table_id)
-    with database.reading() as connection:
-        times = [at for each in (commits, ran) for at in connection.execute(each).one() if at is not None]
-    return (min(times), max(times)) if times else None
+class TableHistory:
+    """The size, the commits and the repairs of a table over time."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def growth(database: Database, table: Table, step_ms: int) -> list[Size]:
-    """Return what the table had at the end of each interval of so many milliseconds in which something changed."""
-    v, s = table_versions.c, partition_sums.c
-    at = _interval(v.committed_at_ms, step_ms).label("at")
-    sums = [total(s[name]) for name in _SUMS]
-    statement = (
-        sa.select(at, *sums)
-        .select_from(
-            partition_sums.join(table_versions, sa.and_(v.table_id == s.table_id, v.version == s.version))
+    def history_span(self, table: Table) -> tuple[int, int] | None:
+        """Return the times of the first and the last kept commit or repair; None for a table without any."""
+        v, r = table_versions.c, repairs.c
+        commits = sa.select(sa.func.min(v.committed_at_ms), sa.func.max(v.committed_at_ms)).where(*_up_to(table))
+        # A table without writes may be repaired every night: the last repair can be years after the last commit.
+        ran = sa.select(sa.func.min(r.ended_at_ms), sa.func.max(r.ended_at_ms)).where(r.table_id == table.table_id)
+        with self._database.reading() as connection:
+            times = [at for each in (commits, ran) for at in connection.execute(each).one() if at is not None]
+        return (min(times), max(times)) if times else None
+
+    def growth(self, table: Table, step_ms: int) -> list[Size]:
+        """Return the table's size at the end of each interval of ``step_ms`` in which it changed."""
+        v, s = table_versions.c, partition_sums.c
+        at = _interval(v.committed_at_ms, step_ms).label("at")
+        sums = [total(s[name]) for name in _SUMS]
+        statement = (
+            sa.select(at, *sums)
+            .select_from(
+                partition_sums.join(table_versions, sa.and_(v.table_id == s.table_id, v.version == s.version))
+            )
+            .where(s.table_id == table.table_id, s.depth == 0, s.version <= table.version)
+            .group_by(at).order_by(at)
+        )  # fmt: skip
+        sizes: list[Size] = []
+        totals = [0] * len(_SUMS)
+        with self._database.reading() as connection:
+            for row in connection.execute(statement):
+                totals = [before + int(change) for before, change in zip(totals, row[1:], strict=True)]
+                n_partitions, n_files, n_bytes, n_rows, n_uncounted = totals
+                sizes.append(
+                    Size(int(row.at) * step_ms, n_partitions, n_files, n_bytes, None if n_uncounted else n_rows)
+                )
+        return sizes
+
+    def commit_counts(self, table: Table, step_ms: int) -> list[CommitCount]:
+        """Count the commits of each kind, and the repairs without a commit, by intervals of ``step_ms``.
+
+        Intervals without any are left out.
+        """
+        v, r = table_versions.c, repairs.c
+        at, ran_at = _interval(v.committed_at_ms, step_ms).label("at"), _interval(r.ended_at_ms, step_ms).label("at")
+        commits = sa.select(at, v.operation, sa.func.count()).where(*_up_to(table)).group_by(at, v.operation)
+        idle = sa.select(ran_at, sa.func.count()).where(
+            r.table_id == table.table_id, r.version_after == r.version_before
+        ).group_by(ran_at)  # fmt: skip
+        with self._database.reading() as connection:
+            found = [CommitCount(int(row[0]) * step_ms, row[1], row[2]) for row in connection.execute(commits)]
+            found += [CommitCount(int(row[0]) * step_ms, IDLE_REPAIR, row[1]) for row in connection.execute(idle)]
+        return sorted(found, key=lambda each: (each.at_ms, each.operation))
+
+    def recent_events(
+        self, table: Table, *, before: Position | None, limit: int
+    ) -> tuple[list[HistoryEvent], Position | None]:
+        """Return commits and repairs, newest first, and the position of the next ones.
+
+        The commit of a repair is part of the repair's event.
+
+        Args:
+            table: The table.
+            before: The position after which events are returned; None for the newest.
+            limit: The most events to return.
+        """
+        v, t, r = table_versions.c, transactions.c, repairs.c
+        of_repair = sa.exists().where(
+            r.table_id == table.table_id, r.version_before < v.version, r.version_after >= v.version
         )
-        .where(s.table_id == table.table_id, s.depth == 0, s.version <= table.version)
-        .group_by(at).order_by(at)
-    )  # fmt: skip
-    sizes: list[Size] = []
-    totals = [0] * len(_SUMS)
-    with database.reading() as connection:
-        for row in connection.execute(statement):
-            totals = [before + int(change) for before, change in zip(totals, row[1:], strict=True)]
-            n_partitions, n_files, n_bytes, n_rows, n_uncounted = totals
-            sizes.append(Size(int(row.at) * step_ms, n_partitions, n_files, n_bytes, None if n_uncounted else n_rows))
-    return sizes
-
-
-def commit_counts(database: Database, table: Table, step_ms: int) -> list[CommitCount]:
-    """Return how many commits of each kind, and repairs without a commit, each interval has, in their order.
-
-    Intervals are so many milliseconds long, and those without any are left out.
-    """
-    v, r = table_versions.c, repairs.c
-    at, ran_at = _interval(v.committed_at_ms, step_ms).label("at"), _interval(r.ended_at_ms, step_ms).label("at")
-    commits = sa.select(at, v.operation, sa.func.count()).where(*_up_to(table)).group_by(at, v.operation)
-    idle = sa.select(ran_at, sa.func.count()).where(
-        r.table_id == table.table_id, r.version_after == r.version_before
-    ).group_by(ran_at)  # fmt: skip
-    with database.reading() as connection:
-        found = [CommitCount(int(row[0]) * step_ms, row[1], row[2]) for row in connection.execute(commits)]
-        found += [CommitCount(int(row[0]) * step_ms, IDLE_REPAIR, row[1]) for row in connection.execute(idle)]
-    return sorted(found, key=lambda each: (each.at_ms, each.operation))
-
-
-def recent_events(
-    database: Database, table: Table, *, before: Position | None, limit: int
-) -> tuple[list[HistoryEvent], Position | None]:
-    """Return commits and repairs, the newest first, and the place of what follows; a repair's commit is told with it.
-
-    Args:
-        database: The index.
-        table: The table.
-        before: The place from which on they are wanted; None for the newest.
-        limit: The most that are answered.
-    """
-    v, t, r = table_versions.c, transactions.c, repairs.c
-    of_repair = sa.exists().where(
-        r.table_id == table.table_id, r.version_before < v.version, r.version_after >= v.version
-    )
-    commits = (
-        sa.select(v.version, v.operation, v.committed_at_ms, v.summary, t.owner, t.began_at_ms)
-        .select_from(table_versions.outerjoin(transactions, t.transaction_id == v.transaction_id))
-        .where(*_up_to(table), sa.or_(v.operation != "repair", ~of_repair))
-        .order_by(v.version.desc()).limit(limit + 1)
-    )  # fmt: skip
-    repaired = (
-        sa.select(repairs).where(r.table_id == table.table_id)
-        .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit + 1)
-    )  # fmt: skip
-    place = before or Position(None, None)
-    if place.version is not None:
-        commits = commits.where(v.version < place.version)
-    if place.repair is not None:
-        ended_at_ms, repair_id = place.repair
-        at_once = sa.and_(r.ended_at_ms == ended_at_ms, r.repair_id < repair_id)
-        repaired = repaired.where(r.ended_at_ms <= ended_at_ms, sa.or_(r.ended_at_ms < ended_at_ms, at_once))
-    with database.reading() as connection:
-        ran = deque((_repair(row), row["repair_id"]) for row in connection.execute(repaired).mappings())
-        made = deque(_commit(row) for row in connection.execute(commits).mappings())
-    events: list[HistoryEvent] = []
-    # Each kind in its own order, whatever the clock has shown: so nothing is told twice or left out.
-    while len(events) < limit and (ran or made):
-        if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
-            event, repair_id = ran.popleft()
-            place = replace(place, repair=(event.at_ms, repair_id))
-        else:
-            event = made.popleft()
-            place = replace(place, version=event.version)
-        events.append(event)
-    return events, place if ran or made else None
+        commits = (
+            sa.select(v.version, v.operation, v.committed_at_ms, v.summary, t.owner, t.began_at_ms)
+            .select_from(table_versions.outerjoin(transactions, t.transaction_id == v.transaction_id))
+            .where(*_up_to(table), sa.or_(v.operation != "repair", ~of_repair))
+            .order_by(v.version.desc()).limit(limit + 1)
+        )  # fmt: skip
+        repaired = (
+            sa.select(repairs).where(r.table_id == table.table_id)
+            .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit + 1)
+        )  # fmt: skip
+        place = before or Position(None, None)
+        if place.version is not None:
+            commits = commits.where(v.version < place.version)
+        if place.repair is not None:
+            ended_at_ms, repair_id = place.repair
+            at_once = sa.and_(r.ended_at_ms == ended_at_ms, r.repair_id < repair_id)
+            repaired = repaired.where(r.ended_at_ms <= ended_at_ms, sa.or_(r.ended_at_ms < ended_at_ms, at_once))
+        with self._database.reading() as connection:
+            ran = deque((_repair(row), row["repair_id"]) for row in connection.execute(repaired).mappings())
+            made = deque(_commit(row) for row in connection.execute(commits).mappings())
+        events: list[HistoryEvent] = []
+        # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.
+        while len(events) < limit and (ran or made):
+            if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
+                event, repair_id = ran.popleft()
+                place = replace(place, repair=(event.at_ms, repair_id))
+            else:
+                event = made.popleft()
+                place = replace(place, version=event.version)
+            events.append(event)
+        return events, place if ran or made else None
 
 
 def _commit(row: sa.RowMapping) -> HistoryEvent:

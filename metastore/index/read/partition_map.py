@@ -1,7 +1,7 @@
-"""A table's partitions on a map over one or two of its keys: what lies at each place, counted by the database.
+"""A table's partitions on a map over one or two of its keys; the database counts each place.
 
-A date is cut to its day, month or year, and the map shows a range of them. Of any other key it shows the next values
-from one on. So a map has a bounded number of places, and its query reads those partitions alone that it shows.
+A map truncates dates to day, month or year and shows a range of them. Of another key it shows the next values after a
+position. So a map has a bounded number of places, and its query reads only the partitions that it shows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the greatest value of a key that is not NULL; both None where there is none.
+    """The least and the greatest value of a key, without NULL; both None without values.
 
     Attributes:
         least: As ISO 8601 has it where both are days, otherwise encoded; so are the others.
@@ -89,7 +89,7 @@ class Cell:
     Attributes:
         rows: Of the partitions whose rows are counted.
         uncounted: How many of the partitions have files whose rows are not.
-        changed_at_ms: When one of them last changed, milliseconds since the epoch, UTC; None where nobody knows.
+        changed_at_ms: When one of them last changed, milliseconds since the epoch, UTC; None where unknown.
     """
 
     partitions: int
@@ -105,28 +105,120 @@ def has_column(key: Key) -> bool:
     return key.position < KEY_COLUMNS
 
 
-def key_bounds(database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
-    """Return the bounds of some keys, by a query that looks at the ends of their indexes, another for what has no end.
+class PartitionCounts:
+    """The partitions of a table by the values of its keys, counted by the database."""
 
-    Raises:
-        InvalidPredicateError: The index cannot decide the condition by itself.
-    """
-    condition = _exact(database.dialect, table, predicate)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def end(key: Key, order: _Order, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    def key_bounds(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[Bounds]:
+        """Return the bounds of some keys, by a query of the ends of their indexes, and a second one for endless dates.
+
+        Raises:
+            InvalidPredicateError: The index cannot decide the condition by itself.
+        """
+        condition = _exact(self._database.dialect, table, predicate)
+
+        def end(key: Key, order: _Order, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+            column = _column(key)
+            values = _among(sa.select(column), table, condition).where(column > "", *where)
+            return values.order_by(order(column)).limit(1).scalar_subquery()
+
+        found = _one(self._database, [end(key, order) for key in keys for order in (sa.asc, sa.desc)])
+        bounds = [_bounds(key, *found[2 * i : 2 * i + 2]) for i, key in enumerate(keys)]
+        endless = [
+            (i, each.form) for i, each in enumerate(bounds) if each.form is not None and str(each.greatest) >= FOR_EVER
+        ]
+        before = [end(keys[i], sa.desc, _column(keys[i]) < form.encoded(FOR_EVER)) for i, form in endless]
+        for (i, form), newest in zip(endless, _one(self._database, before), strict=True):
+            bounds[i] = replace(bounds[i], before_for_ever=None if newest is None else form.decoded(newest))
+        return bounds
+
+    def key_values(
+        self, table: Table, predicate: Predicate | None, key: Key, *, after: str | None, limit: int
+    ) -> list[str]:
+        """Return the next encoded values of a key after ``after`` (None: the first ones), in their order.
+
+        Raises:
+            InvalidPredicateError: The index cannot decide the condition by itself.
+        """
         column = _column(key)
-        values = _among(sa.select(column), table, condition).where(column > "", *where)
-        return values.order_by(order(column)).limit(1).scalar_subquery()
+        chosen = _among(sa.select(column), table, _exact(self._database.dialect, table, predicate))
+        # An explicit lower bound in both cases, so that the database scans the index of the key.
+        chosen = chosen.where(column >= "" if after is None else column > after)
+        with self._database.reading() as connection:
+            return list(connection.execute(chosen.distinct().order_by(column).limit(limit)).scalars())
 
-    found = _one(database, [end(key, order) for key in keys for order in (sa.asc, sa.desc)])
-    bounds = [_bounds(key, *found[2 * i : 2 * i + 2]) for i, key in enumerate(keys)]
-    endless = [
-        (i, each.form) for i, each in enumerate(bounds) if each.form is not None and str(each.greatest) >= FOR_EVER
-    ]
-    before = [end(keys[i], sa.desc, _column(keys[i]) < form.encoded(FOR_EVER)) for i, form in endless]
-    for (i, form), newest in zip(endless, _one(database, before), strict=True):
-        bounds[i] = replace(bounds[i], before_for_ever=None if newest is None else form.decoded(newest))
-    return bounds
+    def count_nulls(self, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
+        """Count the partitions that have NULL for each of some keys, by one query that reads only these.
+
+        Raises:
+            InvalidPredicateError: The index cannot decide the condition by itself.
+        """
+        condition = _exact(self._database.dialect, table, predicate)
+        counts = [_among(sa.select(sa.func.count()), table, condition).where(_column(key) == NULL_KEY) for key in keys]
+        return list(_one(self._database, [count.scalar_subquery() for count in counts]))
+
+    def combinations(
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
+    ) -> list[tuple[str, ...]]:
+        """Return the distinct combinations of encoded values of some keys, in their order, at most ``limit``.
+
+        Raises:
+            InvalidPredicateError: The index cannot decide the condition by itself.
+        """
+        columns = [_column(key) for key in keys]
+        chosen = _among(sa.select(*columns), table, _exact(self._database.dialect, table, predicate))
+        with self._database.reading() as connection:
+            return [tuple(row) for row in connection.execute(chosen.distinct().order_by(*columns).limit(limit))]
+
+    def days_of(self, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int) -> list[str]:
+        """Return the days of a key whose values are days, in ISO 8601 and their order, at most ``limit``.
+
+        Raises:
+            InvalidPredicateError: The index cannot decide the condition by itself.
+        """
+        if predicate in (None, TRUE) and _has_sums(table, key):
+            s = partition_sums.c
+            statement = _sums_of(table).with_only_columns(s.k1).where(s.k1 > "").group_by(s.k1)
+            statement = statement.having(sa.func.sum(s.n_partitions) > 0).order_by(s.k1).limit(limit)
+            with self._database.reading() as connection:
+                values = list(connection.execute(statement).scalars())
+        else:
+            values = self.key_values(table, predicate, key, after="", limit=limit)
+        # Texts that begin alike are of one day: 2025-01-31 and 2025-01-31T05.
+        return list(dict.fromkeys(map(form.decoded, values)))
+
+    def partition_map(
+        self, table: Table, predicate: Predicate | None, axes: Sequence[Axis], limit: int
+    ) -> Mapping[tuple[str, ...], Cell]:
+        """Return the places of a map that have partitions, by the encoded values or truncated dates of the axes.
+
+        Dates are in ISO 8601, whatever the form of the key.
+
+        Args:
+            table: The table, at the version to read.
+            predicate: A bound predicate over the partition columns, None for all.
+            axes: One or two.
+            limit: The most places to return.
+
+        Raises:
+            InvalidPredicateError: The index cannot decide the condition by itself.
+        """
+        condition = _exact(self._database.dialect, table, predicate)
+        if len(axes) == 1 and predicate in (None, TRUE) and _has_sums(table, axes[0].key):
+            statement = _of_sums(table, axes[0])
+        else:
+            statement = _of_partitions(table, condition, axes)
+        with self._database.reading() as connection:
+            rows = connection.execute(statement.limit(limit)).all()
+        times = version_times(self._database, table.table_id, {row.changed for row in rows})
+        return {
+            tuple(_shown(value, axis) for value, axis in zip(row, axes, strict=False)): Cell(
+                row.n_partitions, row.n_files, row.n_bytes, row.n_rows, row.n_uncounted, times.get(row.changed)
+            )
+            for row in rows
+        }
 
 
 def _bounds(key: Key, least: str | None, greatest: str | None) -> Bounds:
@@ -141,100 +233,6 @@ def _one(database: Database, values: Sequence[sa.ScalarSelect[Any]]) -> Sequence
         return ()
     with database.reading() as connection:
         return connection.execute(sa.select(*(each.label(f"value_{i}") for i, each in enumerate(values)))).one()
-
-
-def key_values(
-    database: Database, table: Table, predicate: Predicate | None, key: Key, *, after: str | None, limit: int
-) -> list[str]:
-    """Return the next encoded values of a key above one, in their order; None for the first ones.
-
-    Raises:
-        InvalidPredicateError: The index cannot decide the condition by itself.
-    """
-    column = _column(key)
-    chosen = _among(sa.select(column), table, _exact(database.dialect, table, predicate))
-    # A bound on each side of nothing, so that the index of the key is gone along.
-    chosen = chosen.where(column >= "" if after is None else column > after)
-    with database.reading() as connection:
-        return list(connection.execute(chosen.distinct().order_by(column).limit(limit)).scalars())
-
-
-def count_nulls(database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key]) -> list[int]:
-    """Return how many partitions have NULL for each of some keys, by one query that looks at them alone.
-
-    Raises:
-        InvalidPredicateError: The index cannot decide the condition by itself.
-    """
-    condition = _exact(database.dialect, table, predicate)
-    counts = [_among(sa.select(sa.func.count()), table, condition).where(_column(key) == NULL_KEY) for key in keys]
-    return list(_one(database, [count.scalar_subquery() for count in counts]))
-
-
-def combinations(
-    database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key], limit: int
-) -> list[tuple[str, ...]]:
-    """Return the combinations of encoded values of some keys that partitions have, in their order; so many at the most.
-
-    Raises:
-        InvalidPredicateError: The index cannot decide the condition by itself.
-    """
-    columns = [_column(key) for key in keys]
-    chosen = _among(sa.select(*columns), table, _exact(database.dialect, table, predicate))
-    with database.reading() as connection:
-        return [tuple(row) for row in connection.execute(chosen.distinct().order_by(*columns).limit(limit))]
-
-
-def days_of(
-    database: Database, table: Table, predicate: Predicate | None, key: Key, form: DateForm, limit: int
-) -> list[str]:
-    """Return the days of a key whose values are days, as ISO 8601 has them, in their order; no more than so many.
-
-    Raises:
-        InvalidPredicateError: The index cannot decide the condition by itself.
-    """
-    if predicate in (None, TRUE) and _has_sums(table, key):
-        s = partition_sums.c
-        statement = _sums_of(table).with_only_columns(s.k1).where(s.k1 > "").group_by(s.k1)
-        statement = statement.having(sa.func.sum(s.n_partitions) > 0).order_by(s.k1).limit(limit)
-        with database.reading() as connection:
-            values = list(connection.execute(statement).scalars())
-    else:
-        values = key_values(database, table, predicate, key, after="", limit=limit)
-    # Texts that begin alike are of one day: 2025-01-31 and 2025-01-31T05.
-    return list(dict.fromkeys(map(form.decoded, values)))
-
-
-def partition_map(
-    database: Database, table: Table, predicate: Predicate | None, axes: Sequence[Axis], limit: int
-) -> Mapping[tuple[str, ...], Cell]:
-    """Return what lies at each place of the map that has partitions, by the encoded values or cut dates of the axes.
-
-    Dates are as ISO 8601 has them, however the key has them.
-
-    Args:
-        database: The index.
-        table: The table, at the version that is asked for.
-        predicate: A bound predicate over the partition columns, None for all.
-        axes: One or two.
-        limit: The most places that are answered.
-
-    Raises:
-        InvalidPredicateError: The index cannot decide the condition by itself.
-    """
-    condition = _exact(database.dialect, table, predicate)
-    if len(axes) == 1 and predicate in (None, TRUE) and _has_sums(table, axes[0].key):
-        statement = _of_sums(table, axes[0])
-    else:
-        statement = _of_partitions(table, condition, axes)
-    with database.reading() as connection:
-        rows = connection.execute(statement.limit(limit)).all()
-    times = version_times(database, table.table_id, {row.changed for row in rows})
-    return {
-        tuple(_shown(value, axis) for value, axis in zip(row, axes, strict=False)): Cell(
-            row.n_partitions, row.n_files, row.n_bytes, row.n_rows, row.n_uncounted, times.get(row.changed)
-        )
-        for row in rows
-    }
 
 
 def _of_partitions(table: Table, condition: Condition, axes: Sequence[Axis]) -> sa.Select[Any]:

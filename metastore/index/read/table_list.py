@@ -50,7 +50,7 @@ class TableSummary:
         verified_at_ms: When all of it was last compared with the store; None for never.
         pending: Messages that the metastore has not taken.
         failed: How many of them were tried in vain.
-        set_aside: How many of them were refused so often that they wait for somebody.
+        set_aside: How many of them were refused so often that they wait for an operator.
         pending_since_ms: When the oldest was enqueued.
     """
 
@@ -82,49 +82,53 @@ class TableListing:
     failed: int
 
 
-def list_summaries(
-    database: Database,
-    *,
-    search: str = "",
-    pending: Pending = Pending.ALL,
-    order: TableOrder = TableOrder.NAME,
-    descending: bool = False,
-    limit: int = 100,
-    offset: int = 0,
-) -> TableListing:
-    """Return a page of the tables and views, by two queries however many there are.
+class TableList:
+    """The tables and views of an index with their sums."""
 
-    Args:
-        database: The index.
-        search: A part of the name, or with a dot in it the end of a namespace's name and the beginning of a table's.
-        pending: Which of them.
-        order: What they are sorted by; what is not known comes last.
-        descending: Whether the greatest comes first.
-        limit: The most that are wanted.
-        offset: How many of the first are left out.
-    """
-    t, o = tables.c, _undelivered()
-    where = [_matches(search), *_of_pending(pending, o)]
-    count, failed = sa.func.coalesce(o.c.pending, 0), sa.func.coalesce(o.c.failed, 0)
-    sums = [*map(total, (t.total_partitions, t.total_files, t.total_bytes)), total(count), total(failed)]
-    if not search.strip() and pending is Pending.ALL:
-        # Also what is told of namespaces, and of tables that are gone: a DROP waits longest of all.
-        sums[3:] = [sa.select(each).scalar_subquery() for each in (sa.func.count(outbox.c.outbox_id), _failed())]
-    with database.reading() as connection:
-        totals = connection.execute(sa.select(sa.func.count(), *sums).select_from(_source(o)).where(*where)).one()
-        rows = connection.execute(
-            _page(o).where(*where).order_by(*_ordered(order, descending, o)).limit(limit).offset(offset)
-        ).mappings()
-        page = tuple(map(_summary, rows))
-    return TableListing(page, *map(int, totals))
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def find(
+        self,
+        *,
+        search: str = "",
+        pending: Pending = Pending.ALL,
+        order: TableOrder = TableOrder.NAME,
+        descending: bool = False,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> TableListing:
+        """Return a page of the tables and views, by two queries whatever their number.
 
-def load_summary(database: Database, table_id: int) -> TableSummary | None:
-    """Return what the index knows of one table; None where it is gone."""
-    o = _undelivered()
-    with database.reading() as connection:
-        row = connection.execute(_page(o).where(tables.c.table_id == table_id)).mappings().one_or_none()
-    return None if row is None else _summary(row)
+        Args:
+            search: A part of the name; with a dot, the end of a namespace's name and the beginning of a table's.
+            pending: The state of their deliveries.
+            order: The sort key; unknown values come last.
+            descending: Whether the greatest comes first.
+            limit: The most tables to return.
+            offset: How many of the first tables are left out.
+        """
+        t, o = tables.c, _undelivered()
+        where = [_matches(search), *_of_pending(pending, o)]
+        count, failed = sa.func.coalesce(o.c.pending, 0), sa.func.coalesce(o.c.failed, 0)
+        sums = [*map(total, (t.total_partitions, t.total_files, t.total_bytes)), total(count), total(failed)]
+        if not search.strip() and pending is Pending.ALL:
+            # Includes messages of namespaces and of dropped tables: a DROP waits longest of all.
+            sums[3:] = [sa.select(each).scalar_subquery() for each in (sa.func.count(outbox.c.outbox_id), _failed())]
+        with self._database.reading() as connection:
+            totals = connection.execute(sa.select(sa.func.count(), *sums).select_from(_source(o)).where(*where)).one()
+            rows = connection.execute(
+                _page(o).where(*where).order_by(*_ordered(order, descending, o)).limit(limit).offset(offset)
+            ).mappings()
+            page = tuple(map(_summary, rows))
+        return TableListing(page, *map(int, totals))
+
+    def load(self, table_id: int) -> TableSummary | None:
+        """Return one table with its sums; None where it does not exist."""
+        o = _undelivered()
+        with self._database.reading() as connection:
+            row = connection.execute(_page(o).where(tables.c.table_id == table_id)).mappings().one_or_none()
+        return None if row is None else _summary(row)
 
 
 def _source(undelivered: sa.Subquery) -> sa.FromClause:

@@ -116,7 +116,7 @@ def test_a_map_is_what_the_partitions_come_to(filled: tuple[Index, list[Table]],
             [Axis(region, None, "a", "v")],
         ):
             for predicate in PREDICATES:
-                found = index.overviews.partition_map(table, predicate, axes, 10_000)
+                found = index.overviews.partitions.partition_map(table, predicate, axes, 10_000)
                 counted = {
                     place: (cell.partitions, cell.files, cell.bytes, cell.rows, cell.uncounted)
                     for place, cell in found.items()
@@ -128,9 +128,9 @@ def test_a_map_says_when_a_place_last_changed(filled: tuple[Index, list[Table]])
     index, (*_, table) = filled
     times = {v.version: v.committed_at_ms for v in index.history(table.identifier)}
     ds, region, _ = table.definition.keys
-    whole = index.overviews.partition_map(table, None, [Axis(region, None, "", None)], 100)
+    whole = index.overviews.partitions.partition_map(table, None, [Axis(region, None, "", None)], 100)
     assert {cell.changed_at_ms for cell in whole.values()} == {times[3]}
-    by_day = index.overviews.partition_map(
+    by_day = index.overviews.partitions.partition_map(
         table, None, [Axis(ds, Unit.DAY, "", None), Axis(region, None, "", None)], 9999
     )
     assert {cell.changed_at_ms for cell in by_day.values()} <= set(times.values())
@@ -143,22 +143,26 @@ def test_the_ends_and_the_values_of_keys(filled: tuple[Index, list[Table]]) -> N
         keys = table.definition.keys
         for predicate in PREDICATES:
             encoded = [sort_key(typed_values(r["partition"], keys), keys) for r in _rows(index, table, predicate)]
-            for key, bounds in zip(keys, index.overviews.key_bounds(table, predicate, keys), strict=True):
+            for key, bounds in zip(keys, index.overviews.partitions.key_bounds(table, predicate, keys), strict=True):
                 values = sorted({each[key.position] for each in encoded})
                 filled_in = [value for value in values if value]
                 assert (bounds.least, bounds.greatest) == ((filled_in[0], filled_in[-1]) if filled_in else (None, None))
-                read = index.overviews.key_values(table, predicate, key, after=None, limit=3)
-                while read and len(more := index.overviews.key_values(table, predicate, key, after=read[-1], limit=3)):
+                read = index.overviews.partitions.key_values(table, predicate, key, after=None, limit=3)
+                while read and len(
+                    more := index.overviews.partitions.key_values(table, predicate, key, after=read[-1], limit=3)
+                ):
                     read += more
                 assert read == values
-            assert index.overviews.days_of(table, predicate, keys[0], ISO, 999) == sorted({each[0] for each in encoded})
-            assert index.overviews.combinations(table, predicate, keys, 999) == sorted(
+            assert index.overviews.partitions.days_of(table, predicate, keys[0], ISO, 999) == sorted(
+                {each[0] for each in encoded}
+            )
+            assert index.overviews.partitions.combinations(table, predicate, keys, 999) == sorted(
                 {tuple(each) for each in encoded}
             )
             nulls = [sum(not each[key.position] for each in encoded) for key in keys]
-            assert index.overviews.count_nulls(table, predicate, keys) == nulls
-        assert index.overviews.key_bounds(table, None, keys)[0].are_days
-        assert not index.overviews.key_bounds(table, None, keys)[1].are_days
+            assert index.overviews.partitions.count_nulls(table, predicate, keys) == nulls
+        assert index.overviews.partitions.key_bounds(table, None, keys)[0].are_days
+        assert not index.overviews.partitions.key_bounds(table, None, keys)[1].are_days
 
 
 @pytest.mark.parametrize(("kind", "written"), [("date", "{}"), ("string", "{}"), ("string", "{}T05"), ("int", "{}")])
@@ -172,11 +176,11 @@ def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]
     index.commit(table.table_id, [AddPartition(name, ()) for name in names], operation="INSERT", deliver=False)
     table = index.load_table(table.identifier)
     key, other = table.definition.keys
-    (bounds,) = index.overviews.key_bounds(table, None, [key])
+    (bounds,) = index.overviews.partitions.key_bounds(table, None, [key])
     assert (bounds.least, bounds.newest, bounds.greatest) == ("2024-12-30", "2025-01-01", "9999-12-31")
     assert bounds.form is not None
     for predicate in (None, Comparison(Operator.GE, "r", "a")):
-        assert index.overviews.days_of(table, predicate, key, bounds.form, 99) == list(days)
+        assert index.overviews.partitions.days_of(table, predicate, key, bounds.form, 99) == list(days)
         for unit, places in (
             (Unit.DAY, days[1:3]),
             (Unit.MONTH, ("2024-12", "2025-01")),
@@ -184,7 +188,7 @@ def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]
         ):
             first = Axis(key, unit, "2024-12-31"[: unit.length], "2025-12", bounds.form)
             for axes in ([first], [first, Axis(other, None, "", None)]):
-                found = index.overviews.partition_map(table, predicate, axes, 99)
+                found = index.overviews.partitions.partition_map(table, predicate, axes, 99)
                 assert sorted({place[0] for place in found}) == list(places)
                 assert sum(cell.partitions for cell in found.values()) == (4 if unit is Unit.DAY else 5)
     index.drop_table(table.identifier, deliver=False)
@@ -193,21 +197,21 @@ def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]
 def test_what_the_index_cannot_decide_is_refused(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
     with pytest.raises(InvalidPredicateError, match="cannot count by this condition"):
-        index.overviews.key_bounds(table, StringMatch(Match.LIKE, "region", "%u%"), table.definition.keys)
+        index.overviews.partitions.key_bounds(table, StringMatch(Match.LIKE, "region", "%u%"), table.definition.keys)
 
 
 def test_a_table_grows_with_its_versions(filled: tuple[Index, list[Table]]) -> None:
     index, versions = filled
     for table in versions:
-        (*_, last) = index.overviews.growth(table, 1)
+        (*_, last) = index.overviews.history.growth(table, 1)
         totals = table.totals
         expected = (totals.partitions, totals.files, totals.bytes, totals.rows)
         assert (last.partitions, last.files, last.bytes, last.rows) == expected
     table, history = versions[-1], index.history(versions[-1].identifier)
-    events, _ = index.overviews.recent_events(table, before=None, limit=100)
+    events, _ = index.overviews.history.recent_events(table, before=None, limit=100)
     assert len(events) >= len(history)
-    assert index.overviews.history_span(table) == (events[-1].at_ms, events[0].at_ms)
-    sizes = {size.at_ms: size.partitions for size in index.overviews.growth(table, 1)}
+    assert index.overviews.history.history_span(table) == (events[-1].at_ms, events[0].at_ms)
+    sizes = {size.at_ms: size.partitions for size in index.overviews.history.growth(table, 1)}
     assert sizes == {v.committed_at_ms: t.totals.partitions for v, t in zip(history[-2::-1], versions, strict=True)}
 
 
@@ -215,21 +219,23 @@ def test_events_come_the_newest_first_and_repairs_with_what_they_made(filled: tu
     index, (*_, table) = filled
 
     def counted() -> dict[tuple[int, str], int]:
-        return {(each.at_ms, each.operation): each.commits for each in index.overviews.commit_counts(table, 10**15)}
+        return {
+            (each.at_ms, each.operation): each.commits for each in index.overviews.history.commit_counts(table, 10**15)
+        }
 
     commits = {(0, "create"): 1, (0, "step 0"): 2, (0, "step 1"): 1}
     assert counted() == commits
     record = RepairRecord(table.table_id, 40, "sync", "n = 1", 0, "ada@host:1", 0, 0, 0, 2, 3, 3, "denied")
     index.add_repair(record)
-    events, rest = index.overviews.recent_events(table, before=None, limit=10)
+    events, rest = index.overviews.history.recent_events(table, before=None, limit=10)
     assert rest is None
     assert [(e.kind, e.operation, e.version, e.who) for e in events[:3]] == [
         ("repair", "sync", None, "ada@host:1"), ("commit", "step 0", 3, "ada"), ("commit", "step 1", 2, "ada"),
     ]  # fmt: skip
     assert (events[0].error, events[0].summary["where"], events[0].duration_ms) == ("denied", "n = 1", 40)
-    told, place = index.overviews.recent_events(table, before=None, limit=1)
+    told, place = index.overviews.history.recent_events(table, before=None, limit=1)
     while place is not None:
-        more, place = index.overviews.recent_events(table, before=place, limit=1)
+        more, place = index.overviews.history.recent_events(table, before=place, limit=1)
         told += more
     assert told == events
     assert counted() == {**commits, (0, "repair that changed nothing"): 1}
@@ -240,7 +246,7 @@ def test_files_are_counted_by_their_size(filled: tuple[Index, list[Table]]) -> N
     edges = (2**10, 2**24, 2**26)
     for table in versions:
         sizes = index.plan_files(table, None).read_all()["size"].to_pylist()
-        found = index.overviews.file_sizes(table, edges)
+        found = index.overviews.files.count_sizes(table, edges)
         assert [(each.least, each.below) for each in found] == [
             (0, 2**10),
             (2**10, 2**24),
@@ -250,9 +256,9 @@ def test_files_are_counted_by_their_size(filled: tuple[Index, list[Table]]) -> N
         for each in found:
             mine = [s for s in sizes if s >= each.least and (each.below is None or s < each.below)]
             assert (each.files, each.bytes) == (len(mine), sum(mine))
-        partly = index.overviews.file_sizes(table, edges, every=3)
+        partly = index.overviews.files.count_sizes(table, edges, every=3)
         assert 0 < sum(each.files for each in partly) < len(sizes)
-        small = index.overviews.small_file_partitions(table, 2**25, 1000)
+        small = index.overviews.files.small_file_partitions(table, 2**25, 1000)
         expected = {r["partition"] for r in _rows(index, table, None) if r["files"] and r["bytes"] < r["files"] * 2**25}
         assert {each.partition for each in small} == expected
         assert [each.files for each in small] == sorted((each.files for each in small), reverse=True)
@@ -263,7 +269,7 @@ def test_tables_are_listed_in_every_order(filled: tuple[Index, list[Table]]) -> 
     other = create(index, "other_1", {}, "z")
 
     def listed(**asked: Any) -> list[str]:
-        return [str(each.table.identifier) for each in index.overviews.list_tables(**asked).page]
+        return [str(each.table.identifier) for each in index.overviews.tables.find(**asked).page]
 
     assert listed() == ["s.t", "z.other_1"]
     for order in TableOrder:
@@ -276,7 +282,7 @@ def test_tables_are_listed_in_every_order(filled: tuple[Index, list[Table]]) -> 
     assert listed(search="r_") == ["z.other_1"]
     assert listed(search="s.") == ["s.t"]
     assert listed(limit=1, offset=1) == ["z.other_1"]
-    listing = index.overviews.list_tables()
+    listing = index.overviews.tables.find()
     totals = table.totals
     assert (listing.tables, listing.partitions, listing.files, listing.bytes) == (
         2, totals.partitions, totals.files, totals.bytes,
@@ -284,8 +290,8 @@ def test_tables_are_listed_in_every_order(filled: tuple[Index, list[Table]]) -> 
     assert (
         listing.pending == index.overviews.count_deliveries(table)[0] == index.overviews.count_deliveries(None)[0] > 0
     )
-    mine = index.overviews.load_table(table.table_id)
+    mine = index.overviews.tables.load(table.table_id)
     assert mine == listing.page[0]
     assert mine.pending == listing.pending
     assert mine.pending_since_ms is not None
-    assert index.overviews.load_table(other.table_id + 1) is None
+    assert index.overviews.tables.load(other.table_id + 1) is None

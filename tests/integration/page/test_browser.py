@@ -107,7 +107,7 @@ def test_hostile_names_do_nothing(browser: Browser, service: Service) -> None:
             seen.go(path)
             assert seen.page.locator("main img, main script").count() == 0
         seen.go("/ui/table/sales/hostile")
-        heads = seen.page.locator("table.map thead th").all_inner_texts()
+        heads = seen.page.locator("svg.map [role=columnheader]").all_text_contents()
         assert HOSTILE[0] in heads
         assert HOSTILE[1] in heads
         assert any("line⟨U+000A⟩break" in head for head in heads)
@@ -178,9 +178,9 @@ def test_what_is_chosen_is_in_the_address_and_comes_back(browser: Browser, servi
         with seen.page.expect_navigation():
             seen.page.get_by_role("link", name="emea").click()
         assert seen.chosen["where"] == "region = 'emea'"
-        assert seen.page.locator("table.map tbody tr").count() == 1
+        assert seen.page.locator("svg.map [role=rowheader]").count() == 1
         seen.page.go_back()
-        assert seen.page.locator("table.map tbody tr").count() == 5
+        assert seen.page.locator("svg.map [role=rowheader]").count() == 5
         assert seen.page.get_by_label("Colour").input_value() == "files"
         seen.page.get_by_label("Where").fill("ds < '2025-04-01'")
         with seen.page.expect_navigation():
@@ -199,7 +199,7 @@ def test_the_keyboard_is_enough(browser: Browser, service: Service) -> None:
         assert seen.page.evaluate("document.activeElement.id") == "main"
         for _ in range(30):
             seen.page.keyboard.press("Tab")
-            if seen.page.evaluate("document.activeElement.tagName") == "TD":
+            if seen.page.evaluate("document.activeElement.tagName") == "rect":
                 break
         first = seen.page.locator("#map-said").inner_text()
         assert first.startswith("ds=2025-08-26 · region=apac: ")
@@ -216,7 +216,7 @@ def test_the_keyboard_is_enough(browser: Browser, service: Service) -> None:
         seen.page.keyboard.press("ArrowDown")
         assert seen.page.locator("#map-said").inner_text().startswith("ds=2025-08-28 · region=apac: ")
         seen.page.keyboard.press("Tab")
-        assert seen.page.evaluate("document.activeElement.tagName") != "TD"
+        assert seen.page.evaluate("document.activeElement.tagName") != "rect"
         seen.page.keyboard.press("Shift+Tab")
         seen.page.keyboard.press("ArrowUp")
         with seen.page.expect_navigation():
@@ -245,4 +245,4 @@ def test_nothing_is_lost_without_scripts(browser: Browser, service: Service) -> 
         seen.page.get_by_label("Colour").select_option("age")
         seen.page.get_by_role("button", name="Show").first.click()
         seen.page.get_by_text("Age of the last change by ds and region").wait_for()
-        assert seen.page.locator("table.map td").count() == 62 * 5
+        assert seen.page.locator("svg.map rect").count() == 62 * 5

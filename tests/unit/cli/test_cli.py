@@ -18,6 +18,7 @@ from catalog_ext.cli.main import cli, exit_code
 from catalog_ext.cli.output import one_line
 from catalog_ext.cli.progress import progress_bar
 from catalog_ext.connector.build import SUPPORTED_SPARK
+from catalog_ext.context import RepairProgress
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -29,7 +30,6 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
-from catalog_ext.overview.progress import RepairProgress
 from tests.integration.waiting import until
 
 if TYPE_CHECKING:

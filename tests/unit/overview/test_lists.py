@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from catalog_ext.cli.output import type_name
-from catalog_ext.overview.layout import Column, fit, record_lines, table_lines, width_of, wrapped
+from catalog_ext.overview.layout import Column, fit, record_lines, width_of, wrapped
+from catalog_ext.overview.list_table import list_text, print_list
+from tests.examples import examples
 
 _COLUMNS = (
     Column("table"),
@@ -22,8 +27,8 @@ _ROW = st.tuples(_NAME, st.integers(0, 10**9).map(str), st.none() | _NAME, _WORD
 
 
 def _lines(rows: list[tuple[str | None, ...]], width: int | None) -> list[str]:
-    layout = fit(_COLUMNS, rows, width)
-    return [line for row in rows for line in table_lines(_COLUMNS, row, layout, width)]
+    _heading, _rule, *lines = list_text(_COLUMNS, rows, width).splitlines()
+    return lines
 
 
 @given(st.lists(_ROW, min_size=1, max_size=5), st.sampled_from([20, 40, 80, 200]))
@@ -56,7 +61,7 @@ def test_columns_are_left_out_by_rank_and_the_next_ones_aligned() -> None:
     ]
     layout = fit(_COLUMNS, rows, 40)
     assert layout.left_out == (2,)
-    assert [*table_lines(_COLUMNS, rows[0], layout), *table_lines(_COLUMNS, rows[1], layout)] == [
+    assert _lines(rows, 40) == [
         "sales.trips     12  it is new  me",
         "日本.x           3  -          -",
     ]
@@ -64,12 +69,36 @@ def test_columns_are_left_out_by_rank_and_the_next_ones_aligned() -> None:
 
 def test_what_is_too_wide_for_a_column_stands_below() -> None:
     rows = [("s.t", "1", None, "because of s3://bucket/a/very/long/path/indeed/it/is/part.parquet", None)]
-    layout = fit(_COLUMNS, rows, 40)
-    assert list(table_lines(_COLUMNS, rows[0], layout, 40)) == [
+    assert _lines(rows, 40) == [
         "s.t        1",
         "  because of",
         "  s3://bucket/a/very/long/path/indeed/it/is/part.parquet",
     ]
+
+
+@settings(max_examples=examples(30))
+@given(st.lists(_ROW, min_size=1, max_size=3))
+def test_a_pipe_gets_the_text_of_a_wide_terminal(rows: list[tuple[str | None, ...]]) -> None:
+    assert list_text(_COLUMNS, rows, None) == list_text(_COLUMNS, rows, 10_000)
+
+
+def test_width_of_the_terminal_does_not_change_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("sales.trips", "12", "s3://bucket/a/long/path/of/trips", "it is new " * 40, "me")]
+    shown = list_text(_COLUMNS, rows, None)
+    assert len(shown.splitlines()) == 3
+    # rich reads them where it measures a terminal.
+    for name, value in (("COLUMNS", "20"), ("TERM", "dumb"), ("FORCE_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+        assert list_text(_COLUMNS, rows, None) == shown
+
+
+def test_styles_are_for_terminals_only() -> None:
+    for terminal in (True, False):
+        made = io.StringIO()
+        console = Console(file=made, force_terminal=terminal, color_system="standard", width=60)
+        print_list(console, _COLUMNS, [("[red]a[/red]", "1", None, "new", None)], 60 if terminal else None, ["red"])
+        assert ("\x1b[31m" in made.getvalue()) is terminal
+        assert "[red]a[/red]" in made.getvalue(), "names are not markup"
 
 
 def test_words_wrap_at_blanks_and_a_size_keeps_its_unit() -> None:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.context import RepairProgress
     from catalog_ext.metastore.model.changes import Change, Commit
     from catalog_ext.metastore.storage.listed import Listed
-    from catalog_ext.overview.progress import RepairProgress
     from tests.fakes_metastore import FakeMetastore
 
 CHANGED = "version {} of the table changed it meanwhile: repair again"

@@ -16,6 +16,7 @@ from pyarrow import orc
 from pyarrow import parquet as pq
 
 from catalog_ext.cli.main import main
+from catalog_ext.context import no_progress
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.metastore.model import batches as file_batches
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -23,7 +24,6 @@ from catalog_ext.metastore.model.tables import Column, TableDefinition, TableTyp
 from catalog_ext.metastore.storage import locations
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.overview.progress import no_progress
 from catalog_ext.repair import verification
 from catalog_ext.repair.file_checks import unreadable_reason
 from catalog_ext.repair.header_checks import unfitting_header

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.context import RepairProgress
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
-    from catalog_ext.overview.progress import RepairProgress
 
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
 ALWAYS, AN_HOUR = Staleness(0), Staleness(3_600_000)

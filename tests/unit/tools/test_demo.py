@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from catalog_ext.overview.progress import RepairProgress
+from catalog_ext.context import RepairProgress
 from examples.demo import flights, sessions
 from examples.demo.keep import SCRIPT
 from examples.demo.queries import QUERIES, equal

@@ -1,22 +1,20 @@
-"""Counts what a repair has changed by the values of the first key, for its picture: the scratch database counts."""
+"""Counts the changes of a repair by the values of the first partition column, in the report's scratch database."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.index import Bounds, Unit, form_of
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, unescape_path_name
-from catalog_ext.notebook.plots import Changes
-from catalog_ext.overview.dates import count_periods
-from catalog_ext.overview.partition_map import WIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.scan.scratch import Scratch
 
 _MOST = 30
-"""Values of a key that is no date; the others are counted."""
+"""Values of a column that holds no dates; the number of the others is returned."""
 
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 _OUTSIDE = "(no partition)"
@@ -26,13 +24,38 @@ _NAMED = f"partition <> '' AND {_VALUE} <> '{DEFAULT_PARTITION}'"
 _OURS = "action IN ('add', 'drop', 'change', 'skip')"
 
 
-def changes_by_value(scratch: Scratch, keys: Sequence[str], title: str) -> Changes:
-    """Return what was changed by the first key: dates by day, month or year, of other values those with most."""
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of a repair by the values of the first partition column.
+
+    Attributes:
+        key: The column's name; ``''`` where the table has none.
+        values: Texts of the values.
+        counts: Partitions (skipped: paths) of each value, by what was done: ``added``, ``dropped``, ``changed``,
+            ``skipped``.
+        more: How many values are left out.
+    """
+
+    key: str
+    values: tuple[str, ...]
+    counts: Mapping[str, tuple[int, ...]]
+    more: int = 0
+
+
+def changes_by_value(scratch: Scratch, keys: Sequence[str], unit_of: Callable[[Bounds], Unit]) -> Changes:
+    """Count the changes by the first partition column.
+
+    Args:
+        scratch: The report's database.
+        keys: The names of the table's partition columns.
+        unit_of: Returns the unit that dates between two bounds are truncated to. Of other values those with the most
+            changes are counted.
+    """
     if not keys:
-        return _counted(scratch, "''", [("", "the table")], "", title)
+        return _counted(scratch, "''", [("", "the table")], "")
     least, greatest = next(scratch.rows(f"SELECT min({_VALUE}), max({_VALUE}) FROM entries WHERE {_OURS} AND {_NAMED}"))
     form = form_of("string", least, greatest)
-    length = None if form is None else form.length(_unit(Bounds(form.decoded(least), form.decoded(greatest), form)))
+    length = None if form is None else form.length(unit_of(Bounds(form.decoded(least), form.decoded(greatest), form)))
     value = _VALUE if length is None else f"CASE WHEN {_NAMED} THEN substr({_VALUE}, 1, {length}) ELSE {_VALUE} END"
     most = _MOST if length is None else 10_000
     found = [
@@ -43,12 +66,7 @@ def changes_by_value(scratch: Scratch, keys: Sequence[str], title: str) -> Chang
     ]
     all_values = scratch.count(f"SELECT count(DISTINCT {value}) FROM entries WHERE {_OURS}")
     shown = [(text, _label(text)) for text in sorted(found)]
-    return _counted(scratch, value, shown, keys[0], title, all_values - len(found))
-
-
-def _unit(bounds: Bounds) -> Unit:
-    units = (Unit.DAY, Unit.MONTH)
-    return next((unit for unit in units if count_periods(bounds, unit) <= WIDE.units(unit)), Unit.YEAR)
+    return _counted(scratch, value, shown, keys[0], all_values - len(found))
 
 
 def _label(text: str) -> str:
@@ -57,19 +75,17 @@ def _label(text: str) -> str:
     return "NULL" if text == DEFAULT_PARTITION else unescape_path_name(text)
 
 
-def _counted(
-    scratch: Scratch, value: str, values: Sequence[tuple[str, str]], key: str, title: str, more: int = 0
-) -> Changes:
+def _counted(scratch: Scratch, value: str, values: Sequence[tuple[str, str]], key: str, more: int = 0) -> Changes:
     at = {text: number for number, (text, _) in enumerate(values)}
     counts = {word: [0] * len(values) for word in _WORDS.values()}
     for text, action, number in _rows(scratch, value):
         if text in at:
             counts[_WORDS[action]][at[text]] = number
-    return Changes(title, key, tuple(label for _, label in values), {w: tuple(c) for w, c in counts.items()}, more)
+    return Changes(key, tuple(label for _, label in values), {w: tuple(c) for w, c in counts.items()}, more)
 
 
 def _rows(scratch: Scratch, value: str) -> Any:  # noqa: ANN401 -- rows of a database
-    # A skipped path belongs to no partition that is registered: each is one.
+    # A skipped path belongs to no registered partition, so each path counts.
     return scratch.rows(
         f"SELECT {value} AS v, action, CASE WHEN action = 'skip' THEN count(*) ELSE count(DISTINCT partition) END"
         f" FROM entries WHERE {_OURS} GROUP BY v, action"

@@ -1,0 +1,118 @@
+"""Pictures: the partition map of a table, and the changes of a repair, as SVG."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING, TypeVar
+
+from markupsafe import Markup
+
+from catalog_ext.display import Picture
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import Unit
+from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.predicates.conditions import bound_where
+from catalog_ext.metastore.runtime.wording import counted
+from catalog_ext.notebook.cards import CHANGED, SmallMap
+from catalog_ext.notebook.markup import render
+from catalog_ext.overview import formats
+from catalog_ext.overview.map_layout import WIDE, Choice, Measure, first_keys, keys_by_name
+from catalog_ext.overview.map_svg import document
+from catalog_ext.overview.partition_map import read_map
+
+if TYPE_CHECKING:
+    from catalog_ext.catalog_table import CatalogTable, Keys
+    from catalog_ext.metastore.backports import StrEnum
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.predicates.conditions import Where
+    from catalog_ext.repair.changes_by_value import Changes
+    from catalog_ext.repair.report import RepairReport
+
+_Choice = TypeVar("_Choice", bound="StrEnum")
+
+_HIGH, _PITCH, _BAR, _LEFT, _BELOW = 160, 22, 18, 60, 120
+"""Pixels: of the highest column, from one column to the next, of a column's width, and of the room for labels."""
+
+_MOST_LABELS, _LONGEST = 60, 20
+
+
+def table_picture(of: CatalogTable, *, keys: Keys, measure: str, where: Where, unit: str | None) -> Picture:
+    """Return the partition map of a table; the arguments are those of ``CatalogTable.plot_partitions``."""
+    index = of._context.open_index
+    found = index.views.load_relation(of._identifier)
+    table = found.table if isinstance(found, View) else found
+    choice = Choice(_one_of(Measure, measure, "measure"), None if unit is None else _one_of(Unit, unit, "unit"))
+    drawn = read_map(
+        index.overviews, table, bound_where(table, where), _chosen(table, keys), choice, index.now_ms()
+    )  # fmt: skip
+    if drawn is None:
+        raise InvalidInputError(
+            f"Table {table.identifier} has no partition columns: there is no map of its partitions.",
+            {"table": str(table.identifier)},
+        )
+    shown = SmallMap(drawn)
+    html = render("picture.html", title=of.name, map=shown, partitions=table.totals.partitions)
+    return Picture(f"{of.name}: {drawn.caption}", document(shown.svg), html)
+
+
+def _chosen(table: Table, keys: Keys) -> tuple[Key, ...]:
+    if keys is None:
+        return first_keys(table)
+    names = [keys] if isinstance(keys, str) else list(keys)
+    by_name = {name.lower(): key for name, key in keys_by_name(table).items()}
+    unknown = [name for name in names if name.lower() not in by_name]
+    if unknown or len(set(map(str.lower, names))) != len(names) or not 1 <= len(names) <= 2:
+        shown, there = ", ".join(name[:80] for name in names[:10]), ", ".join(keys_by_name(table)) or "none"
+        raise InvalidInputError(
+            f"keys is {shown or 'empty'}; a map of table {table.identifier} is over one or two of its keys "
+            f"({there}; of more than eight the first eight).",
+            {"table": str(table.identifier)},
+        )
+    return tuple(by_name[name.lower()] for name in names)
+
+
+def _one_of(kind: type[_Choice], given: str, what: str) -> _Choice:
+    if given not in list(kind):
+        raise InvalidInputError(f"{what} is {str(given)[:40]!r}; it is one of {', '.join(kind)}.")
+    return kind(given)
+
+
+def report_picture(report: RepairReport) -> Picture:
+    """Return the changes of a repair by the values of the first key, as stacked columns."""
+    changes, title = report._changes(WIDE.unit_of), report._headline()
+    svg = _columns_svg(changes)
+    shown = {word: colour for word, colour in CHANGED.items() if sum(changes.counts[word])}
+    html = render("changes.html", title=title, svg=svg, key=changes.key, more=changes.more, colours=shown)
+    return Picture(title, document(svg), html)
+
+
+def _columns_svg(of: Changes) -> Markup:
+    sums = [sum(counts) for counts in zip(*of.counts.values(), strict=True)]
+    most = max(sums, default=0) or 1
+    width, height = _LEFT + _PITCH * max(len(sums), 1), _HIGH + _BELOW + 10
+    root = ET.Element("svg", {
+        "class": "changes", "role": "img", "aria-label": f"Changes by {formats.visible(of.key)}", "width": str(width),
+        "height": str(height), "viewBox": f"0 0 {width} {height}", "font-size": "11", "fill": "currentColor",
+    })  # fmt: skip
+    for value in (0, most):
+        at = {"x": str(_LEFT - 6), "y": str(10 + _HIGH - round(_HIGH * value / most) + 4), "text-anchor": "end"}
+        ET.SubElement(root, "text", at).text = formats.short(value)
+    every = -(-len(sums) // _MOST_LABELS)
+    for number, label in enumerate(of.values):
+        x, y = _LEFT + _PITCH * number, 10.0 + _HIGH
+        for word, colour in CHANGED.items():
+            count = of.counts[word][number]
+            if not count:
+                continue
+            tall = _HIGH * count / most
+            y -= tall
+            bar = {"class": word, "x": str(x), "y": f"{y:.1f}", "width": str(_BAR), "height": f"{tall:.1f}"}
+            title = ET.SubElement(ET.SubElement(root, "rect", {**bar, "fill": colour}), "title")
+            counts = counted(count, "path" if word == "skipped" else "partition")
+            title.text = f"{formats.visible(label)}: {word} {counts}"
+        if number % every == 0:
+            x, y = x + _BAR // 2 + 4, 10 + _HIGH + 6
+            at = {"x": str(x), "y": str(y), "text-anchor": "end", "transform": f"rotate(-90 {x} {y})"}
+            ET.SubElement(root, "text", at).text = formats.visible(formats.cut(label, _LONGEST))
+    return Markup(ET.tostring(root, encoding="unicode"))

@@ -1,0 +1,136 @@
+"""Prints lists: a rich table that fits the terminal, plain aligned lines where the output is no terminal.
+
+rich takes about a millisecond for a row. A pipe may get a million of them, and needs neither styles nor wrapping.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.segment import Segment, Segments
+from rich.table import Table
+from rich.text import Text
+
+from catalog_ext.overview.layout import GAP, INDENT, Column, Layout, can_draw, fit, width_of, wrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import ConsoleOptions, RenderResult
+
+    Cells = Sequence[str | None]
+
+
+def print_list(
+    console: Console, columns: Sequence[Column], rows: Sequence[Cells], width: int | None, styles: Sequence[str] = ()
+) -> Layout:
+    """Print the headings, a rule and the rows, and return their layout.
+
+    Args:
+        console: The output.
+        columns: The columns, in order.
+        rows: The texts of each row; None where there is no value.
+        width: The columns of the terminal; None if nothing has to fit.
+        styles: The style of each row; none by default.
+    """
+    layout = fit(columns, rows, width)
+    rule = "─" if can_draw(console.encoding) else "-"
+    if console.is_terminal or width is not None:
+        console.print(_RichList(columns, rows, layout, width, styles, rule), crop=False, end="")
+    else:
+        for line in _plain_lines(columns, rows, layout, rule):
+            console.out(line, highlight=False)
+    return layout
+
+
+def list_text(columns: Sequence[Column], rows: Sequence[Cells], width: int | None) -> str:
+    """Return a list as text without styles."""
+    made = io.StringIO()
+    print_list(Console(file=made, color_system=None, force_terminal=False, width=width), columns, rows, width)
+    return made.getvalue().rstrip("\n")
+
+
+def _plain_lines(columns: Sequence[Column], rows: Iterable[Cells], layout: Layout, rule: str) -> Iterator[str]:
+    shown = list(zip(layout.columns, layout.widths, strict=True))
+    rules = [rule * wide for wide in layout.widths]
+
+    def line(cells: Cells) -> str:
+        texts = []
+        for i, wide in shown:
+            text = "-" if cells[i] is None else str(cells[i])
+            fill = " " * (wide - width_of(text))
+            texts.append(fill + text if columns[i].right else text + fill)
+        return (" " * GAP).join(texts).rstrip()
+
+    yield line([column.title for column in columns])
+    yield (" " * GAP).join(rules)
+    for cells in rows:
+        yield line(cells)
+        yield from (f"{INDENT}{cells[i]}" for i in layout.below if cells[i])
+
+
+class _RichList:
+    """A list as rich tables of fixed column widths; texts below a row end its table."""
+
+    def __init__(
+        self, columns: Sequence[Column], rows: Sequence[Cells], layout: Layout, width: int | None,
+        styles: Sequence[str], rule: str,
+    ) -> None:  # fmt: skip
+        self._columns = columns
+        self._rows = list(zip(rows, styles or [""] * len(rows), strict=True))
+        self._layout = layout
+        self._width = width
+        self._rule = rule
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.update(width=sum(self._layout.widths) + GAP * len(self._layout.widths))
+        for table, texts, style in self._parts():
+            for line in console.render_lines(table, room, pad=False):
+                yield Segments([*_trimmed(line), Segment.line()])
+            for text in texts:
+                # A segment, not a Text: rich would cut what is longer than the terminal.
+                yield Segments([Segment(INDENT + text, console.get_style(style) if style else None), Segment.line()])
+
+    def _parts(self) -> Iterator[tuple[Table, list[str], str]]:
+        """Yield tables, the lines below each of them, and their style."""
+        if not self._layout.below:
+            yield self._table(self._rows, heading=True), [], ""
+            return
+        yield self._table([], heading=True), [], ""
+        wide = None if self._width is None else self._width - width_of(INDENT)
+        for cells, style in self._rows:
+            texts = [(self._columns[i], cells[i]) for i in self._layout.below]
+            below = [line for column, text in texts if text for line in _lines(column, text, wide)]
+            yield self._table([(cells, style)], heading=False), below, style
+
+    def _table(self, rows: Iterable[tuple[Cells, str]], *, heading: bool) -> Table:
+        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=heading, header_style="bold")
+        for i, wide in zip(self._layout.columns, self._layout.widths, strict=True):
+            column = self._columns[i]
+            table.add_column(Text(column.title), width=wide, no_wrap=True, justify="right" if column.right else "left")
+        if heading:
+            table.add_row(*(self._rule * wide for wide in self._layout.widths))
+        for cells, style in rows:
+            texts = [
+                Text("\n".join(_lines(self._columns[i], "-" if cells[i] is None else str(cells[i]), wide)))
+                for i, wide in zip(self._layout.columns, self._layout.widths, strict=True)
+            ]
+            table.add_row(*texts, style=style or None)
+        return table
+
+
+def _lines(column: Column, text: str, wide: int | None) -> list[str]:
+    # rich would break a size from its unit, and cut words that are longer than a line.
+    return wrapped(text, wide) if column.wraps and wide is not None else [text]
+
+
+def _trimmed(line: list[Segment]) -> list[Segment]:
+    """Return a line without blanks at its end, which would be copied with it."""
+    kept = list(line)
+    while kept and not kept[-1].text.strip():
+        kept.pop()
+    if kept:
+        kept[-1] = Segment(kept[-1].text.rstrip(), kept[-1].style)
+    return kept

@@ -1,0 +1,131 @@
+"""The partition map as SVG: one renderer for the page and for notebooks.
+
+Colours are presentation attributes. The page's style sheet overrides them by class; a notebook and a saved document
+have no style sheet. Elements are built with ElementTree, so a name cannot become markup. ARIA roles make the map a
+table for screen readers.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from catalog_ext.overview import formats
+from catalog_ext.overview.layout import width_of
+from catalog_ext.overview.partition_map import LEVELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from catalog_ext.overview.partition_map import Head, Place
+
+_PITCH, _SIZE, _GAP = 18, 16, 6
+"""Pixels from one place to the next, of a place's side, and between a head and its places."""
+
+_CHARACTER = 6.3
+"""Pixels of a character, estimated: SVG has no layout that measures text."""
+
+_LONGEST = 32
+_TALL = 3
+"""Characters of a column's head from which on the heads stand upright."""
+
+_SQUARE = {"width": str(_SIZE), "height": str(_SIZE), "rx": "2"}
+_FRAME = {"fill-opacity": "0", "stroke-width": "1"}
+_STRENGTHS = (".14", ".26", ".38", ".52", ".66", ".82", "1")
+"""Opacity of the blue, from the palest place to the strongest: more is stronger on light and on dark."""
+
+COLOURS: dict[str, dict[str, str]] = {
+    "l0": {"fill": "#808080", "fill-opacity": ".25"},
+    "hole": {**_FRAME, "stroke": "#d1453b"},
+    "none": {**_FRAME, "stroke": "#808080", "stroke-opacity": ".4"},
+    **{f"l{n}": {"fill": "#2f7de1", "fill-opacity": strength} for n, strength in enumerate(_STRENGTHS, 1)},
+}
+"""The colours of each kind of place."""
+
+SHADES = tuple(f"l{n + 1}" for n in range(LEVELS))
+"""The kinds of places with something in them, from the palest."""
+
+
+def map_svg(
+    caption: str,
+    corner: str,
+    columns: Sequence[Head],
+    rows: Sequence[tuple[Head, Sequence[Place | None]]],
+    said: Callable[[Place], str],
+) -> Markup:
+    """Return a partition map as an SVG element.
+
+    Args:
+        caption: The name of the map for screen readers.
+        corner: The head of the row heads.
+        columns: The heads of the columns.
+        rows: The head and the places of each row; None for a place beside the map.
+        said: Returns the text of a place, which a pointer shows and a screen reader reads; ``''`` for none.
+    """
+    labels = [_shown(head.label) for head in columns]
+    tall = any(len(label) >= _TALL for label in labels)
+    left = _room([_shown(corner), *(_shown(head.label) for head, _ in rows)])
+    top = _room(labels) if tall else _SIZE + _GAP
+    width, height = left + _PITCH * len(columns) + _GAP, top + _PITCH * len(rows)
+    root = ET.Element("svg", {
+        "class": "map", "role": "table", "aria-label": formats.visible(caption), "width": str(width),
+        "height": str(height), "viewBox": f"0 0 {width} {height}", "font-size": "11", "fill": "currentColor",
+    })  # fmt: skip
+    heads = ET.SubElement(root, "g", {"role": "row"})
+    _add_head(heads, "columnheader", corner, None, {"x": str(left - _GAP), "y": str(top - 4), "text-anchor": "end"})
+    for number, head in enumerate(columns):
+        x, y = left + _PITCH * number + _SIZE // 2, top - 4
+        at = {"x": str(x + 4 if tall else x), "y": str(y)}
+        at |= {"transform": f"rotate(-90 {x + 4} {y})"} if tall else {"text-anchor": "middle"}
+        _add_head(heads, "columnheader", head.label, head.href, at)
+    for number, (head, places) in enumerate(rows):
+        y = top + _PITCH * number
+        row = ET.SubElement(root, "g", {"role": "row"})
+        at = {"x": str(left - _GAP), "y": str(y + 12), "text-anchor": "end"}
+        _add_head(row, "rowheader", head.label, head.href, at)
+        for column, place in enumerate(places):
+            _add_place(row, place, str(left + _PITCH * column), str(y), said)
+    return Markup(ET.tostring(root, encoding="unicode"))
+
+
+def _room(labels: Sequence[str]) -> int:
+    return round(_CHARACTER * max(map(width_of, labels))) + _GAP
+
+
+def _shown(text: str) -> str:
+    return formats.visible(formats.cut(text, _LONGEST))
+
+
+def _add_head(row: ET.Element, role: str, label: str, href: str | None, at: dict[str, str]) -> None:
+    head = ET.SubElement(row, "g", {"role": role})
+    if href is not None:
+        # A row's head is in the order of Tab; those of columns are reached from the places below them.
+        keys = {"tabindex": "-1"} if role == "columnheader" else {}
+        link = ET.SubElement(head, "a", {"href": f"{href}#map-title", **keys})
+    ET.SubElement(head if href is None else link, "text", at).text = _shown(label)
+
+
+def _add_place(row: ET.Element, place: Place | None, x: str, y: str, said: Callable[[Place], str]) -> None:
+    if place is None:
+        ET.SubElement(row, "g", {"role": "cell"})
+        return
+    square = ET.SubElement(row, "rect", {
+        "class": place.kind, "role": "cell", "x": x, "y": y, **_SQUARE, **COLOURS[place.kind],
+    })  # fmt: skip
+    if text := said(place):
+        ET.SubElement(square, "title").text = formats.visible(text)
+
+
+def swatch(kind: str) -> Markup:
+    """Return a square in the colour of a kind of place, for a legend."""
+    box = f"-1 -1 {_SIZE + 2} {_SIZE + 2}"
+    root = ET.Element("svg", {"class": "swatch", "aria-hidden": "true", **_SQUARE, "viewBox": box})
+    ET.SubElement(root, "rect", {"class": kind, **_SQUARE, **COLOURS[kind]})
+    return Markup(ET.tostring(root, encoding="unicode"))
+
+
+def document(svg: Markup) -> str:
+    """Return an SVG element as a document of its own."""
+    return str(svg).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
