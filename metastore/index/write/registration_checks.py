@@ -153,8 +153,9 @@ def _taken(
                 if name in found.get(directory, ()):
                     return str(uri)
         return None
-    reserved = other.state is State.RESERVED and loses is not None
-    return _to_be_removed(connection, other, loses, found) if reserved else None
+    if other.state is not State.RESERVED or loses is None:
+        return None
+    return _to_be_removed(connection, other, loses, found)
 
 
 def _was_near(plan: WritePlan, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
