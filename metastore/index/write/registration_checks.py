@@ -90,9 +90,11 @@ def require_unclaimed(
         _hold_tables(connection, table, found)
     for row in _DELETING.rows(connection, {"mine": transaction_id, "table_id": table.table_id}):
         other = from_row(row)
-        # The number of the table that a REPLACE TABLE replaces, to which its transaction does not belong yet.
+        # A REPLACE TABLE belongs to no table before its commit. What the replaced one itself registers meanwhile stays.
         loses = row["replaces"] if other.table_id is None else other.table_id
-        taken = None if loses == table.table_id != other.table_id else _taken(connection, other, loses, found)
+        if other.table_id is None and loses == table.table_id:
+            continue
+        taken = _taken(connection, other, loses, found)
         if taken is not None:
             raise ConflictError(
                 f"The {other.operation} {other.transaction_id} of table {other.table} is deleting or moving {taken}, "
@@ -142,20 +144,31 @@ def _taken(
         loses: The number of the table that loses the files, if there is one.
         found: The files by directory and name.
     """
-    if other.state is State.COMMITTED:
-        return _removed(connection, other, found)
-    if other.state is State.FINISHED:
-        return _was_near(other.plan, found)
-    if other.plan.moves:
-        for value in staged_within(connection, other.transaction_id):
-            for uri in (value["source"], f"{other.plan.directory(value['partition'])}/{value['name']}"):
-                directory, _, name = uri.rpartition("/")
-                if name in found.get(directory, ()):
-                    return str(uri)
-        return None
-    if other.state is not State.RESERVED or loses is None:
-        return None
-    return _to_be_removed(connection, other, loses, found)
+    if other.plan.moves and other.state in (State.RESERVED, State.ABORTING):
+        return _moved(connection, other, found)
+    match other.state:
+        case State.COMMITTED:
+            taken = _removed(connection, other, found)
+        case State.FINISHED:
+            taken = _was_near(other.plan, found)
+        case State.RESERVED if loses is not None:
+            taken = _to_be_removed(connection, other, loses, found)
+        case _:
+            taken = None
+    # A load has moved its sources before it is committed, from places that its plan does not name.
+    return _moved(connection, other, found) if taken is None and other.plan.takes else taken
+
+
+def _moved(connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:
+    """Return a file that the transaction moves, at either of its two places, or has moved from its source."""
+    moving = other.state in (State.RESERVED, State.ABORTING)
+    for value in staged_within(connection, other.transaction_id):
+        targets = [f"{other.plan.directory(value['partition'])}/{value['name']}"] if moving else []
+        for uri in (value["source"], *targets):
+            directory, _, name = uri.rpartition("/")
+            if name in found.get(directory, ()):
+                return str(uri)
+    return None
 
 
 def _was_near(plan: WritePlan, found: Mapping[str, Mapping[str, DataFile]]) -> str | None:

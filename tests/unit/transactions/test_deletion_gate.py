@@ -485,3 +485,25 @@ def test_load_is_refused_when_its_files_were_registered_after_its_check(tmp_path
             take_files(stand.engine, stand.table(), "k=1", [entry], replaces=replaces)
         assert stand.rows(B) == {"k=7": "1\n"}
         assert (stand.rows(), landed.read_text()) == ({}, "1\n")
+
+
+def test_partition_is_not_added_with_files_that_a_load_has_moved_since_its_check(tmp_path: Path) -> None:
+    """It was acknowledged, and each query of it failed."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t"))
+        stand.create(definition(tmp_path / "b", name="b", external=True))
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "000000_0.csv").write_text("1\n")
+        (entry,) = stand.storage.list_directory(f"file://{tmp_path}/in")
+        loaded: list[str] = []
+
+        def meanwhile(point: str) -> None:
+            if not loaded:
+                loaded.append(point)
+                take_files(stand.engine, stand.table(), "k=1", [entry], replaces=False)
+
+        asked = AddPartitions((NewPartition("k=7", f"file://{tmp_path}/in"),))
+        with armed("check.after", meanwhile), pytest.raises(ConflictError, match="deleting or moving"):
+            stand.engine.command(stand.table(B), asked, "ADD PARTITION")
+        assert (stand.rows(), stand.rows(B)) == ({"k=1": "1\n"}, {})
