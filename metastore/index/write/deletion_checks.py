@@ -26,7 +26,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
@@ -68,6 +68,28 @@ def require_unneeded(
         return
     for some in batched(_doomed(connection, plan, table, names), _FILES):
         _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
+
+
+def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[str]) -> None:
+    """Return if no living partition of any table has a file that LOAD DATA moves.
+
+    Args:
+        connection: Holds the lock of the table's row.
+        table: The table that gets the files.
+        sources: The files, by URI.
+
+    Raises:
+        ConflictError: One has, since the statement looked. Nothing was changed.
+    """
+    for some in batched(sources, _FILES):
+        users = users_within(connection, set(some))
+        if users:
+            uri, shown = _shown(users)
+            raise ConflictError(
+                f"LOAD DATA would move the file {uri} into table {table.identifier}: {shown} has it since this "
+                "statement looked, and would lose its rows. Nothing was changed. Copy the rows with INSERT … SELECT.",
+                {"table": str(table.identifier), "location": uri},
+            )
 
 
 def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table) -> None:
@@ -172,8 +194,8 @@ def _rows(connection: sa.Connection, plan: WritePlan, table: Table, names: Colle
 def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> None:
     if not users:
         return
-    uri, user = min(users.items(), key=lambda each: each[0])
-    shown = f"partition {user.partition[:200]!r} of table {user.table}" if user.partition else f"table {user.table}"
+    uri, shown = _shown(users)
+    user = users[uri]
     parameters = {"table": str(table.identifier), "location": uri, "other": user.table}
     if isinstance(plan.asked, Append):
         raise ConflictError(
@@ -186,6 +208,12 @@ def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> Non
         f"lose its rows. Nothing was changed. {_remedy(plan, user)}",
         parameters,
     )
+
+
+def _shown(users: Mapping[str, FileUser]) -> tuple[str, str]:
+    """Return the first of some files, and who has it, for people."""
+    uri, user = min(users.items(), key=lambda each: each[0])
+    return uri, f"partition {user.partition[:200]!r} of table {user.table}" if user.partition else f"table {user.table}"
 
 
 def _remedy(plan: WritePlan, user: FileUser) -> str:

@@ -184,25 +184,31 @@ def _taken(
     connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
-    if other.state is State.COMMITTED:
-        return _removed(connection, other, found)
-    if other.state is State.FINISHED:
-        return _was_near(other.plan, replaces, found)
-    if other.plan.moves:
+    moving = other.state in (State.RESERVED, State.ABORTING)
+    if other.plan.moves and moving:
         return _moved(connection, other, found)
-    if other.state is not State.RESERVED:
-        return {}
-    if other.plan.definition is not None:
-        return _to_be_replaced(connection, other.plan, replaces, found)
-    return _to_be_removed(connection, other, found)
+    taken: dict[str, str] = {}
+    if other.state is State.COMMITTED:
+        taken = _removed(connection, other, found)
+    elif other.state is State.FINISHED:
+        taken = _was_near(other.plan, replaces, found)
+    elif other.state is State.RESERVED and other.plan.definition is not None:
+        taken = _to_be_replaced(connection, other.plan, replaces, found)
+    elif other.state is State.RESERVED:
+        taken = _to_be_removed(connection, other, found)
+    # A load has moved its sources before it is committed, from places that its plan does not name.
+    return {**_moved(connection, other, found), **taken} if other.plan.takes else taken
 
 
 def _moved(
     connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
+    """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
+    moving = other.state in (State.RESERVED, State.ABORTING)
     taken: dict[str, str] = {}
     for value in staged_within(connection, other.transaction_id):
-        for uri in (value["source"], f"{other.plan.directory(value['partition'])}/{value['name']}"):
+        targets = [f"{other.plan.directory(value['partition'])}/{value['name']}"] if moving else []
+        for uri in (value["source"], *targets):
             directory, _, name = uri.rpartition("/")
             if name in found.get(directory, ()):
                 taken.setdefault(directory, uri)

@@ -46,7 +46,7 @@ from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.deletion_checks import require_replaceable, require_unneeded
+from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     lock_table,
@@ -344,9 +344,17 @@ class _Reservation:
             self._reserve_source(self._plan.asked)
         else:
             require_unneeded(self._connection, self._id, self._plan, table, names)
+        if self._plan.takes:
+            require_loadable(self._connection, table, self._sources())
         self._reserve_places(table)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
+
+    def _sources(self) -> Iterator[str]:
+        """Yield the files that a load moves."""
+        recorded = () if self._none_staged else staged_within(self._connection, self._id)
+        yield from (value["source"] for value in recorded)
+        yield from (file.source for file in self._brought if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
         """Return when all living partitions that rows are added to are read as the table.

@@ -32,6 +32,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions import vacuum
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
+from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.index_cases import local_index
 from tests.repair_cases import local_catalog
 from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
@@ -482,3 +483,50 @@ def test_files_of_an_unpartitioned_table_cannot_be_registered_while_they_are_del
     unpartitioned.engine.recover(older_than_s=0)
     assert unpartitioned.rows(B) == before
     assert "1\n" not in before.get("k=7", "")
+
+
+@pytest.mark.parametrize("replaces", [False, True], ids=["INTO", "OVERWRITE INTO"])
+def test_load_is_refused_when_its_files_were_registered_after_its_check(tmp_path: Path, replaces: bool) -> None:
+    """LOAD DATA moved the files of a partition that another table had got since LOAD DATA had looked."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t"))
+        stand.create(definition(tmp_path / "b", name="b", external=True))
+        landed = tmp_path / "in" / "000000_0.csv"
+        landed.parent.mkdir()
+        landed.write_text("1\n")
+        registered: list[str] = []
+
+        def meanwhile(point: str) -> None:
+            if not registered:
+                registered.append(point)
+                asked = AddPartitions((NewPartition("k=7", f"file://{tmp_path}/in"),))
+                stand.engine.command(stand.table(B), asked, "ADD PARTITION")
+
+        (entry,) = stand.storage.list_directory(f"file://{tmp_path}/in")
+        with armed("check.after", meanwhile), pytest.raises(ConflictError, match=r"partition 'k=7' of table s\.b"):
+            take_files(stand.engine, stand.table(), "k=1", [entry], replaces=replaces)
+        assert stand.rows(B) == {"k=7": "1\n"}
+        assert (stand.rows(), landed.read_text()) == ({}, "1\n")
+
+
+def test_partition_is_not_added_with_files_that_a_load_has_moved_since_its_check(tmp_path: Path) -> None:
+    """It was acknowledged, and each query of it failed."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t"))
+        stand.create(definition(tmp_path / "b", name="b", external=True))
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "000000_0.csv").write_text("1\n")
+        (entry,) = stand.storage.list_directory(f"file://{tmp_path}/in")
+        loaded: list[str] = []
+
+        def meanwhile(point: str) -> None:
+            if not loaded:
+                loaded.append(point)
+                take_files(stand.engine, stand.table(), "k=1", [entry], replaces=False)
+
+        asked = AddPartitions((NewPartition("k=7", f"file://{tmp_path}/in"),))
+        with armed("check.after", meanwhile), pytest.raises(ConflictError, match="deleting or moving"):
+            stand.engine.command(stand.table(B), asked, "ADD PARTITION")
+        assert (stand.rows(), stand.rows(B)) == ({"k=1": "1\n"}, {})
