@@ -24,22 +24,20 @@ _SCHEMES = (_LOCAL, _HDFS)
 _DEFAULT_PORT = 8020
 
 
-def _located_outside() -> sa.Select[tuple[int, str]]:
-    """Return the query of living partitions that lie outside of their tables' directories."""
+def _known_places() -> sa.CompoundSelect[tuple[int, str]]:
+    """Return the query of the directories of tables, and of living partitions outside of their tables' directories."""
     p, t = partitions.c, tables.c
+    low: sa.BindParameter[str] = sa.bindparam("low")
+    high: sa.BindParameter[str] = sa.bindparam("high")
     inside = sa.and_(p.location >= t.location + "/", p.location < t.location + "0")
-    found = sa.select(p.table_id, p.location).join(tables, t.table_id == p.table_id)
-    return found.where(
-        p.location >= sa.bindparam("low"), p.location < sa.bindparam("high"), p.end_version == ALIVE, ~inside
+    outside = sa.select(p.table_id, p.location).join(tables, t.table_id == p.table_id)
+    return sa.union(
+        sa.select(t.table_id, t.location).where(t.location >= low, t.location < high),
+        outside.where(p.location >= low, p.location < high, p.end_version == ALIVE, ~inside),
     )
 
 
-_ROOTS = Prepared(
-    sa.select(tables.c.table_id, tables.c.location).where(
-        tables.c.location >= sa.bindparam("low"), tables.c.location < sa.bindparam("high")
-    )
-)
-_OUTSIDE = Prepared(_located_outside())
+_PLACES = Prepared(_known_places())
 
 
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
@@ -76,9 +74,8 @@ def _places(connection: sa.Connection, scheme: str) -> Iterator[tuple[int, str]]
     """Yield the directories of tables, and of partitions outside of them, each with the table's number."""
     # "0" is the character after "/".
     asked = {"low": scheme, "high": f"{scheme[:-1]}0"}
-    for query in (_ROOTS, _OUTSIDE):
-        for row in query.rows(connection, asked):
-            yield row["table_id"], row["location"]
+    for row in _PLACES.rows(connection, asked):
+        yield row["table_id"], row["location"]
 
 
 def _around(key: str) -> Iterator[tuple[str, str]]:

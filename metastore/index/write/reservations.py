@@ -382,10 +382,10 @@ class _Reservation:
         }
         # What replaces a partition deletes the files of its directory, wherever that is.
         named = [(place, name) for place, name in places.items() if name is not None]
-        for place, name in (*named, *self._located_at(table, places)):
-            if name not in own:
-                claims[claim_hash(typed_values(name, keys), keys)] = (place, name)
-        self._check_predicates(table, [(place, name) for place, name in claims.values() if name is not None])
+        named.extend(self._located_at(table, places))
+        named = [(place, name) for place, name in named if name not in own]
+        claims |= {claim_hash(typed_values(name, keys), keys): (place, name) for place, name in named}
+        self._check_predicates(table, named)
         c = transaction_claims.c
         for some in batched(sorted(claims), _AT_ONCE):
             mine = (c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None))
