@@ -83,7 +83,7 @@ class Context:
 
     def __post_init__(self) -> None:
         """Have the index ask its counter before each change."""
-        self.index.watch(self.counter)
+        self.index.incarnations.watch(self.counter)
 
     def require_open(self) -> None:
         """Return unless the catalog was closed.
@@ -121,7 +121,7 @@ class Context:
         """Yield where the warehouse, namespaces and tables are; local ones only where the warehouse is local."""
         warehouse = self.settings.warehouse
         yield warehouse
-        for place in self.index.known_locations():
+        for place in self.index.tables.known_locations():
             if warehouse.startswith("file:") or not place.startswith("file:"):
                 yield place
 
@@ -163,7 +163,7 @@ class Context:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return self.index.load_table(self.identify(table))
+        return self.index.tables.load(self.identify(table))
 
     def find_table(self, identifier: TableIdentifier) -> Table | None:
         """Return the table at its newest version, or None."""
@@ -173,6 +173,6 @@ class Context:
 def find_table(index: Index, identifier: TableIdentifier) -> Table | None:
     """Return the table at its newest version, or None."""
     try:
-        return index.load_table(identifier)
+        return index.tables.load(identifier)
     except TableNotFoundError:
         return None

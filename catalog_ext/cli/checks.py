@@ -148,7 +148,7 @@ def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
 
 
 def _belongings(index: Index) -> str:
-    recorded = index.properties()
+    recorded = index.properties.load()
     own = [f"the {what} {_place(recorded[what])}" for what in (METASTORE, WAREHOUSE) if what in recorded]
     if NO_METASTORE in recorded and METASTORE not in recorded:
         own = ["no metastore", *own]
@@ -177,7 +177,7 @@ def _schema(index: Index) -> Finding:
 def _outbox(index: Index) -> Finding:
     if index.current_revision() != index.head_revision():
         return Finding("index", "changes for the metastore", State.SKIPPED, "the schema comes first")
-    pending = index.pending_deliveries(limit=_PENDING_LIMIT)
+    pending = index.outbox.pending(limit=_PENDING_LIMIT)
     if not pending:
         return Finding("index", "changes for the metastore", State.OK, "none is pending")
     count = f"{len(pending):,}{'+' if len(pending) == _PENDING_LIMIT else ''} pending"
@@ -231,7 +231,7 @@ def _lost(settings: Settings) -> str | None:
             return None
         with Index.connect(settings.index) as index:
             at_head = index.current_revision() == index.head_revision()
-            return lost_embedded(settings, index.properties()) if at_head else None
+            return lost_embedded(settings, index.properties.load()) if at_head else None
     except CatalogExtError:
         return None  # it has been said
 
@@ -348,7 +348,7 @@ def _mark(settings: Settings) -> Finding:
         if missing_file(settings.index) is not None:
             return Finding("store", check, State.WARNING, shared(place, mark, url, f"{url}, once it is made,"))
         with Index.connect(settings.index) as index:
-            own = index.properties().get(INDEX_ID) if index.current_revision() == index.head_revision() else None
+            own = index.properties.load().get(INDEX_ID) if index.current_revision() == index.head_revision() else None
             url = index.url
     except CatalogExtError:
         return Finding("store", check, State.SKIPPED, f"{mark}; the index comes first")

@@ -110,7 +110,7 @@ class _Bar:
             most = 0
             while not self._closed.is_set():
                 try:
-                    left = catalog.index.count_deliveries()
+                    left = catalog.index.outbox.count()
                 except CatalogExtError:
                     # The delivery meets the same error and reports it.
                     return

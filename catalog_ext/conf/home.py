@@ -66,7 +66,7 @@ _NOT_HERE = (
 
 def id_of(index: Index) -> str:
     """Return the index's id, which it has from now on."""
-    return index.properties().get(INDEX_ID) or index.add_properties({INDEX_ID: uuid4().hex})[INDEX_ID]
+    return index.properties.load().get(INDEX_ID) or index.properties.add_missing({INDEX_ID: uuid4().hex})[INDEX_ID]
 
 
 def address(settings: Settings) -> str | None:

@@ -99,7 +99,7 @@ class AdoptedPartitions:
         given = {}
         for partition in client.partitions_by_names(self._found.database, self._found.name, theirs):
             given[key_of(metastore_name(keys, partition.values))] = partition
-        known = {key_of(p.name): p.name for p in self._context.index.partitions_of_values(self._table, names)}
+        known = {key_of(p.name): p.name for p in self._context.index.living_partitions.of_values(self._table, names)}
         layout, descriptors = Layout(self._table.definition), Descriptors(self._found, self._table.definition)
         places: dict[str, str | None] = {}
         for name in names:

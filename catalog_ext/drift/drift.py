@@ -107,8 +107,8 @@ class Drift:
         def wanted(namespace: str, name: str) -> bool:
             return chosen.matches(namespace, name) and not any(each.matches(namespace, name) for each in left_out)
 
-        for namespace in filter(chosen.has_namespace, index.list_namespaces()):
-            known = sorted([*index.list_tables(namespace), *index.views.list_names(namespace)])
+        for namespace in filter(chosen.has_namespace, index.namespaces.all()):
+            known = sorted([*index.tables.all(namespace), *index.views.list_names(namespace)])
             compared += sum(map(chosen.has_table, known))
             for name in known:
                 if not wanted(namespace, name):
@@ -163,7 +163,7 @@ class Drift:
         """Return the names whose end is pending."""
         leaving: set[str] = set()
         after = 0
-        while found := self._context.index.pending_deliveries(_AT_ONCE, after=after):
+        while found := self._context.index.outbox.pending(_AT_ONCE, after=after):
             leaving.update(each.subject for each in found if each.operation in _LEAVES)
             after = found[-1].outbox_id
         return leaving

@@ -79,7 +79,7 @@ class IndexTimes:
         unknown = set(versions) - self._times.keys()
         if unknown:
             self._times = self._times if len(self._times) < 10_000 else {}
-            self._times |= self._index.version_times(self._table.table_id, unknown | {self._table.version})
+            self._times |= self._index.history.version_times(self._table.table_id, unknown | {self._table.version})
 
     def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, Told]:
         """Return when each partition became what it is; those of forgotten versions are left out."""

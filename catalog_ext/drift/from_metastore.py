@@ -139,7 +139,7 @@ class MendFromMetastore:
             yield from self._look(names, dry_run=dry_run)
 
     def _now(self) -> Table:
-        return self._context.index.load_table_by_id(self._table.table_id)
+        return self._context.index.tables.load_by_id(self._table.table_id)
 
     def _found(self) -> HiveTable:
         return self._context.metastore.client().get_table(self._table.identifier.namespace, self._table.identifier.name)
@@ -175,7 +175,7 @@ class MendFromMetastore:
             if dry_run:
                 new = change(self._now().definition)
             else:
-                new = self._context.index.alter_table(self._table.identifier, change, deliver=deliver).definition
+                new = self._context.index.alterations.alter(self._table.identifier, change, deliver=deliver).definition
         except InvalidInputError as error:
             yield from (left_alone(self._name, subject, error.message) for subject in subjects)
             return
@@ -216,7 +216,7 @@ class MendFromMetastore:
         index = self._context.index
         deliver = self._context.metastore.accepts(self._table.definition)
         try:
-            commit = index.commit(
+            commit = index.commits.apply_changes(
                 self._table.table_id, changes, operation="mend", deliver=deliver, base=self._base,
                 summary={"source": "metastore"}, listed_at_ms=listed_ms,
             )  # fmt: skip
@@ -226,7 +226,7 @@ class MendFromMetastore:
                 listed_ms = index.now_ms() if error.has_ended else listed_ms
                 changed = partitions_to_leave(index, self._context.storage, self._table, changes, error)
             else:
-                changed = index.changed_after(self._base, sorted({each.name for each in changes}))
+                changed = index.living_partitions.changed_after(self._base, sorted({each.name for each in changes}))
                 if not changed:
                     raise
             yield from (left_alone(self._name, name, _AGAIN) for name in sorted(changed))

@@ -68,7 +68,7 @@ class PartitionComparison:
         descriptors = Descriptors(found, self._table.definition)
         after: int | None = -1
         while after is not None:
-            page, after = self._index.published_page(self._table, after)
+            page, after = self._index.publications.page(self._table, after)
             if not page:
                 continue
             both = compared(client, found, page)
@@ -112,11 +112,11 @@ class PartitionComparison:
                 )  # fmt: skip
 
     def _partitions(self, names: Sequence[str]) -> Mapping[str, Partition]:
-        return {p.name: p for p in self._index.partitions_of_values(self._table, names)}
+        return {p.name: p for p in self._index.living_partitions.of_values(self._table, names)}
 
     def _changed(self, names: Sequence[str]) -> dict[str, Difference]:
         """Return those of the partitions that somebody has committed to since, which nothing is said of."""
-        changed = self._index.changed_after(self._table, names)
+        changed = self._index.living_partitions.changed_after(self._table, names)
         why = "version {} of the table changed it meanwhile: compare again"
         return {name: not_compared(self._name, why.format(version), name) for name, version in changed.items()}
 

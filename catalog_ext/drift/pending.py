@@ -43,7 +43,7 @@ class PendingDeliveries:
         self._scratch = scratch
         self._any = False
         self.definition: str | None = None
-        self.whole = index.has_pending_predecessor(table)
+        self.whole = index.outbox.has_pending_predecessor(table)
         self._error: str | None = None
         scratch.execute("CREATE TABLE pending (key TEXT PRIMARY KEY) WITHOUT ROWID")
         for delivery in _deliveries(index, table):
@@ -99,6 +99,6 @@ class PendingDeliveries:
 
 def _deliveries(index: Index, table: Table) -> Iterator[Delivery]:
     after = 0
-    while found := index.deliveries_of(table.table_id, _AT_ONCE, after=after):
+    while found := index.outbox.of_table(table.table_id, _AT_ONCE, after=after):
         yield from found
         after = found[-1].outbox_id

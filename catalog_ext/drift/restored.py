@@ -100,14 +100,14 @@ class Restoring:
             position, newest_table = counter.next_incarnation()
             entries = [self._state(), *self._unfinished()] if dry_run else [*self._unfinished()]
             if not dry_run:
-                index.begin_incarnation(position, newest_table)
+                index.restoration.begin(position, newest_table)
                 fault_point("restored.begun")
                 counter.write()
                 fault_point("restored.written")
             entries.extend(self._repaired(table, dry_run=dry_run) for table in self._tables())
             if not dry_run:
                 fault_point("restored.repaired")
-                index.end_restoring()
+                index.restoration.end_restoring()
                 counter.look_whether_restored()
         return tuple(entries)
 
@@ -122,28 +122,28 @@ class Restoring:
 
     def _unfinished(self) -> Iterator[RestoredEntry]:
         index = self._context.index
-        for transaction in sorted(index.list_transactions(states=IN_FLIGHT), key=lambda t: t.began_at_ms):
+        for transaction in sorted(index.transactions.all(states=IN_FLIGHT), key=lambda t: t.began_at_ms):
             detail = f"{transaction.operation} {transaction.transaction_id}, {transaction.state}"
             yield RestoredEntry(ENDED, transaction.table, detail)
             if transaction.version is not None:
                 yield from self._left(transaction)
-        for dropped in index.undeleted_tables():
+        for dropped in index.dropped_tables.undeleted():
             yield RestoredEntry(ENDED, dropped.name, f"DROP TABLE; its directory stays: {dropped.location}")
-        pending = index.count_deliveries()
+        pending = index.outbox.count()
         if pending:
             yield RestoredEntry(DISCARDED, "", f"{counted(pending, 'change')} for the metastore; drift compares it")
-        if METASTORE not in index.properties():
+        if METASTORE not in index.properties.load():
             # Otherwise the metastore has the names of these tables, and drift shows them.
             yield from self._without_table()
 
     def _without_table(self) -> Iterator[RestoredEntry]:
         """Yield the directories of namespaces in which no table lies, such as that of a table of a later version."""
         index, warehouse = self._context.index, self._context.settings.warehouse
-        known = {f"{place.rstrip('/')}/" for _, place in index.table_locations()}
+        known = {f"{place.rstrip('/')}/" for _, place in index.tables.locations()}
         # A table may lie in a directory below that of its namespace.
         around = {place[: end + 1] for place in known for end, character in enumerate(place) if character == "/"}
-        for name in index.list_namespaces():
-            place = Location.parse(index.load_namespace(name).location or f"{warehouse}/{name}.db")
+        for name in index.namespaces.all():
+            place = Location.parse(index.namespaces.load(name).location or f"{warehouse}/{name}.db")
             try:
                 entries = self._context.storage.list_directory(place)
             except LocationNotFoundError:
@@ -158,7 +158,7 @@ class Restoring:
 
     def _left(self, transaction: Transaction) -> Iterator[RestoredEntry]:
         """Yield the files that a committed transaction was to delete, and that are there as they were."""
-        removals = (r for r in self._context.index.removals(transaction.transaction_id) if not r.is_directory)
+        removals = (r for r in self._context.index.deletions.of(transaction.transaction_id) if not r.is_directory)
         for some in batched(removals, _AT_ONCE):
             entries = self._context.storage.stat_many([Location.parse(removal.path) for removal in some])
             for removal, entry in zip(some, entries, strict=True):
@@ -167,8 +167,8 @@ class Restoring:
 
     def _tables(self) -> Iterator[TableIdentifier]:
         index = self._context.index
-        for namespace in index.list_namespaces():
-            for name in index.list_tables(namespace):
+        for namespace in index.namespaces.all():
+            for name in index.tables.all(namespace):
                 yield TableIdentifier(namespace, name)
 
     def _repaired(self, table: TableIdentifier, *, dry_run: bool) -> RestoredEntry:
@@ -223,7 +223,7 @@ class Restoring:
             ) from error
         # An index that is behind its counter cannot raise it, and needs not: its copy is behind, too.
         with suppress(IndexRestoredError):
-            self._context.index.before_deleting()
+            self._context.index.incarnations.before_deleting()
         return str(target)
 
 

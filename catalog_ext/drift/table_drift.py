@@ -117,7 +117,7 @@ class TableDrift:
         compared = DefinitionComparison(self._table.definition, found)
         differences = list(compared.differences())
         for _ in range(_DEFINITION_TRIES):
-            now = self._index.load_table_by_id(self._table.table_id)
+            now = self._index.tables.load_by_id(self._table.table_id)
             if now.definition == self._table.definition or not differences:
                 break
             # Somebody has altered it since: as it is now, or there, it may be the same.
@@ -137,12 +137,12 @@ class TableDrift:
         return True
 
     def _statistics(self, found: HiveTable, pending: PendingDeliveries) -> Iterator[Difference]:
-        page, _ = self._index.published_page(self._table, -1)
+        page, _ = self._index.publications.page(self._table, -1)
         for partition in page:
             if not statistics_contradict(found, partition.parameters):
                 continue
             times = IndexTimes(self._index, self._table)
-            told = times.of_partitions(self._index.partitions_of_values(self._table, [""]))
+            told = times.of_partitions(self._index.living_partitions.of_values(self._table, [""]))
             is_pending = bool(pending.among([""]))
             verdict = later(told.get(""), told_by_metastore(found.parameters))
             yield Difference(

@@ -78,7 +78,7 @@ def _partitions(
     ours: dict[str, str] = {}
     after: int | None = -1
     while after is not None:
-        page, after = index.published_page(view.table, after)
+        page, after = index.publications.page(view.table, after)
         ours.update((key_of(p.name), p.name) for p in page)
     theirs = {key_of(name): name for name in client.partition_names(found.database, found.name)}
     apart = sorted(ours.keys() ^ theirs.keys())

@@ -57,7 +57,7 @@ def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts],
     visible = [event for event in events if _is_file(event)]
     directories = {event.uri.rpartition("/")[0] for event in visible}
     own: dict[str, list[tuple[int, str]]] = {}
-    for table_id, name, location in index.partitions_in(directories):
+    for table_id, name, location in index.partitions.within(directories):
         own.setdefault(location, []).append((table_id, name))
     doubts: dict[int, Doubts] = {}
     about: set[str] = set()
@@ -70,14 +70,14 @@ def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts],
         for table_id, name in own.get(event.uri.rpartition("/")[0], ()):
             note(table_id, name, event)
     roots: dict[str, list[int]] = {}
-    for table_id, location in index.table_locations() if visible else ():
+    for table_id, location in index.tables.locations() if visible else ():
         for root in _roots(location):
             roots.setdefault(root, []).append(table_id)
     places: dict[int, _Places] = {}
     for event in visible:
         for table_id in (number for root in _above(event.uri) for number in roots.get(root, ())):
             if table_id not in places:
-                places[table_id] = _Places(index.load_table_by_id(table_id))
+                places[table_id] = _Places(index.tables.load_by_id(table_id))
             partition = places[table_id].partition(event.uri)
             if partition is not None:
                 note(table_id, partition, event)
@@ -135,15 +135,15 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
         return names
     wanted = {(name, event.uri.rpartition("/")[2]) for name, events in doubts.partitions.items() for event in events}
     known: dict[tuple[str, str], _Known] = {}
-    ids = [n for batch in index.named_partitions(table, names) for n in batch.column("partition_id").to_pylist()]
-    for batch in index.known_files(table, None, ids) if ids else ():
+    ids = [n for batch in index.partitions.named(table, names) for n in batch.column("partition_id").to_pylist()]
+    for batch in index.partitions.known_files(table, None, ids) if ids else ():
         columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms", "etag_hash")]
         for name, path, *is_as in zip(*columns, strict=True):
             if (name, path) in wanted:
                 known[name, path] = _Known(*is_as)
-    in_flight = index.uncommitted_ids(table.table_id, table.version)
+    in_flight = index.transactions.uncommitted_ids(table.table_id, table.version)
     written = {transaction_id_in(e.uri.rpartition("/")[2]) for events in doubts.partitions.values() for e in events}
-    ours = index.known_transactions({number for number in written if number is not None})
+    ours = index.forgotten_transactions.known({number for number in written if number is not None})
     return [
         name
         for name, events in doubts.partitions.items()

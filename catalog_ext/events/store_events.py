@@ -108,7 +108,7 @@ class StoreEvents:
         error: CatalogExtError | str | None = None
         for _ in range(_ATTEMPTS):
             try:
-                table = self._context.index.load_table_by_id(doubts.table_id)
+                table = self._context.index.tables.load_by_id(doubts.table_id)
             except TableNotFoundError:
                 return outcome, set()
             outcome = outcome or TableOutcome(str(table.identifier), version=table.version)

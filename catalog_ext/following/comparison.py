@@ -127,7 +127,7 @@ class Comparison:
         places: set[str] = set()
         followed = self._context.index.followed
         oldest = followed.oldest_version_s(ours)
-        descriptors, own = Descriptors(theirs, ours.definition), self._context.index.descriptors(ours)
+        descriptors, own = Descriptors(theirs, ours.definition), self._context.index.descriptors.of_table(ours)
         layout = Layout(ours.definition)
 
         def is_same(mine: Partition, there: HivePartition, reading: Reading, when: _When) -> bool:
@@ -138,7 +138,7 @@ class Comparison:
 
         for chunk in batched(names, _AT_ONCE):
             found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
-            mine = self._by_values(theirs, self._context.index.partitions_of_values(ours, chunk))
+            mine = self._by_values(theirs, self._context.index.living_partitions.of_values(ours, chunk))
             when = (followed.told_statistics(ours, chunk), oldest)
             keys_ = [c.name for c in theirs.partition_columns]
             for partition in found:
@@ -156,7 +156,7 @@ class Comparison:
         sizes = _sizes(theirs.parameters)
         if sizes is None:
             return False
-        held = self._context.index.partitions_of_values(ours, [""])
+        held = self._context.index.living_partitions.of_values(ours, [""])
         if sizes != (ours.totals.files, ours.totals.bytes):
             return not held or any(self._is_to_look_at(ours, each, theirs.parameters, sizes) for each in held)
         followed = self._context.index.followed
@@ -228,7 +228,7 @@ class Comparison:
         total, keys_ = 0, [c.name for c in theirs.partition_columns]
         after: int | None = -1
         while after is not None:
-            page, after = index.published_page(ours, after)
+            page, after = index.publications.page(ours, after)
             total += len(page)
             for partition in page:
                 values = _hive_values(theirs, partition.name)
@@ -261,7 +261,7 @@ class Comparison:
         seen = self._context.index.followed.seen(ours.table_id)
         if seen is None or seen.missing is None or not names:
             return set()
-        then = self._context.index.partition_exists(replace(ours, version=seen.version), names)
+        then = self._context.index.partitions.existing(replace(ours, version=seen.version), names)
         return then - seen.missing
 
     def _mass_drop(self, ours: Table, dropped: int, total: int) -> MassDropError | None:

@@ -165,7 +165,7 @@ class Follower:
         """Return the databases that are on neither side, each with the question which one is meant."""
         if not databases - {ALL}:
             return {}
-        there = {*self._context.metastore.client().list_databases(), *self._context.index.list_namespaces()}
+        there = {*self._context.metastore.client().list_databases(), *self._context.index.namespaces.all()}
         return {name: did_you_mean(name, there) for name in sorted(databases - there - {ALL})}
 
     def close(self) -> None:
@@ -223,8 +223,8 @@ class _Look:
     def _identity(self) -> str:
         """Return who the metastore is: a cursor counts the events of one log."""
         metastore = self._context.metastore
-        known = metastore.embedded_id or self._index.properties().get(METASTORE_ID)
-        if known is not None and metastore.embedded and self._index.properties().get(METASTORE_ID, known) != known:
+        known = metastore.embedded_id or self._index.properties.load().get(METASTORE_ID)
+        if known is not None and metastore.embedded and self._index.properties.load().get(METASTORE_ID, known) != known:
             raise MetastoreReplacedError(
                 f"The embedded metastore of the index {self._index.url} is not the one that it was: it was made anew. "
                 "Nothing is followed; catalog-ext publish --all fills it from the index, and makes it the index's own.",
@@ -358,9 +358,9 @@ class _Look:
         """Yield a doubt about each table that is followed, and each that is to be taken."""
         lost: list[TableDoubt] = []
         total = 0
-        for database in self._index.list_namespaces():
+        for database in self._index.namespaces.all():
             there = set(client.list_tables(database))
-            for name in self._index.list_tables(database):
+            for name in self._index.tables.all(database):
                 total += 1
                 doubt = TableDoubt(database, name, definition=True, whole=True, parameters=None)
                 if name in there:
@@ -384,13 +384,13 @@ class _Look:
 
     def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
         refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
-        namespaces = set(self._index.list_namespaces())
+        namespaces = set(self._index.namespaces.all())
         for database in client.list_databases():
             if not self._tables.takes(database):
                 continue
             ours: set[str] = set()
             if database in namespaces:
-                ours = {*self._index.list_tables(database), *self._index.views.list_names(database)}
+                ours = {*self._index.tables.all(database), *self._index.views.list_names(database)}
             for name in client.list_tables(database):
                 if name not in ours and f"{database}.{name}" not in refused:
                     yield TableDoubt(database, name, definition=True, parameters=None)

@@ -118,7 +118,7 @@ class NewNames:
 
     def _rename(self, name: TableIdentifier, to: TableIdentifier) -> None:
         self._imports.ensure_namespace(self._client, to.namespace)
-        self._context.index.rename_table(name, to, deliver=False)
+        self._context.index.alterations.rename(name, to, deliver=False)
         self.settled[str(name)] = "renamed"
         logger.info("Table %s is %s now, as in the metastore", name, to)
 

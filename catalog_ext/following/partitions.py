@@ -75,7 +75,7 @@ class PartitionFollowing:
             reason: str | None = None
             for _ in range(_ATTEMPTS):
                 # What is read first is never newer than what is read later: the index, the outbox, the metastore.
-                table = self._context.index.load_table_by_id(table.table_id)
+                table = self._context.index.tables.load_by_id(table.table_id)
                 pending, reason = self._look(client, hive, table, pending, outcome)
                 if not pending:
                     break
@@ -142,13 +142,13 @@ class PartitionFollowing:
         if not table.definition.partition_columns:
             return Told({"": None}), {}
         names = list(doubts)
-        ours = _by_values(self._context.index.partitions_of_values(table, names))
+        ours = _by_values(self._context.index.living_partitions.of_values(table, names))
         pending = pending_for(self._context.index, table.identifier, table)
         theirs = {_values(p): p for p in client.partitions_by_names(hive.database, hive.name, names)}
         places: dict[str, str | None] = {}
         gone: set[str] = set()
         lost: set[str] = set()
-        descriptors, own = Descriptors(hive, table.definition), self._context.index.descriptors(table)
+        descriptors, own = Descriptors(hive, table.definition), self._context.index.descriptors.of_table(table)
         read: dict[str, PartitionDescriptor | None] = {}
         later: dict[str, PartitionDoubt] = {}
         require_allowed = self._context.allowed.for_many()

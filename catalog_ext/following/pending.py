@@ -55,9 +55,9 @@ def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) 
     """
     pending = Pending()
     if table is None:
-        is_empty = not index.count_deliveries()
+        is_empty = not index.outbox.count()
     else:
-        is_empty = not index.pending_of(table.table_id)[0] and not index.has_pending_predecessor(table)
+        is_empty = not index.outbox.pending_of(table.table_id)[0] and not index.outbox.has_pending_predecessor(table)
     if is_empty:
         return pending
     for delivery in _messages(index, identifier):
@@ -82,7 +82,7 @@ def _note(pending: Pending, name: str) -> None:
 
 def _messages(index: Index, identifier: TableIdentifier) -> Iterator[Delivery]:
     after = 0
-    while page := index.pending_deliveries(_PAGE, after=after):
+    while page := index.outbox.pending(_PAGE, after=after):
         after = page[-1].outbox_id
         for message in page:
             if (message.namespace, message.table) == (identifier.namespace, identifier.name):

@@ -78,8 +78,8 @@ def check_partitions(index: Index, client: HiveMetastore, ours: Table, theirs: H
             if reading.problem is not None or reading.differs_from(None):
                 what = f"partitions that are there keep their own: of {name[:200]!r} {reading.difference}"
                 raise not_followed(ours.definition, f"{_words(ours.definition, new)}, and {what}")
-        described += len(index.partitions_of_values(ours, names))
-    if described < index.load_table_by_id(ours.table_id).totals.partitions:
+        described += len(index.living_partitions.of_values(ours, names))
+    if described < index.tables.load_by_id(ours.table_id).totals.partitions:
         raise not_followed(
             ours.definition,
             f"{_words(ours.definition, new)}, and partitions of ours that the metastore does not have were not written "

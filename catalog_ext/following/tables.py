@@ -256,7 +256,7 @@ class TableFollowing:
         if self._ours(to) is not None or (theirs is not None and not self._is_same(theirs, ours)):
             return False
         self._imports.ensure_namespace(client, to.namespace)
-        self._context.index.rename_table(ours.identifier, to, deliver=False)
+        self._context.index.alterations.rename(ours.identifier, to, deliver=False)
         return True
 
     def _move(self, ours: Table, theirs: HiveTable, outcome: TableOutcome) -> Table:
@@ -270,7 +270,7 @@ class TableFollowing:
             raise not_followed(ours.definition, f"it is a managed table, and lies at {theirs.location} now")
         place = canonical_location(theirs.location)
         self._context.allowed.require(Location.parse(place))
-        moved = self._context.index.alter_table(
+        moved = self._context.index.alterations.alter(
             ours.identifier, lambda now: replace(now, location=place), deliver=False
         )  # fmt: skip
         outcome.altered = True
@@ -293,7 +293,7 @@ class TableFollowing:
             if (new.format, new.options) != (ours.definition.format, ours.definition.options):
                 check_partitions(self._context.index, client, ours, theirs, new)
                 check = partial(check_version, ours)
-            self._context.index.alter_table(
+            self._context.index.alterations.alter(
                 ours.identifier, lambda now: followed_definition(now, theirs, changed), check=check, deliver=False
             )
         except (UnsupportedFormatError, UnsupportedTypeChangeError, MetastoreRefusedError, InvalidInputError) as error:
@@ -320,7 +320,7 @@ class TableFollowing:
         doubts = dict(doubt.partitions)
         if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
             # With CASCADE the columns are theirs too, which no event says; and a new format may be what they have.
-            for name in self._context.index.formats(ours):
+            for name in self._context.index.descriptors.formats(ours):
                 doubts.setdefault(hive_partition_name(theirs, name), PartitionDoubt())
         if doubt.whole:
             comparison = comparison or Comparison(self._context, client, sizes_decide=False, drops=False)
@@ -348,16 +348,16 @@ class TableFollowing:
         if not miscounted:
             return
         index = self._context.index
-        table = index.load_table_by_id(ours.table_id)
+        table = index.tables.load_by_id(ours.table_id)
         pending = pending_for(index, table.identifier, table)
         if pending.definition:
             return
         names = [
-            each.name for each in index.partitions_of_values(table, list(miscounted))
+            each.name for each in index.living_partitions.of_values(table, list(miscounted))
             if each.name in miscounted and (each.files, each.bytes) != miscounted[each.name]
             and not pending.names(each.name)
         ]  # fmt: skip
-        if names and index.enqueue_statistics_of(table, names):
+        if names and index.file_statistics.enqueue_of(table, names):
             self._context.sync.publish(table.table_id)
 
 

@@ -43,16 +43,16 @@ def compare_tables(index: Index, metastore: HiveMetastore) -> Comparison:
         CatalogExtError: One of the two cannot be read.
     """
     compared, missing, elsewhere = 0, [], []
-    for namespace in index.list_namespaces():
+    for namespace in index.namespaces.all():
         there = set(metastore.list_tables(namespace))
-        for name in sorted([*index.list_tables(namespace), *index.views.list_names(namespace)]):
+        for name in sorted([*index.tables.all(namespace), *index.views.list_names(namespace)]):
             found = index.views.load_relation(TableIdentifier(namespace, name))
             table = found.table if isinstance(found, View) else found
             if unrepresentable_reason(table.definition) is not None:
                 continue
             compared += 1
             if name not in there:
-                if not index.pending_of(table.table_id)[0]:
+                if not index.outbox.pending_of(table.table_id)[0]:
                     missing.append(f"{namespace}.{name}")
             elif not isinstance(found, View) and not _is_ours(metastore, table):
                 elsewhere.append(f"{namespace}.{name}")

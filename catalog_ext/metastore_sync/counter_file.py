@@ -122,11 +122,11 @@ class CounterFile:
 
     def place(self) -> Location | None:
         """Return where the counter is; None for an index that has no warehouse of its own, and so no counter."""
-        recorded = self._index.properties()
+        recorded = self._index.properties.load()
         warehouse = recorded.get(WAREHOUSE)
         if warehouse is None:
             return None
-        number = recorded.get(COUNTER_ID) or self._index.add_properties({COUNTER_ID: uuid4().hex})[COUNTER_ID]
+        number = recorded.get(COUNTER_ID) or self._index.properties.add_missing({COUNTER_ID: uuid4().hex})[COUNTER_ID]
         return Location.parse(warehouse).join(f"{COUNTER_FILE}{number}")
 
     def read(self, place: Location) -> Counter | None:
@@ -139,7 +139,7 @@ class CounterFile:
         data = self._storage().read_file(place, _LARGEST)
         if data is not None:
             return self._parsed(place, data)
-        if COUNTER_WRITTEN in self._index.properties():
+        if COUNTER_WRITTEN in self._index.properties.load():
             raise self._unknown(place, "is gone: it was deleted, or the warehouse is not mounted")
         return None
 
@@ -151,14 +151,14 @@ class CounterFile:
         """
         storage = self._storage()
         while True:
-            recorded = self._index.properties()
-            found = Counter.of(recorded, self._index.newest_table_number())
+            recorded = self._index.properties.load()
+            found = Counter.of(recorded, self._index.incarnations.newest_table_number())
             storage.create_directory(place.parent)
             storage.replace_file(place, found.to_json())
             if COUNTER_WRITTEN not in recorded:
-                self._index.add_properties({COUNTER_WRITTEN: "true"})
+                self._index.properties.add_missing({COUNTER_WRITTEN: "true"})
             # A slower writer may have put its counter over one that another process wrote meanwhile.
-            if self._index.position() == found.position:
+            if self._index.incarnations.position() == found.position:
                 return
 
     def _parsed(self, place: Location, data: bytes) -> Counter:

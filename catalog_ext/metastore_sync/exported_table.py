@@ -65,7 +65,7 @@ class _Exported:
     def _pages(self) -> Iterator[list[PublishedPartition]]:
         after: int | None = -1
         while after is not None:
-            page, after = self._index.published_page(self._table, after)
+            page, after = self._index.publications.page(self._table, after)
             if page:
                 self.held += len(page)
                 yield page
@@ -102,7 +102,7 @@ class ExportedTable(_Exported):
             check_ours(found, definition)
             retype = key_types_differ(found, definition)
             if retype or definition_differs(found, definition):
-                kept = tuple(each.to_dict() for each in self._index.descriptors(self._table).values())
+                kept = tuple(each.to_dict() for each in self._index.descriptors.of_table(self._table).values())
                 self._carry_out(AlterTable(definition, rebuild=True, retype=retype, kept=kept), ALTERED)
         self._send_partitions(found)
 

@@ -111,7 +111,7 @@ class Exporting:
         self, client: HiveMetastore, relations: Iterator[Table | View], to: str, *, dry_run: bool
     ) -> Iterator[ExportEntry]:
         try:
-            if is_own(self._index.properties(), to, client):
+            if is_own(self._index.properties.load(), to, client):
                 raise InvalidConfigurationError(
                     f"{to} is the index's own metastore, which is not exported to: catalog-ext publish --all brings it "
                     "to the index's state.",
@@ -121,7 +121,7 @@ class Exporting:
             for found in relations:
                 namespace = self._of(found).identifier.namespace
                 if namespace not in made and not dry_run:
-                    make_database(client, to_hive_database(self._index.load_namespace(namespace)))
+                    make_database(client, to_hive_database(self._index.namespaces.load(namespace)))
                 made.add(namespace)
                 yield from self._one(client, found, dry_run=dry_run)
         finally:
@@ -138,8 +138,8 @@ class Exporting:
         return chain((first,), found)
 
     def _matching(self, chosen: TablePattern) -> Iterator[Table | View]:
-        for namespace in filter(chosen.has_namespace, self._index.list_namespaces()):
-            for names in (self._index.list_tables(namespace), self._index.views.list_names(namespace)):
+        for namespace in filter(chosen.has_namespace, self._index.namespaces.all()):
+            for names in (self._index.tables.all(namespace), self._index.views.list_names(namespace)):
                 for name in filter(chosen.has_table, sorted(names)):
                     try:
                         yield self._index.views.load_relation(TableIdentifier(namespace, name))
@@ -180,12 +180,12 @@ class Exporting:
 
     def _left_out(self, table: Table) -> Iterator[tuple[str, int, int, str]]:
         """Yield the partitions that no metastore can hold."""
-        for batch in self._index.unordered_partitions(table, None, ("partition",)):
+        for batch in self._index.partitions.unordered(table, None, ("partition",)):
             names = batch.column("partition").to_pylist()
             obstacles = {each: metastore_obstacle(each) for each in names}
             yield from ((each, 0, 0, why) for each, why in obstacles.items() if why)
             free = [each for each in names if not obstacles[each]]
-            held = {p.name for p in self._index.partitions_of_values(table, free) if not p.in_metastore}
+            held = {p.name for p in self._index.living_partitions.of_values(table, free) if not p.in_metastore}
             yield from ((each, 0, 0, _TWIN) for each in free if each in held)
 
     def _statements(self, relations: Iterator[Table | View]) -> Iterator[str]:
@@ -198,7 +198,7 @@ class Exporting:
                 continue
             if table.identifier.namespace not in made:
                 made.add(table.identifier.namespace)
-                yield from database_statements(self._index.load_namespace(table.identifier.namespace))
+                yield from database_statements(self._index.namespaces.load(table.identifier.namespace))
             if isinstance(found, View):
                 yield from view_statements(self._index, found)
                 continue

@@ -118,7 +118,7 @@ def view_statements(index: Index, view: View) -> Iterator[str]:
 def _pages(index: Index, table: Table) -> Iterator[list[PublishedPartition]]:
     after: int | None = -1
     while after is not None:
-        page, after = index.published_page(table, after)
+        page, after = index.publications.page(table, after)
         yield page
 
 

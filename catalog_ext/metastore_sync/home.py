@@ -61,7 +61,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
         InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
         MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
     """
-    recorded = index.properties()
+    recorded = index.properties.load()
     given = record(settings)
     if METASTORE in recorded:
         # Who does without it for now says nothing of the index.
@@ -74,7 +74,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
         except IndexDatabaseError as error:
             # Who may only read it may open it, too.
             logger.warning("The index %s cannot take down what belongs to it: %s", index.url, error.message)
-            recorded = index.properties()
+            recorded = index.properties.load()
     return at_home(settings, recorded, lambda uris: _ask(uris, settings))
 
 
@@ -112,7 +112,7 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
     Raises:
         InvalidInputError: Neither was named.
     """
-    given, recorded = record(settings), index.properties()
+    given, recorded = record(settings), index.properties.load()
     chosen = [what for what in (METASTORE, WAREHOUSE) if what in settings.given and what in given]
     if not chosen:
         raise InvalidInputError(
@@ -124,7 +124,7 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
         # The next deletion writes the counter, into the new warehouse or anew.
         restoring = _restoring(index, settings, given[WAREHOUSE]) if WAREHOUSE in chosen else {}
         _put(index, given, chosen)
-        index.replace_properties(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])
+        index.properties.replace(restoring, removed=[COUNTER_WRITTEN] if WAREHOUSE in chosen else [])
     taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
     if WAREHOUSE not in chosen:
         return taken
@@ -138,7 +138,7 @@ def _restoring(index: Index, settings: Settings, warehouse: str) -> dict[str, st
     counter.look_whether_restored()
     if counter.behind is None:
         return {}
-    place = Location.parse(warehouse).join(f"{COUNTER_FILE}{index.properties()[COUNTER_ID]}")
+    place = Location.parse(warehouse).join(f"{COUNTER_FILE}{index.properties.load()[COUNTER_ID]}")
     return {} if settings.open_storage().stat(place) is not None else {RESTORING: "true"}
 
 
@@ -149,7 +149,7 @@ def look_home(index: Index, settings: Settings) -> Settings:
         InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
         MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
     """
-    recorded = index.properties()
+    recorded = index.properties.load()
     if _was_never_met(index, settings, recorded):
         recorded = {name: value for name, value in recorded.items() if name not in _OF_METASTORE}
     return at_home(settings, recorded, lambda uris: _ask(uris, settings))
@@ -172,27 +172,27 @@ def is_another(index: Index, metastore: HiveMetastore) -> bool:
     Raises:
         MetastoreUnavailableError: It does not answer.
     """
-    recorded = index.properties().get(METASTORE_ID)
+    recorded = index.properties.load().get(METASTORE_ID)
     return recorded is not None and metastore_id(metastore) != recorded
 
 
 def learn_embedded(index: Index, found: str | None) -> None:
     """Record who the index's embedded metastore is when it has taken something for the first time."""
     if found is not None:
-        index.add_properties({METASTORE_ID: found})
+        index.properties.add_missing({METASTORE_ID: found})
 
 
 def replace_embedded(index: Index, found: str | None) -> None:
     """Record that the embedded metastore that is there now, and has everything, is the index's own."""
     if found is not None:
-        index.replace_properties({METASTORE_ID: found})
+        index.properties.replace({METASTORE_ID: found})
 
 
 def _put(index: Index, given: dict[str, str], chosen: list[str]) -> dict[str, str]:
     """Record the chosen ones; who the metastore is, is learned when it is first talked to."""
     names = [name for what in chosen for name in (_OF_METASTORE if what == METASTORE else (what,))]
-    index.replace_properties({name: given[name] for name in names if name in given}, removed=names)
-    return index.properties()
+    index.properties.replace({name: given[name] for name in names if name in given}, removed=names)
+    return index.properties.load()
 
 
 def _complete(
@@ -205,7 +205,7 @@ def _complete(
             # Nothing was made without one.
             recorded = _put(index, given, [METASTORE])
     elif NO_METASTORE in given and empty:
-        recorded = index.add_properties({NO_METASTORE: given[NO_METASTORE]})
+        recorded = index.properties.add_missing({NO_METASTORE: given[NO_METASTORE]})
     # An index that was not named lies beside its warehouse.
     if WAREHOUSE in missing and "index" in settings.given and WAREHOUSE not in settings.given:
         missing.remove(WAREHOUSE)
@@ -227,7 +227,7 @@ def _complete(
         )
     logger.info("The index %s from now on belongs to %s", index.url, _shown(given, missing))
     names = [name for what in missing for name in (_OF_METASTORE if what == METASTORE else (what,))]
-    return index.add_properties({name: given[name] for name in names if name in given})
+    return index.properties.add_missing({name: given[name] for name in names if name in given})
 
 
 def _shown(given: dict[str, str], chosen: list[str]) -> str:
@@ -235,7 +235,7 @@ def _shown(given: dict[str, str], chosen: list[str]) -> str:
 
 
 def _is_empty(index: Index) -> bool:
-    return not index.list_namespaces() and not index.pending_deliveries(limit=1)
+    return not index.namespaces.all() and not index.outbox.pending(limit=1)
 
 
 def _ask(uris: str, settings: Settings) -> str | None:

@@ -123,7 +123,7 @@ class IndexCounter:
         Raises:
             StorageError: The store refuses or does not answer.
         """
-        own, place = self._index.position(), self._file.place()
+        own, place = self._index.incarnations.position(), self._file.place()
         try:
             there = None if place is None else self._file.read(place)
         except CounterUnknownError as error:
@@ -150,7 +150,7 @@ class IndexCounter:
         """Compare the index with the store, and log if it is older than what it once wrote; nothing is written."""
         with self._lock:
             # An index that has changed nothing yet has no counter, and opening it adds none.
-            if COUNTER_ID in self._index.properties():
+            if COUNTER_ID in self._index.properties.load():
                 self._look(writes=False)
             self._compared = True
 
@@ -172,7 +172,7 @@ class IndexCounter:
                 logger.error(
                     "The table with the id %d was at version %d, and is at version %d now.", table_id, newest, version
                 )
-                self._index.require_restoring()
+                self._index.restoration.require_restoring()
                 self._seen.forget()
                 self.forget()
                 self.look_whether_restored()
@@ -188,7 +188,7 @@ class IndexCounter:
             StorageError: The store refuses or does not answer.
             CounterUnknownError: The counter is garbled or gone.
         """
-        recorded = self._index.properties()
+        recorded = self._index.properties.load()
         if WAREHOUSE not in recorded:
             return None, "the index has no warehouse of its own for its counter; name it once: --warehouse"
         if COUNTER_ID not in recorded:
@@ -207,7 +207,7 @@ class IndexCounter:
                 there = self._compare(place)
                 if place is not None and there is not None and there.is_older_than(EVERY_S) and self._behind is None:
                     if writes:
-                        self._index.raise_counter()
+                        self._index.incarnations.raise_counter()
                         self._file.write(place)
                     else:
                         # The first change writes it.
@@ -224,18 +224,18 @@ class IndexCounter:
         began = time.monotonic()
         self._compare(place)
         if place is not None and (self._behind is None or restoring):
-            self._index.raise_counter()
+            self._index.incarnations.raise_counter()
             self._file.write(place)
             self._advanced_at = began
 
     def _compare(self, place: Location | None) -> Counter | None:
         """Return what the store says, and note whether the index is behind it."""
-        if RESTORING in self._index.properties():
+        if RESTORING in self._index.properties.load():
             self._set_behind(INTERRUPTED.format(index=self._index.url))
             return None
         # In this order: a counter is in the index before it is on the store.
         there = None if place is None else self._file.read(place)
-        recorded = self._index.properties()
+        recorded = self._index.properties.load()
         if there is None or not there.is_ahead_of(recorded):
             self._behind = None
             return there

@@ -67,14 +67,14 @@ class KnownMetastore:
 
     def _is_own(self, metastore: HiveMetastore, *, learns: bool) -> bool:
         """Return True, or False where nothing is known yet."""
-        recorded = self._index.properties().get(METASTORE_ID)
+        recorded = self._index.properties.load().get(METASTORE_ID)
         if recorded is None:
             if not learns:
                 return False
             found = give_id(metastore)
             if found is None:
                 return True
-            recorded = self._index.add_properties({METASTORE_ID: found})[METASTORE_ID]
+            recorded = self._index.properties.add_missing({METASTORE_ID: found})[METASTORE_ID]
         else:
             found = self._ask(metastore)
         if found != recorded:

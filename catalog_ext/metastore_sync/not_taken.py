@@ -42,8 +42,8 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
     # Read before the metastore: a message leaves the outbox when the metastore has done what it says.
     pending = set(_pending(index))
     databases = set(metastore.list_databases())
-    for namespace in islice(filter(databases.__contains__, index.list_namespaces()), _NAMESPACES):
-        ours = {*index.list_tables(namespace), *index.views.list_names(namespace)}
+    for namespace in islice(filter(databases.__contains__, index.namespaces.all()), _NAMESPACES):
+        ours = {*index.tables.all(namespace), *index.views.list_names(namespace)}
         unknown = {name for name in metastore.list_tables(namespace) if name not in ours}
         if unknown:
             names = sorted(name for name in unknown if f"{namespace}.{name}" not in refused | pending)
@@ -54,6 +54,6 @@ def not_taken(index: Index, metastore: HiveMetastore) -> Iterator[NotTaken]:
 def _pending(index: Index) -> Iterator[str]:
     """Yield the tables that messages of the outbox are about."""
     after = 0
-    while page := index.pending_deliveries(_PENDING, after=after):
+    while page := index.outbox.pending(_PENDING, after=after):
         after = page[-1].outbox_id
         yield from (f"{each.namespace}.{each.table}" for each in page)

@@ -67,17 +67,17 @@ class OutboxCommands:
             return [self._one(action, number)]
         entries = list(pending(self._index))
         if action == RETRY:
-            self._index.retry_deliveries()
+            self._index.outbox.retry()
             return [entry._replace(state="retried") for entry in entries]
         return entries
 
     def _one(self, action: str, number: int) -> OutboxEntry:
-        found = self._index.find_delivery(number)
+        found = self._index.outbox.find(number)
         if found is None:
             raise InvalidInputError(f"There is no message {number} in the outbox: it is delivered, or was never there.")
         if action == LIST:
             return entry_of(found)
-        done = self._index.skip_delivery(number) if action == SKIP else self._index.retry_deliveries(number) == 1
+        done = self._index.outbox.skip(number) if action == SKIP else self._index.outbox.retry(number) == 1
         if not done:
             raise InvalidInputError(f"Message {number} is being delivered right now. Look again in some minutes.")
         return entry_of(found)._replace(state="skipped" if action == SKIP else "retried")
@@ -86,7 +86,7 @@ class OutboxCommands:
 def pending(index: Index) -> Iterator[OutboxEntry]:
     """Yield every message for the metastore, in the order of delivery."""
     after = 0
-    while page := index.pending_deliveries(_PAGE, after=after):
+    while page := index.outbox.pending(_PAGE, after=after):
         after = page[-1].outbox_id
         yield from map(entry_of, page)
 

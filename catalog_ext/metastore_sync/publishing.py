@@ -145,8 +145,8 @@ class Publishing:
             replace_embedded(self._index, self._metastore.embedded_id)
 
     def _all(self) -> Iterator[Table]:
-        for namespace in self._index.list_namespaces():
-            for name in sorted([*self._index.list_tables(namespace), *self._index.views.list_names(namespace)]):
+        for namespace in self._index.namespaces.all():
+            for name in sorted([*self._index.tables.all(namespace), *self._index.views.list_names(namespace)]):
                 try:
                     yield self._relation(TableIdentifier(namespace, name))
                 except (TableNotFoundError, NamespaceNotFoundError):
@@ -170,7 +170,7 @@ class Publishing:
             return PublishEntry(name, REFUSED, error=error.message)
         entry = _entry(name, table, publication)._replace(differs=differs)
         if dry_run or publication.is_empty:
-            pending, why = self._index.pending_of(table.table_id)
+            pending, why = self._index.outbox.pending_of(table.table_id)
             return entry._replace(pending=pending, error=why)
         try:
             return self._send(client, table, publication, entry)
@@ -180,18 +180,18 @@ class Publishing:
             return PublishEntry(name, REFUSED, error=error.message)
 
     def _send(self, client: HiveMetastore, table: Table, publication: Publication, entry: PublishEntry) -> PublishEntry:
-        make_database(client, to_hive_database(self._index.load_namespace(table.identifier.namespace)))
-        self._index.publish(table, publication)
+        make_database(client, to_hive_database(self._index.namespaces.load(table.identifier.namespace)))
+        self._index.publications.publish(table, publication)
         report = self._sync.deliver()
         while report.pending and report.delivered:
             report = self._sync.deliver()  # for as long as it takes: what is sent is not to pile up
-        pending, error = self._index.pending_of(table.table_id)
+        pending, error = self._index.outbox.pending_of(table.table_id)
         return entry._replace(pending=pending, error=error or (report.error if pending else None))
 
     def _compared(self, client: HiveMetastore, table: Table, wanted: NameFilter) -> tuple[Publication, str | None]:
         """Return what is to be sent, and in words what differs."""
         definition = table.definition
-        if self._index.has_pending_predecessor(table):
+        if self._index.outbox.has_pending_predecessor(table):
             # What the metastore has of the name is another table, and will be gone when this one is made.
             return Publication(create=True), _TABLE_MISSING
         try:
@@ -204,9 +204,9 @@ class Publishing:
             view = self._compared_view(client, table, found)
             return view, None if view.is_empty else "the view's text or partitions"
         check_ours(found, definition)
-        upto = self._index.last_delivery(table)
+        upto = self._index.publications.last_delivery(table)
         # As it is now: what the messages up to that one tell of is in it.
-        table = self._index.load_table_by_id(table.table_id)
+        table = self._index.tables.load_by_id(table.table_id)
         definition = table.definition
         differ, held = self._differing(client, table, found, wanted)
         whole = not wanted.is_limited
@@ -225,7 +225,7 @@ class Publishing:
         ours: set[tuple[str, ...]] = set()
         following: int | None = -1
         while following is not None:
-            page, following = self._index.published_page(table, following)
+            page, following = self._index.publications.page(table, following)
             ours.update(values for p in page if (values := values_or_none(found, p.name)) is not None)
         names = list(client.partition_names(found.database, found.name)) if table.definition.partition_columns else []
         theirs = {values_or_none(found, name): name for name in names}
@@ -241,7 +241,7 @@ class Publishing:
         names: dict[str, PartitionDifference] = {}
         held, after = 0, -1
         while True:
-            whole_page, following = self._index.published_page(table, after)
+            whole_page, following = self._index.publications.page(table, after)
             page = [partition for partition in whole_page if wanted.chooses(partition.name)]
             if table.definition.partition_columns:
                 differ, there = differing(client, found, page) if page else ({}, 0)
@@ -273,7 +273,7 @@ class Publishing:
             return []
         unknown: list[str] = []
         for chunk in batched(names, _AT_ONCE):
-            ours = {values_or_none(found, p.name) for p in self._index.partitions_of_values(table, chunk)}
+            ours = {values_or_none(found, p.name) for p in self._index.living_partitions.of_values(table, chunk)}
             unknown.extend(name for name in chunk if values_or_none(found, name) not in ours)
         return unknown[:_MOST_NAMES]
 

@@ -50,7 +50,7 @@ class SeenVersions:
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
             try:
-                if self._index.load_table_by_id(table_id).version >= newest:
+                if self._index.tables.load_by_id(table_id).version >= newest:
                     return False
             except TableNotFoundError:
                 return False

@@ -55,9 +55,9 @@ class MetastoreSync:
         self._warned: dict[int | None, str] = {}
         self._unreached: str | None = None
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
-        self._waiting_deliverer = Deliverer(index, lambda: metastore.client(self._timeout_s))
+        self._waiting_deliverer = Deliverer(index.outbox, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
-        self._immediate_deliverer = Deliverer(index, metastore.started_client)
+        self._immediate_deliverer = Deliverer(index.outbox, metastore.started_client)
         self._last: DeliveryReport | None = None
         self._met = not metastore.embedded
         self._delivering = threading.Lock()
@@ -77,7 +77,7 @@ class MetastoreSync:
         """
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
-        self._index.require_current()
+        self._index.incarnations.require_current()
         end = time.monotonic() + (timeout_s or self._timeout_s)
         # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
         mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
@@ -140,7 +140,7 @@ class MetastoreSync:
         """Return what is pending of one table: the trouble of others is not its own, but the metastore's is."""
         if table_id is None or not report.pending:
             return report
-        pending, error = self._index.pending_of(table_id)
+        pending, error = self._index.outbox.pending_of(table_id)
         common = self._unreached if report.reached else report.error
         return replace(report, pending=pending, error=(error or common) if pending else None)
 

@@ -101,7 +101,7 @@ def rewrite_mark(index: Index, storage: Storage, warehouse: str, *, dry_run: boo
     """
     place = Location.parse(warehouse)
     try:
-        there, own = _readable(storage, place), index.properties().get(INDEX_ID)
+        there, own = _readable(storage, place), index.properties.load().get(INDEX_ID)
         if not dry_run and (not storage.store_has_directories(place) or storage.stat(place) is not None):
             mark = own_mark(index)
             storage.write_file(place.join(MARK_FILE), _encoded(mark))

@@ -252,7 +252,7 @@ class PartitionCommands:
 
     def _located(self, table: Table) -> dict[str, Location]:
         """Return where the partitions really are that are not at their default locations."""
-        return {name: _real(Location.parse(at)) for name, at in self._context.index.located_partitions(table).items()}
+        return {name: _real(Location.parse(at)) for name, at in self._context.index.partitions.located(table).items()}
 
     def _look_for_others(
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
@@ -272,13 +272,13 @@ class PartitionCommands:
         real = _real(place)
         others = [f"partition {n}" for n, at in own.items() if n != name and real.overlaps(at)]
         if chosen:
-            others += [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]
+            others += [str(o) for o in index.tables.overlapping(str(place)) if o != table.identifier]
             inside = real.relative_to(root) if root.contains(real) else name
-            if inside != name and inside not in own and (inside in comes or index.partition_exists(table, [inside])):
+            if inside != name and inside not in own and (inside in comes or index.partitions.existing(table, [inside])):
                 others.append(f"partition {inside}")
         if place.scheme == "hdfs":
             what = f"Partition {shown(name)} of table {table.identifier}"
-            warn_of_other_name_node(what, str(place), (there for _, there in index.table_locations()))
+            warn_of_other_name_node(what, str(place), (there for _, there in index.tables.locations()))
         if not others:
             return
         parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}

@@ -67,7 +67,7 @@ class PartitionMaintenance:
                 "partition columns, such as \"ds < '2024-01-01'\".",
                 {"table": str(target.identifier)},
             )
-        entries = list(self._entries(target, self._context.index.list_partitions(target, bound), purge, "dropped"))
+        entries = list(self._entries(target, self._context.index.partitions.all(target, bound), purge, "dropped"))
         if entries and not dry_run:
             predicate = unbound(bound, target.definition.keys)
             self._commands.drop(target, [predicate], if_exists=True, purge=purge)
@@ -95,7 +95,7 @@ class PartitionMaintenance:
                 {"table": str(target.identifier), "key": RETENTION},
             )
         now = self._context.index.now_ms()
-        rows = self._context.index.list_partitions(target, None)
+        rows = self._context.index.partitions.all(target, None)
         found = self._entries(target, rows, False, expiry.reason)
         entries = [entry for entry in found if expiry.expired(entry.partition, now)]
         lasting = Expiry.of(target.definition)
@@ -131,7 +131,7 @@ class PartitionMaintenance:
         wanted = self._checked_types(target, types or {})
         if wanted:
             deliver = self._context.metastore.accepts(target.definition)
-            target = self._context.index.retype_keys(target, wanted, deliver=deliver)
+            target = self._context.index.key_types.change(target, wanted, deliver=deliver)
             self._context.sync.publish(target.table_id)
         if mode is not None:
             target = self._alterations.alter_table_properties(table, {PARTITION_MODE_PROPERTY: mode})

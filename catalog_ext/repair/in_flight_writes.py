@@ -62,7 +62,7 @@ class InFlightWrites:
         self._moves = Moves(self._index, self._table.table_id)
         root = f"{self._table.definition.location}/"
         located: Collection[str] | None = None
-        for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
+        for transaction in self._index.transactions.all(states=(State.COMMITTED,)):
             is_own = transaction.table_id == self._table.table_id
             if is_own and transaction.version is not None and transaction.version > self._table.version:
                 # The version that is compared with still has these files.
@@ -71,8 +71,8 @@ class InFlightWrites:
             if not (is_own or transaction.plan.may_delete_near(self._table.definition.location)):
                 continue
             if located is None:
-                located = set(self._index.located_partitions(self._table).values())
-            for removal in self._index.removals(transaction.transaction_id):
+                located = set(self._index.partitions.located(self._table).values())
+            for removal in self._index.deletions.of(transaction.transaction_id):
                 uri = removal.path
                 inside = uri.startswith(root)
                 if inside or uri.rpartition("/")[0] in located:
@@ -87,9 +87,9 @@ class InFlightWrites:
         What aborted writes have left is reported.
         """
         self._leave_out_pending_removals()
-        in_flight = self._index.list_transactions(states=IN_FLIGHT)
+        in_flight = self._index.transactions.all(states=IN_FLIGHT)
         self._leave_out_moving()
-        states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
+        states = self._index.transactions.uncommitted_ids(self._table.table_id, self._table.version)
         if states:
             self._leave_out_files(states)
             # What is to replace the table belongs to no table before its commit.
@@ -206,7 +206,7 @@ class InFlightWrites:
             return
         for transaction_id, state in states.items():
             if state in _MAKES_DIRECTORIES:
-                for file in self._index.staged_files(transaction_id):
+                for file in self._index.transaction_files.staged_files(transaction_id):
                     self._note_in_flight(file.partition)
 
     def _note_in_flight(self, name: str) -> None:

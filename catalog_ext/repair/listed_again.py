@@ -41,7 +41,9 @@ def partitions_to_leave(
         StorageError: The store refuses or does not answer.
     """
     adding = [change for change in changes if isinstance(change, AddPartition | ReplaceFiles)]
-    registered = index.locations_of(table, [change.name for change in adding if isinstance(change, ReplaceFiles)])
+    registered = index.partitions.locations(
+        table, [change.name for change in adding if isinstance(change, ReplaceFiles)]
+    )
     places = {c.name: table.directory(c.name, c.location or registered.get(c.name)) for c in adding}
     near = {name for name, place in places.items() if place in error.directories}
     if not error.has_ended:

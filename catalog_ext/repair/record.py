@@ -40,7 +40,7 @@ class RepairRecorder:
         """
         looked = self._options.names is not None and not self._scratch.count("SELECT count(*) FROM entries")
         if not self._options.dry_run and not looked:
-            self._index.add_repair(self._record(version, None), self._skipped())
+            self._index.repairs.add(self._record(version, None), self._skipped())
 
     def failed(self, version: int, error: BaseException) -> None:
         """Keep why the repair stopped, if the index can still be written: the error itself is the caller's to raise."""
@@ -48,7 +48,7 @@ class RepairRecorder:
             return
         message = error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
         try:
-            self._index.add_repair(self._record(version, message), self._skipped())
+            self._index.repairs.add(self._record(version, message), self._skipped())
         except CatalogExtError as unkept:
             logger.warning(
                 "The failed repair of table %s is not among its repairs: %s", self._table.identifier, unkept.message

@@ -54,11 +54,11 @@ def report_unknown_relocations(
     except LocationNotFoundError:
         return
     # Asked after the listing: an overwrite is known before it has files.
-    known = {t.transaction_id for t in index.list_transactions(states=IN_FLIGHT)}
-    known |= set(index.uncommitted_ids(table.table_id, table.version))
-    known |= index.relocation_ids(table.table_id, str(root))
+    known = {t.transaction_id for t in index.transactions.all(states=IN_FLIGHT)}
+    known |= set(index.transactions.uncommitted_ids(table.table_id, table.version))
+    known |= index.partitions.relocation_ids(table.table_id, str(root))
     # A statement of this index has dropped or moved the partitions of these.
-    known |= index.transactions_of_table(table.table_id, found - known)
+    known |= index.forgotten_transactions.of_table(table.table_id, found - known)
     for name in sorted(found - known):
         files = size = 0
         partitions: set[str] = set()

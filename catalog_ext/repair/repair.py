@@ -133,7 +133,7 @@ class Repair:
         if options.names is None and (left_out or scratch.count("SELECT count(*) FROM failures")):
             return
         names = None if options.names is None else [name for name in options.names if name not in left_out]
-        self._index.note_verified(self._table, Verified(began_ms, self._version), names)
+        self._index.verifications.note(self._table, Verified(began_ms, self._version), names)
 
     def _run(self, scratch: Scratch) -> None:
         mode = self._options.mode
@@ -155,7 +155,7 @@ class Repair:
         # Hive engines read what lies where the metastore has a partition, whatever an overwrite has replaced there.
         told = self._options.told
         in_flight.leave_out_replaced(told.places.keys() - told.lost - {""} if told else ())
-        formats = self._index.formats(self._table)
+        formats = self._index.descriptors.formats(self._table)
         if self._options.verify is not Verify.NONE:
             self._verify(scratch, formats)
         if mode is not RepairMode.DROP:
@@ -178,7 +178,7 @@ class Repair:
     def _note_etags(self, difference: Difference) -> None:
         """Keep the ETags that the index does not have of files that are as it has them."""
         for some in batched(difference.new_etags(), _ETAGS_AT_ONCE):
-            self._index.note_etags(self._table, some)
+            self._index.etags.note(self._table, some)
 
     def _verify(self, scratch: Scratch, formats: Mapping[str, str]) -> None:
         verification = Verification(
@@ -186,7 +186,7 @@ class Repair:
         )
         verification.run(self._options.mode)
         if self._options.verify is Verify.ALL:
-            verification.run_registered(self._index.plan_files(self._table, self._options.predicate))
+            verification.run_registered(self._index.partitions.files(self._table, self._options.predicate))
 
     def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
         mode = self._options.mode
@@ -335,7 +335,7 @@ class Repair:
             return []
         self._options.confirm()
         try:
-            commit = self._index.commit(
+            commit = self._index.commits.apply_changes(
                 self._table.table_id,
                 [p.change for p in batch],
                 operation="repair",
@@ -383,7 +383,7 @@ class Repair:
         if not drops:
             return batch
         back = not_gone(self._storage, map(self._place, drops))
-        changed = self._index.changed_after(self._base, sorted(back)) if back else {}
+        changed = self._index.living_partitions.changed_after(self._base, sorted(back)) if back else {}
         for drop in drops:
             name = drop.change.name
             if name in changed:
@@ -401,7 +401,10 @@ class Repair:
         """Leave out what somebody has compared by a later listing, and found to be as the index has it."""
         if self._began_ms is None:
             return batch
-        verified, began_ms = self._index.verified(self._table, [p.change.name for p in batch]), self._began_ms
+        verified, began_ms = (
+            self._index.verifications.verified(self._table, [p.change.name for p in batch]),
+            self._began_ms,
+        )
         later = {p.change.name for p in batch if (of := verified.of(p.change.name)) is not None and of.at_ms > began_ms}
         scratch.add_entries(("skip", name, name, 0, 0, COMPARED_LATER) for name in sorted(later))
         self._conflicts |= later
@@ -411,7 +414,7 @@ class Repair:
         self, batch: list[Proposed], scratch: Scratch, error: ConflictError
     ) -> list[Proposed]:
         """Commit what nobody else has changed meanwhile; the rest is reported as skipped."""
-        changed = self._index.changed_after(self._base, [p.change.name for p in batch])
+        changed = self._index.living_partitions.changed_after(self._base, [p.change.name for p in batch])
         if not changed:
             raise error
         for proposed in batch:

@@ -287,11 +287,11 @@ def _path(event: ListedFile | ListedOther) -> str:
 
 def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
     """Give what is registered at the pinned version (files only where wanted) to whoever compares it."""
-    for batch in index.unordered_partitions(table, predicate, _OF_PARTITIONS):
+    for batch in index.partitions.unordered(table, predicate, _OF_PARTITIONS):
         columns = [batch.column(n).to_pylist() for n in _OF_PARTITIONS]
         indexed.partitions(list(zip(*columns, strict=True)))
     if files:
-        for batch in index.known_files(table, predicate):
+        for batch in index.partitions.known_files(table, predicate):
             columns = [batch.column(n).to_pylist() for n in _OF_FILES]
             indexed.files(list(zip(*columns, strict=True)))
 
@@ -322,12 +322,12 @@ def observe_named(
     located: dict[str, str | None] = dict.fromkeys(names)
     for some in batched(names, _NAMED_AT_ONCE):
         ids: list[int] = []
-        for batch in index.named_partitions(table, some):
+        for batch in index.partitions.named(table, some):
             columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
             located.update(zip(columns[0], columns[1], strict=True))
             scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
             ids.extend(batch.column("partition_id").to_pylist())
-        for batch in index.known_files(table, None, ids) if ids else ():
+        for batch in index.partitions.known_files(table, None, ids) if ids else ():
             columns = [batch.column(n).to_pylist() for n in _OF_FILES]
             scratch.insert("indexed_files", zip(*columns, strict=True), columns=5)
     if places:
@@ -383,7 +383,7 @@ def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
     # Of a partition that goes, or moves, its directory may be another one's from now on: its first name's, given back.
     ended = {name for (name,) in scratch.rows("SELECT name FROM ended")}
     moved = dict(scratch.rows("SELECT name, location FROM places"))
-    located = {name: moved.get(name, at) for name, at in index.located_partitions(table).items() if name not in ended}
+    located = {name: moved.get(name, at) for name, at in index.partitions.located(table).items() if name not in ended}
     taken = ((at[len(root) :], name) for name, at in located.items() if at.startswith(root))
     scratch.insert("taken", taken, columns=2, ignore=True)
     new = (

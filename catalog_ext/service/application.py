@@ -218,7 +218,7 @@ def operations_of(
         catalog: The catalog.
         open_writes: Is told of the transactions that begin and end; None where nobody asks.
     """
-    writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.state_of))
+    writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.transactions.state_of))
     return {
         "ping": _ping,
         **NamespaceOperations(catalog).handlers,

@@ -255,7 +255,7 @@ class _Shown(Collector):
         look, pool = self._look, self._index.pool
         yield _gauge("index_up", "1 if the index answers, with this release's schema.", look.state is not None)
         behind = "1 if the index was restored, and changes nothing until catalog-ext restored has run."
-        yield _gauge("index_behind", behind, self._index.behind is not None)
+        yield _gauge("index_behind", behind, self._index.incarnations.behind is not None)
         yield _gauge("index_look_seconds", "How long the last look at the index took.", look.seconds)
         queries = "SQL statements sent to the index."
         yield CounterMetricFamily("catalog_ext_index_queries", queries, self._index.query_count)

@@ -76,7 +76,7 @@ class Monitoring:
         look = await self._probe.look()
         self._log(look.error)
         if look.error is None:
-            behind = self._index.behind
+            behind = self._index.incarnations.behind
             writes = {} if behind is None else {"writes": False, "code": behind.code, "reason": f"{_BEHIND} {_LOG}"}
             return JSONResponse({"ready": True, **writes}, headers=_NOT_KEPT)
         # The message names hosts and files, which are nobody's business who has no token; the log has it.

@@ -102,7 +102,7 @@ class Service:
         self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
-        self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.state_of)
+        self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.transactions.state_of)
         self._application = WithPage(
             build_application(
                 catalog,

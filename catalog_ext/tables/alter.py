@@ -86,7 +86,7 @@ class TableAlterations:
             return new if place is None else replace(new, location=place)
 
         self._check_metastore(there.definition, change)
-        result = self._context.index.alter_table(
+        result = self._context.index.alterations.alter(
             there.identifier, change, removed=remove, deliver=self._context.metastore.accepts(there.definition)
         )
         self._context.sync.publish(result.table_id)
@@ -118,7 +118,7 @@ class TableAlterations:
             with_serde(now, serde, properties)
 
         self._check_metastore(there.definition, change)
-        result = self._context.index.alter_table(
+        result = self._context.index.alterations.alter(
             there.identifier,
             change,
             check=check,
@@ -164,7 +164,7 @@ class TableAlterations:
             return there
         self._creation.check_free(new)
         self._context.sync.check_free(replace(there.definition, identifier=new))
-        renamed = self._context.index.rename_table(
+        renamed = self._context.index.alterations.rename(
             there.identifier, new, deliver=self._context.metastore.accepts(there.definition)
         )
         self._context.sync.publish(renamed.table_id)
@@ -187,7 +187,7 @@ class TableAlterations:
             )
         self._context.allowed.require(Location.parse(place))
         check_location(self._context.storage, place, may_be_empty=True)
-        others = self._context.index.overlapping_tables(place)
+        others = self._context.index.tables.overlapping(place)
         warn_of_overlap(replace(definition, location=place), [o for o in others if o != definition.identifier])
         self._context.marks.look(Location.parse(place))
         return place

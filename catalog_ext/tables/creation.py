@@ -171,7 +171,7 @@ class TableCreation:
             NamespaceNotFoundError: The namespace is not there.
         """
         if namespace_too:
-            self._context.index.load_namespace(identifier.namespace)
+            self._context.index.namespaces.load(identifier.namespace)
         there = self._context.find_table(identifier)
         if there is None:
             self._check_no_view(identifier)
@@ -192,19 +192,19 @@ class TableCreation:
         )
 
     def _create(self, definition: TableDefinition) -> Table:
-        warn_of_overlap(definition, self._context.index.overlapping_tables(definition.location))
+        warn_of_overlap(definition, self._context.index.tables.overlapping(definition.location))
         if definition.location.startswith("hdfs:"):
-            there = (place for _, place in self._context.index.table_locations())
+            there = (place for _, place in self._context.index.tables.locations())
             warn_of_other_name_node(f"Table {definition.identifier}", definition.location, there)
         if definition.table_type is TableType.MANAGED:
             self._prepare_directory(definition)
         warn_of_other_index(self._context.marks, definition)
-        created = self._context.index.create_table(definition, deliver=self._context.metastore.accepts(definition))
+        created = self._context.index.tables.create(definition, deliver=self._context.metastore.accepts(definition))
         self._context.sync.publish(created.table_id)
         return created
 
     def _default_location(self, identifier: TableIdentifier) -> str:
-        namespace = self._context.index.load_namespace(identifier.namespace)
+        namespace = self._context.index.namespaces.load(identifier.namespace)
         base = Location.parse(namespace.location or f"{self._context.settings.warehouse}/{namespace.name}.db")
         # A table that was renamed still lies at the place of its first name.
         # The directory of one that was dropped is its own until it is deleted.
@@ -213,12 +213,12 @@ class TableCreation:
 
     def _taken(self, location: str, identifier: TableIdentifier) -> bool:
         others = (
-            self._context.find_table(o) for o in self._context.index.overlapping_tables(location) if o != identifier
+            self._context.find_table(o) for o in self._context.index.tables.overlapping(location) if o != identifier
         )
         if any(o is not None and o.definition.location == location for o in others):
             return True
         # One around it would be around every other name as well: that the creation refuses.
-        undeleted = (dropped.location for dropped in self._context.index.undeleted_tables(location))
+        undeleted = (dropped.location for dropped in self._context.index.dropped_tables.undeleted(location))
         return any(place == location or place.startswith(f"{location}/") for place in undeleted)
 
     def _prepare_directory(self, definition: TableDefinition) -> None:

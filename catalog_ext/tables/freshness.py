@@ -115,7 +115,7 @@ class Freshness:
         statement: _Statement,
     ) -> None:
         index = self._context.index
-        of_all = index.verified(table, None)
+        of_all = index.verifications.verified(table, None)
         if statement.oldest_ms is None:
             statement.oldest_ms = of_all.now_ms - staleness.max_ms
         oldest_ms = statement.oldest_ms
@@ -128,7 +128,7 @@ class Freshness:
             self._compare_all(table, statement)
             return
         names = [name for name in self._selected(table, predicate, ids) if name not in (statement.compared or ())]
-        known = index.verified(table, names)
+        known = index.verifications.verified(table, names)
         stale, later = [], []
         for name in names:
             verified = known.of(name)
@@ -142,14 +142,14 @@ class Freshness:
         if stale:
             self._look_at(table, stale, predicate)
         if stale or later:
-            statement.moved |= index.first_repairs_after(table, [*stale, *later])
+            statement.moved |= index.verifications.first_repairs_after(table, [*stale, *later])
         if statement.compared is not None:
             statement.compared.update(names)
 
     def _compare_all(self, table: Table, statement: _Statement) -> None:
         """Compare the whole table, whose tree is listed in fewer requests than its partitions one by one."""
         self._look_at(table, None, None)
-        found, decided = self._context.index.first_repairs_after(table, None), statement.compared or ()
+        found, decided = self._context.index.verifications.first_repairs_after(table, None), statement.compared or ()
         statement.moved |= {name: version for name, version in found.items() if name not in decided}
         statement.compared = None
 
@@ -157,7 +157,7 @@ class Freshness:
         """Return the names of the partitions that are selected, and of those that would be if they were there."""
         names: dict[str, None] = {}
         among = None if ids is None else frozenset(ids)
-        for batch in self._context.index.list_partitions(table, predicate):
+        for batch in self._context.index.partitions.all(table, predicate):
             found = batch.column("partition").to_pylist()
             if among is not None:
                 numbers = batch.column("partition_id").to_pylist()

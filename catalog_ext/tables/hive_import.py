@@ -94,7 +94,7 @@ class HiveImport:
         self.ensure_namespace(client, identifier.namespace)
         # Its files are there already: a managed one of the metastore does not make the warehouse ours.
         self._context.marks.look(Location.parse(definition.location))
-        created = self._context.index.create_table(definition, deliver=False)
+        created = self._context.index.tables.create(definition, deliver=False)
         scratch = Scratch()
         try:
             with shown_progress(progress, f"Importing {identifier}") as report_progress:
@@ -102,11 +102,11 @@ class HiveImport:
                 self._import_partitions(partitions, created, scratch, report_progress)
         except BaseException:
             # Half a table must not stay: the import is repeated whole.
-            self._context.index.drop_table(identifier, deliver=False)
+            self._context.index.tables.drop(identifier, deliver=False)
             raise
         finally:
             scratch.close()
-        return self._context.index.load_table(identifier)
+        return self._context.index.tables.load(identifier)
 
     def _allowed(self, partitions: Iterable[_Found]) -> Iterator[_Found]:
         """Yield partitions whose locations may be served.
@@ -149,12 +149,12 @@ class HiveImport:
         """
         index = self._context.index
         try:
-            index.load_namespace(name)
+            index.namespaces.load(name)
         except NamespaceNotFoundError:
             database = from_hive_database(client.get_database(name))
             self._require_allowed(database)
             with suppress(NamespaceAlreadyExistsError):  # another import of its tables was first
-                index.create_namespace(database, deliver=False)
+                index.namespaces.create(database, deliver=False)
 
     def _require_allowed(self, database: Namespace) -> None:
         if database.location is None:
@@ -200,7 +200,9 @@ class HiveImport:
         index = self._context.index
         while True:
             try:
-                index.commit(table.table_id, changes, operation="import", deliver=False, listed_at_ms=listed_ms)
+                index.commits.apply_changes(
+                    table.table_id, changes, operation="import", deliver=False, listed_at_ms=listed_ms
+                )
             except DeletedFilesError as error:
                 listed_ms = index.now_ms()
                 if partitions_to_leave(index, self._context.storage, table, changes, error):

@@ -39,7 +39,7 @@ def read_moved(
         yield from _chosen(first, list(moved), kept=False)
         for version, names in sorted(by_version.items()):
             at = replace(table, version=version)
-            found = index.named_partitions(at, names)
+            found = index.partitions.named(at, names)
             if ids := [number for batch in found for number in batch.column("partition_id").to_pylist()]:
                 yield from _chosen(read(at, ids), names, kept=True)
 

@@ -38,7 +38,7 @@ class Namespaces:
 
     def list_namespaces(self) -> list[str]:
         """Return the names of all namespaces, sorted."""
-        return self._context.index.list_namespaces()
+        return self._context.index.namespaces.all()
 
     def load_namespace(self, name: str) -> Namespace:
         """Return the namespace.
@@ -46,7 +46,7 @@ class Namespaces:
         Raises:
             NamespaceNotFoundError: There is none of that name.
         """
-        return self._context.index.load_namespace(validate_identifier(name, "namespace"))
+        return self._context.index.namespaces.load(validate_identifier(name, "namespace"))
 
     def create_namespace(
         self,
@@ -79,7 +79,7 @@ class Namespaces:
             checked_map(properties or {}, "properties"),
         )
         try:
-            created = self._context.index.create_namespace(namespace, deliver=self._context.metastore.enabled)
+            created = self._context.index.namespaces.create(namespace, deliver=self._context.metastore.enabled)
         except NamespaceAlreadyExistsError:
             if not if_not_exists:
                 raise
@@ -98,7 +98,7 @@ class Namespaces:
         if "location" in checked:
             self._context.allowed.require(checked["location"], reads=False)
             checked["location"] = canonical_location(checked["location"])
-        altered = self._context.index.alter_namespace(
+        altered = self._context.index.namespaces.alter(
             validate_identifier(name, "namespace"), checked, remove, deliver=self._context.metastore.enabled
         )
         self._context.sync.publish()
@@ -119,7 +119,7 @@ class Namespaces:
         """
         lower = validate_identifier(name, "namespace")
         # External tables first, whose files stay: a managed one is not dropped while they have partitions in it.
-        named = self._context.index.list_tables(lower)
+        named = self._context.index.tables.all(lower)
         tables = sorted(named, key=lambda name: cascade and self._is_managed(lower, name))
         if tables and not cascade:
             raise NamespaceNotEmptyError(
@@ -143,7 +143,7 @@ class Namespaces:
                     f"Namespace {lower} stays with {name}; {counted(number, 'relation')} of it were dropped before "
                     f"({dropped})", {"namespace": lower},
                 ) from error  # fmt: skip
-        self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
+        self._context.index.namespaces.drop(lower, deliver=self._context.metastore.enabled)
         self._context.sync.publish()
 
     def _is_managed(self, namespace: str, name: str) -> bool:
@@ -156,4 +156,4 @@ class Namespaces:
         Raises:
             NamespaceNotFoundError: There is none of that name.
         """
-        return self._context.index.list_tables(validate_identifier(namespace, "namespace"))
+        return self._context.index.tables.all(validate_identifier(namespace, "namespace"))

@@ -15,15 +15,15 @@ def near_tables(index: Index, asked: str, most: int = 1) -> str:
     """Return the question which tables or views are meant; nothing if none is near."""
     names = (
         f"{space}.{name}"
-        for space in index.list_namespaces()
-        for name in (*index.list_tables(space), *index.views.list_names(space))
+        for space in index.namespaces.all()
+        for name in (*index.tables.all(space), *index.views.list_names(space))
     )
     return did_you_mean(asked, names, most)
 
 
 def near_namespaces(index: Index, asked: str) -> str:
     """Return the question which namespace is meant; nothing if none is near."""
-    return did_you_mean(asked, index.list_namespaces())
+    return did_you_mean(asked, index.namespaces.all())
 
 
 def asked_again(index: Index, error: CatalogExtError) -> CatalogExtError:

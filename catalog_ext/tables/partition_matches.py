@@ -30,7 +30,7 @@ def require_match(index: Index, table: Table, predicate: Predicate, *, droppable
         PartitionNotFoundError: It is true for none.
         InvalidPredicateError, InvalidValueError: It is none over the table's partition columns.
     """
-    with index.list_partitions(table, bound_to(table, predicate)) as found:
+    with index.partitions.all(table, bound_to(table, predicate)) as found:
         if not any(batch.num_rows for batch in found):
             raise not_found(table, in_words(predicate), droppable=droppable)
 

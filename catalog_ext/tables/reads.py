@@ -77,7 +77,7 @@ class TableReads:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
-        found = self._context.index.list_partitions(target, bound_where(target, where))
+        found = self._context.index.partitions.all(target, bound_where(target, where))
         return as_rows(declared_batches(target, found).read_all())
 
     def files(self, table: str, where: Where = None) -> pa.Table:
@@ -88,7 +88,7 @@ class TableReads:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
-        found = self._context.index.plan_files(target, bound_where(target, where))
+        found = self._context.index.partitions.files(target, bound_where(target, where))
         return as_rows(declared_batches(target, found).read_all())
 
     def remember(self, table: Table) -> Table:
@@ -142,14 +142,14 @@ class TableReads:
         index = self._context.index
         moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, among.ids, staleness)
         if not moved:
-            return index.plan_files(table, bound, among.ids, rows, bounds, descriptor, unmeasured=unmeasured)
+            return index.partitions.files(table, bound, among.ids, rows, bounds, descriptor, unmeasured=unmeasured)
         self._require_known_descriptors(table, set(moved.values()))
 
         def read(at: Table, ids: Sequence[int] | None) -> pa.RecordBatchReader:
             if ids is not None and among.ids is not None:
                 ids = sorted(set(ids).intersection(among.ids))
             within = among.ids if ids is None else ids
-            return index.plan_files(at, bound, within, None, bounds, descriptor, unmeasured=unmeasured)
+            return index.partitions.files(at, bound, within, None, bounds, descriptor, unmeasured=unmeasured)
 
         return read_moved(index, table, moved, read)
 
@@ -160,12 +160,12 @@ class TableReads:
             ConflictError: One is: its files would be in none of the query's plans, or be read as the table's.
         """
         index = self._context.index
-        now = index.load_table_by_id(table.table_id)
+        now = index.tables.load_by_id(table.table_id)
         if not now.has_descriptors:
             return
-        known = set(index.descriptors(replace(now, version=table.version)))
+        known = set(index.descriptors.of_table(replace(now, version=table.version)))
         for version in versions:
-            if set(index.descriptors(replace(now, version=version))) - known:
+            if set(index.descriptors.of_table(replace(now, version=version))) - known:
                 raise ConflictError(
                     f"A partition of table {table.identifier} has got another format while the query was planned. "
                     "Run it again.",
@@ -174,7 +174,7 @@ class TableReads:
 
     def descriptors(self, table: Table) -> dict[int, PartitionDescriptor]:
         """Return how those partitions are read that are not read as their table, by the numbers of ``plan_files``."""
-        return self._context.index.descriptors(table)
+        return self._context.index.descriptors.of_table(table)
 
     def groups(
         self,
@@ -208,8 +208,10 @@ class TableReads:
         index = self._context.index
         moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, None, staleness)
         if not moved:
-            return index.partition_groups(table, bound, named, wanted)
-        return read_moved(index, table, moved, lambda at, _: index.partition_groups(at, bound, named, Wanted.EACH))
+            return index.partition_groups.groups(table, bound, named, wanted)
+        return read_moved(
+            index, table, moved, lambda at, _: index.partition_groups.groups(at, bound, named, Wanted.EACH)
+        )
 
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
@@ -228,7 +230,7 @@ class TableReads:
         """
         table = self._at(table_id, version)
         require_partitioned(table)
-        return declared_batches(table, self._context.index.list_partitions(table, clauses.bound(table, condition)))
+        return declared_batches(table, self._context.index.partitions.all(table, clauses.bound(table, condition)))
 
     def partition(
         self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION
@@ -242,7 +244,7 @@ class TableReads:
         """
         table = self._at(table_id, version)
         condition = spec_condition(table, full_spec(table, spec, session))
-        found = self._context.index.list_partitions(table, bound_to(table, condition)).read_all()
+        found = self._context.index.partitions.all(table, bound_to(table, condition)).read_all()
         if not found.num_rows:
             raise not_found(table, in_words(condition))
         return declared_batches(table, found.to_reader())
@@ -258,17 +260,17 @@ class TableReads:
             IndexRestoredError: A version is newer than the table, or of an incarnation that was given up.
             StreamChangedError: One removed files, which ``removals`` refuses.
         """
-        return self._context.index.changes(table_id, after, upto, removals)
+        return self._context.index.changes.between(table_id, after, upto, removals)
 
     def _at(self, table_id: int, version: int) -> Table:
         with self._lock:
             table = self._tables.get((table_id, version))
         if table is None:
-            table = self._context.index.load_table_by_id(table_id)
+            table = self._context.index.tables.load_by_id(table_id)
             if table.definition.table_type is not TableType.VIEW:  # whose keys may change
                 self.remember(table)
             if version != table.version:
-                self._context.index.require_version(table_id, version)
+                self._context.index.incarnations.require_version(table_id, version)
         self._context.counter.look_once()
         behind = self._context.counter.behind
         if behind is not None:

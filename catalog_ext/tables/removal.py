@@ -38,8 +38,8 @@ class TableRemoval:
         # What an epoch had reserved when its driver died may wait from now on.
         self._context.transactions.recover_before(there)
         relocated = below(Location.parse(there.definition.location), DATA)
-        relocations = self._context.index.relocation_ids(there.table_id, str(relocated))
-        gone = self._context.index.drop_table(there.identifier, deliver=False, keeps_files=True)
+        relocations = self._context.index.partitions.relocation_ids(there.table_id, str(relocated))
+        gone = self._context.index.tables.drop(there.identifier, deliver=False, keeps_files=True)
         if relocations:
             logger.warning(
                 "Overwrites have relocated partitions of table %s to directories in %s, which the metastore knows: "
@@ -84,7 +84,7 @@ class TableRemoval:
         dropped = None
         try:
             with self._context.transactions.dropping(there):
-                dropped = self._context.index.drop_table(
+                dropped = self._context.index.tables.drop(
                     there.identifier, deliver=deliver, purge=purge, deletes=deletes
                 )
             try:

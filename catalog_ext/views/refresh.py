@@ -86,7 +86,7 @@ class ViewRefresh:
         return wanted, [_source(rule.table) for rule in rules]
 
     def _table_partitions(self, rule: Rule) -> list[str]:
-        listed = self._index.list_partitions(rule.table, None)
+        listed = self._index.partitions.all(rule.table, None)
         return [name for batch in listed for name in batch.column("partition").to_pylist()]
 
     def tables(self, query: ViewQuery) -> list[Table]:

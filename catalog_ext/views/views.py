@@ -279,7 +279,7 @@ class Views:
 
     def _names(self, view: View, spec: Mapping[str, str | None]) -> list[str]:
         predicate = bound_where(view.table, spec) if spec else None
-        listed = self._context.index.list_partitions(view.table, predicate)
+        listed = self._context.index.partitions.all(view.table, predicate)
         return [name for batch in listed for name in batch.column("partition").to_pylist()]
 
     def _accepts(self, view: View) -> bool:

@@ -78,12 +78,12 @@ class ColumnStatistics:
         require_matches(index, table, clauses)
         messages = rows = changed = 0
         if files:
-            counted = index.put_statistics(table, files, deliver=deliver)
+            counted = index.file_statistics.put(table, files, deliver=deliver)
             messages, rows, changed = counted.deliveries, counted.rows, counted.partitions
         if columns is not None:
             self._put_columns(table, columns)
         elif not files and deliver:
-            messages = index.enqueue_statistics(table, bound)
+            messages = index.file_statistics.enqueue(table, bound)
         report = self._context.sync.publish(table.table_id) if messages else None
         return WriteOutcome(
             "",
@@ -98,7 +98,7 @@ class ColumnStatistics:
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
         """Replace Spark's properties of any other version by those of this one."""
-        totals = self._context.index.load_table(table.identifier).totals
+        totals = self._context.index.tables.load(table.identifier).totals
         found = {
             f"{COLUMN_PREFIX}{column}.{name}": text
             for column, statistics in columns.items()
@@ -117,4 +117,4 @@ class ColumnStatistics:
             return replace(definition, properties={**kept, **found})
 
         # The metastore, whose tables others change, could not know when they are out of date.
-        self._context.index.alter_table(table.identifier, change, deliver=False)
+        self._context.index.alterations.alter(table.identifier, change, deliver=False)

@@ -210,10 +210,10 @@ class Loading:
                 "INSERT … SELECT copies rows; EXCHANGE PARTITION moves partitions between tables.",
                 {"table": str(table.identifier), "location": str(place), "other": str(other)},
             )
-        located = index.partitions_in({str(at) for one in (place, real) for at in (one, one.parent)})
+        located = index.partitions.within({str(at) for one in (place, real) for at in (one, one.parent)})
         if located:
             number, partition, at = located[0]
-            other = index.load_table_by_id(number).identifier
+            other = index.tables.load_by_id(number).identifier
             raise TableLayoutError(
                 f"{shown(str(place))} is of partition {shown(partition)} of table {other}, which lies at {shown(at)} "
                 "and would lose files of its rows. INSERT … SELECT copies rows.",
@@ -230,14 +230,14 @@ class Loading:
         """Return a table in whose directory a place is, or really is; None where there is none."""
         index = self._context.index
         if place.scheme != "file":
-            around = index.overlapping_tables(str(place))
+            around = index.tables.overlapping(str(place))
             return next(
-                (t for t in around if Location.parse(index.load_table(t).definition.location).contains(place)), None
+                (t for t in around if Location.parse(index.tables.load(t).definition.location).contains(place)), None
             )
         # Either may be known by a link.
         for number, at, there in tables.local:
             if at.contains(place) or at.contains(real) or there.contains(real):
-                return index.load_table_by_id(number).identifier
+                return index.tables.load_by_id(number).identifier
         return None
 
     def _refuse_matched(self, table: Table, files: Sequence[Entry], tables: _TablePlaces) -> None:
@@ -246,7 +246,7 @@ class Loading:
         for number, text in tables.all:
             if not has_wildcards(text):
                 continue
-            with_pattern = index.load_table_by_id(number).definition
+            with_pattern = index.tables.load_by_id(number).definition
             for alternative in parse_pattern(text) if with_pattern.has_wildcards else ():
                 fits = compile_components(alternative.components)
                 for file in files:
@@ -289,7 +289,7 @@ class _TablePlaces:
     @cached_property
     def all(self) -> list[tuple[int, str]]:
         """The number and the location of each table."""
-        return self._index.table_locations()
+        return self._index.tables.locations()
 
     @cached_property
     def local(self) -> list[tuple[int, Location, Location]]:

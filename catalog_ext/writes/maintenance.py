@@ -68,7 +68,7 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return Rows("commits", self._context.index.history(self._context.identify(table)))
+        return Rows("commits", self._context.index.tables.history(self._context.identify(table)))
 
     def list_transactions(self, table: str) -> Rows[Transaction]:
         """Return the table's transactions that `vacuum` has not forgotten, newest first.
@@ -76,7 +76,7 @@ class WriteMaintenance:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        found = self._context.index.list_transactions(self._context.load_table(table).table_id)
+        found = self._context.index.transactions.all(self._context.load_table(table).table_id)
         return Rows("transactions", found)
 
     def recover(
@@ -187,8 +187,8 @@ class WriteMaintenance:
         return VacuumReport(None, tuple(entry for report in reports for entry in report.entries), dry_run)
 
     def _tables(self) -> Iterator[Table]:
-        for namespace in self._context.index.list_namespaces():
-            for name in self._context.index.list_tables(namespace):
+        for namespace in self._context.index.namespaces.all():
+            for name in self._context.index.tables.all(namespace):
                 table = self._context.find_table(TableIdentifier(namespace, name))
                 if table is not None:  # not dropped meanwhile
                     yield table
@@ -215,7 +215,7 @@ class WriteMaintenance:
 
     def _named(self, table: Table) -> StillNamed | None:
         """Return who says which directories the metastore still has partitions at; None where there is no metastore."""
-        connection, own = self._context.metastore, self._context.index.properties().get(METASTORE)
+        connection, own = self._context.metastore, self._context.index.properties.load().get(METASTORE)
         kept = table.definition.partition_columns and unrepresentable_reason(table.definition) is None
         if not kept or not (connection.enabled or own):
             return None
@@ -261,10 +261,10 @@ class WriteMaintenance:
         index, removed = self._context.index, 0
         for table in self._tables():
             before_ms = index.now_ms() - round(self._retention(table, None, free=True) * 1000)
-            version = index.version_at(table.table_id, before_ms)
-            kept = min(index.relocations(table.table_id), default=version + 1)
-            index.expire_repairs(table.table_id, before_ms)
-            removed += index.expire_versions(
+            version = index.history.version_at(table.table_id, before_ms)
+            kept = min(index.transactions.relocations(table.table_id), default=version + 1)
+            index.repairs.expire(table.table_id, before_ms)
+            removed += index.versions.expire(
                 table.table_id, min(version, kept - 1), max_rows=max_rows - removed, aborted=False
             )
             if removed >= max_rows:

@@ -124,17 +124,17 @@ class MetadataTables:
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
         """
         index = self._context.index
-        by_partition = {"partitions": index.partition_rows, "files": index.file_rows}
+        by_partition = {"partitions": index.partition_states.rows, "files": index.file_rows.rows}
         whole = {
-            "history": index.history_rows,
-            "transactions": index.transaction_rows,
-            "repairs": index.repair_rows,
-            "skipped": index.skipped_rows,
+            "history": index.history.rows,
+            "transactions": index.history.transactions,
+            "repairs": index.repairs.rows,
+            "skipped": index.repairs.skipped_rows,
         }
         if name not in by_partition and name not in whole:
             known = ", ".join((*by_partition, *whole))
             raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")
-        table = index.load_table_by_id(table_id)
+        table = index.tables.load_by_id(table_id)
         if name in whole:
             if condition is not None or columns is not None or numbers is not None:
                 raise InvalidInputError(
@@ -146,7 +146,7 @@ class MetadataTables:
             return declared_batches(table, by_partition[name](table, bound, None, only))
         _require(name, columns, _BY_PARTITION[name].names, "column")
         if not columns:
-            return index.count_metadata(table, name, bound, only)
+            return index.metadata_groups.count(table, name, bound, only)
         rows = by_partition[name](table, bound, columns, only)
         return declared_batches(table, rows) if "partition" in columns else rows
 
@@ -179,10 +179,10 @@ class MetadataTables:
             raise InvalidInputError(f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {name[:60]!r}.")
         columns = [aggregate.column for aggregate in aggregates if aggregate.column is not None]
         _require(name, columns, sorted(AGGREGATED[name]), "column of numbers")
-        table = self._context.index.load_table_by_id(table_id)
+        table = self._context.index.tables.load_by_id(table_id)
         chosen = None if keys is None else [key_named(table, key) for key in keys]
         bound, only = bound_to(table, condition), _numbers(name, numbers)
-        found = self._context.index.group_metadata(table, name, bound, chosen, aggregates, only)
+        found = self._context.index.metadata_groups.groups(table, name, bound, chosen, aggregates, only)
         return declared_batches(table, found)
 
 

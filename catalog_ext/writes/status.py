@@ -93,7 +93,7 @@ def status_entries(index: Index, table: Table | None, most: int | None = None) -
 
 def _transactions(index: Index, table: Table | None, most: int | None) -> Iterator[StatusEntry]:
     now, table_id = index.now_ms(), None if table is None else table.table_id
-    for transaction in index.list_transactions(table_id, states=IN_FLIGHT, limit=most):
+    for transaction in index.transactions.all(table_id, states=IN_FLIGHT, limit=most):
         yield _of_transaction(transaction, now)
 
 
@@ -122,9 +122,9 @@ def _of_owner(transaction: Transaction, now: int) -> tuple[str, str]:
 
 
 def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    tables = [table] if table is not None else map(index.load_table_by_id, index.tables_with_waiting_files())
+    tables = [table] if table is not None else map(index.tables.load_by_id, index.waiting_files.tables())
     for each in tables:
-        for partition, documents in groupby(index.waiting_files(each.table_id), key=lambda d: d.partition):
+        for partition, documents in groupby(index.waiting_files.all(each.table_id), key=lambda d: d.partition):
             kept = list(documents)
             files = sum(len(d.files) for d in kept)
             yield StatusEntry(
@@ -140,7 +140,7 @@ def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:
 def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
     after = 0
     named = None if table is None else table.identifier
-    while page := index.pending_deliveries(_PAGE, after=after, named=named):
+    while page := index.outbox.pending(_PAGE, after=after, named=named):
         after = page[-1].outbox_id
         for message in page:
             name = f"{message.namespace}.{message.table}" if message.table else message.namespace

@@ -45,7 +45,7 @@ def table_of_stream(context: Context, table: Table, operation: str, written: Map
 
     if change(table.definition).options == table.definition.options:
         return None
-    altered = context.index.alter_table(
+    altered = context.index.alterations.alter(
         table.identifier,
         change,
         settings=lambda new: storage_of(new.format, new.options, new.location).serde_parameters,

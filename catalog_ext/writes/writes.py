@@ -196,7 +196,7 @@ class Writes:
         check_reachable(context.storage, whole, whole.location, write=True)
         if there is None:
             context.sync.check_free(whole)
-        others = [o for o in context.index.overlapping_tables(whole.location) if o != identifier]
+        others = [o for o in context.index.tables.overlapping(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         warn_of_other_index(context.marks, whole)
         request = BeginWrite(
@@ -228,7 +228,7 @@ class Writes:
             TableNotFoundError: The table is gone.
             ConflictError: Somebody else is committing an epoch of the query.
         """
-        table = self._context.index.load_table_by_id(table_id)
+        table = self._context.index.tables.load_by_id(table_id)
         return self.transactions.release(
             table, app_id, owner, self._settings(options, session, table.definition.properties)
         )
@@ -281,13 +281,13 @@ class Writes:
             IndexRestoredError: The version is newer than the table, or of an incarnation that was given up.
         """
         # Loaded anew: what is written goes by the table's properties of today.
-        table = self._context.index.load_table_by_id(table_id)
+        table = self._context.index.tables.load_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(
                 f"{table.identifier} is a view, which nobody writes.", {"table": str(table.identifier)}
             )
         if version not in (None, table.version):
-            self._context.index.require_version(table_id, version)
+            self._context.index.incarnations.require_version(table_id, version)
         return table if version is None else replace(table, version=version)
 
     def _settings(

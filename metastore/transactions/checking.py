@@ -119,7 +119,7 @@ class Checker:
             StorageError: The store refuses or does not answer.
         """
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
-        files = self._index.staged_files(transaction.transaction_id) if brought is None else brought
+        files = self._index.transaction_files.staged_files(transaction.transaction_id) if brought is None else brought
         places: set[Location] = set()
         names = self._staged_partitions(files, staging, places if transaction.plan.takes else None)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final)
@@ -164,9 +164,9 @@ class Checker:
         """Refuse to put files where another partition lies: engines would read them as that one's, too."""
         if not plan.beside_located or plan.relocate:
             return
-        table = self._index.load_table_by_id(transaction.table_id or 0)
+        table = self._index.tables.load_by_id(transaction.table_id or 0)
         directories = {plan.directory(name): name for name in names}
-        for directory, there in sorted(self._index.partitions_at(table, directories).items()):
+        for directory, there in sorted(self._index.partitions.at(table, directories).items()):
             others = there - {directories[directory]}
             if others:
                 name, other = directories[directory], min(others)
@@ -187,8 +187,8 @@ class Checker:
         known = transaction.plan.locations
         if not (transaction.plan.asks_locations and others):
             return known
-        table = self._index.load_table_by_id(transaction.table_id or 0)
-        return {**self._index.locations_of(table, others), **known}
+        table = self._index.tables.load_by_id(transaction.table_id or 0)
+        return {**self._index.partitions.locations(table, others), **known}
 
     def _staged_partitions(
         self, files: Iterable[StagedFile], locations: StagingLocations, places: set[Location] | None
@@ -223,7 +223,7 @@ class Checker:
         if transaction.plan.definition is not None:
             columns = transaction.plan.definition.partition_columns
         else:
-            columns = self._index.load_table_by_id(transaction.table_id or 0).definition.partition_columns
+            columns = self._index.tables.load_by_id(transaction.table_id or 0).definition.partition_columns
         return [column.name for column in columns]
 
     def _has_policies(self, transaction: Transaction) -> bool:
@@ -236,7 +236,7 @@ class Checker:
             return Decision()
         commit = PartitionCommit.of(transaction.plan.partition_commit, self._keys(transaction))
         waiting: dict[str, int] = {}
-        for left in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
+        for left in self._index.waiting_files.all(transaction.table_id or 0, transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
         # The index has dated what waits; what comes new needs no clock.
         now = self._index.now_ms() if waiting else 0
@@ -247,7 +247,7 @@ class Checker:
 
         One that is added to stays where it is, and what is relocated lies elsewhere.
         """
-        table = self._index.load_table_by_id(transaction.table_id or 0)
+        table = self._index.tables.load_by_id(transaction.table_id or 0)
         others = names - _covered(plan, table, names)
         if others and not asked.adds_others:
             raise InvalidInputError(
@@ -258,7 +258,7 @@ class Checker:
             )
         if not plan.relocate:
             return
-        added_to = self._index.partition_exists(table, sorted(others))
+        added_to = self._index.partitions.existing(table, sorted(others))
         if added_to:
             raise InvalidInputError(
                 f"The overwrite of table {transaction.table} adds rows to {shown(min(added_to))}, which its condition "
@@ -311,7 +311,7 @@ class Checker:
         ``old`` is the table whose name a creation takes, if there is one.
         """
         creates = plan.definition is not None
-        table = old if creates else self._index.load_table_by_id(transaction.table_id or 0)
+        table = old if creates else self._index.tables.load_by_id(transaction.table_id or 0)
         base = Location.parse(plan.location)
         if table is not None and isinstance(asked, Overwrite):
             names = _covered(plan, table, names)
@@ -346,7 +346,7 @@ class Checker:
         if not any(found.values()):
             return {}
         if table is not None:
-            table = self._index.load_table_by_id(table.table_id)
+            table = self._index.tables.load_by_id(table.table_id)
             of_all = self._new_files.known(table, TRUE) if living is None else {}
             found = self._new_files.unknown(table, found, {**of_all, **self._new_files.known_of(living or {})})
         return {name: tuple(map(removal_of, entries)) for name, entries in found.items() if entries}
@@ -354,7 +354,7 @@ class Checker:
     def _replaced(self, transaction: Transaction) -> Table | None:
         """Return the table of the name that a creation takes, if there is one."""
         try:
-            return self._index.load_table(TableIdentifier.parse(transaction.table))
+            return self._index.tables.load(TableIdentifier.parse(transaction.table))
         except TableNotFoundError:
             return None
 
@@ -387,7 +387,7 @@ class Checker:
         base = Location.parse(table.definition.location)
         columns = ("partition_id", "partition", "location")
         for predicate in self._overwritten(plan, table, names):
-            for batch in self._index.list_partitions(table, predicate):
+            for batch in self._index.partitions.all(table, predicate):
                 for number, name, own in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
                     yield number, name, Location.parse(own) if own is not None else base.join(name) if name else base
 
@@ -411,13 +411,13 @@ class _NewPartitions:
         Raises:
             TableNotFoundError: It is gone.
         """
-        return self._table or self._index.load_table_by_id(self._table_id)
+        return self._table or self._index.tables.load_by_id(self._table_id)
 
     def among(self, names: Collection[str]) -> list[str]:
         """Return those of the names that the table has no partition of."""
         unasked = sorted(name for name in names if name not in self._known)
         if unasked:
-            there = self._index.partition_exists(self.table, unasked)
+            there = self._index.partitions.existing(self.table, unasked)
             self._known.update((name, name in there) for name in unasked)
         return [name for name in names if not self._known[name]]
 

@@ -155,8 +155,8 @@ class CommitLocks:
         """Return the table whose files a transaction changes; None of one that is made by it, or is gone."""
         try:
             if transaction.table_id is not None:
-                return self._index.load_table_by_id(transaction.table_id)
-            return self._index.load_table(TableIdentifier.parse(transaction.table))
+                return self._index.tables.load_by_id(transaction.table_id)
+            return self._index.tables.load(TableIdentifier.parse(transaction.table))
         except TableNotFoundError:
             return None
 
@@ -173,14 +173,14 @@ class CommitLocks:
         """
         plan, asked = transaction.plan, transaction.plan.asked
         exclusive = (LockType.EXCLUSIVE, LockedOperation.NO_TXN)
-        staged = self._index.staged_files(transaction.transaction_id) if files is None else files
+        staged = self._index.transaction_files.staged_files(transaction.transaction_id) if files is None else files
         new = ({static} if static is not None else set()) | {file.partition for file in staged}
         match asked:
             case Append():
                 kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
                 if plan.partition_commit:
                     # What earlier epochs have left waiting may be due with this one.
-                    waiting = self._index.waiting_files(table.table_id, transaction.app_id)
+                    waiting = self._index.waiting_files.all(table.table_id, transaction.app_id)
                     new |= {one.partition for one in waiting}
                 return self._components(table, kind, LockedOperation.INSERT, new)
             case OverwritePartitions():
@@ -200,7 +200,7 @@ class CommitLocks:
             case RelocatePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name}))
             case ExchangePartitions():
-                source = self._index.load_table_by_id(asked.source_id)
+                source = self._index.tables.load_by_id(asked.source_id)
                 moving = self._matching(source, asked.predicate)
                 # The keys are called alike, if not in the same case.
                 hive = [self._components(one, *exclusive, moving) for one in (source, table)]
@@ -212,12 +212,14 @@ class CommitLocks:
     def _matching(self, table: Table, predicate: Predicate) -> set[str]:
         # More than a request names are as good as all: the whole table is locked.
         bound = bind(predicate, table.definition.keys, str(table.identifier))
-        return {partition.name for partition in self._index.partitions_matching(table, bound, MOST_PARTITIONS + 1)}
+        return {
+            partition.name for partition in self._index.living_partitions.matching(table, bound, MOST_PARTITIONS + 1)
+        }
 
     def _with_same_values(self, table: Table, names: set[str]) -> set[str]:
         if not table.definition.partition_columns or len(names) > MOST_PARTITIONS:
             return names
-        return names | {partition.name for partition in self._index.partitions_of_values(table, sorted(names))}
+        return names | {partition.name for partition in self._index.living_partitions.of_values(table, sorted(names))}
 
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None

@@ -66,7 +66,7 @@ class DeletionGate:
         """Return those of the files that a partition of the index has, or that a statement under way is to bring."""
         # Statements first: one that ends in between has its files in the index by the second question.
         needs = self.under_way(uris)
-        return needs | {uri: needed_by(user) for uri, user in self._index.file_users(uris).items()}
+        return needs | {uri: needed_by(user) for uri, user in self._index.needed_files.users(uris).items()}
 
     def named(self, uris: Mapping[str, str | None]) -> dict[str, Need]:
         """Return those of the files in whose directories the metastore has a partition that the index has elsewhere.
@@ -83,7 +83,7 @@ class DeletionGate:
         root = f"{self._table.definition.location}/"
         inside = {place.removeprefix(root) for place in directories if place.startswith(root)}
         names = sorted({*(name for name in uris.values() if name), *map(_partition_below, inside)} - {""})
-        living = self._index.partitions_of_values(self._table, names)
+        living = self._index.living_partitions.of_values(self._table, names)
         left = directories - {self._table.directory(partition.name, partition.location) for partition in living}
         still = set(self._named(names, sorted(left))) if left else set()
         shown = self._table.identifier
@@ -97,10 +97,10 @@ class DeletionGate:
         """Return the files that statements under way have listed, or may list, to register or to move them."""
         directories: dict[str, Need] = {}
         sources: dict[str, Need] = {}
-        for one in self._index.list_transactions(states=_UNDER_WAY):
+        for one in self._index.transactions.all(states=_UNDER_WAY):
             if one.plan.takes:
                 reason = Need(_LOADED.format(one.transaction_id, one.table))
-                staged = self._index.staged_files(one.transaction_id)
+                staged = self._index.transaction_files.staged_files(one.transaction_id)
                 sources.update((file.source, reason) for file in staged if file.source is not None)
             reason = Need(_COMMAND.format(one.operation, one.transaction_id, one.table))
             directories.update((place, reason) for place in _places(one))

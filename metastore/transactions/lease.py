@@ -50,7 +50,7 @@ class LeaseRenewal:
         while not self._ended.wait(self._lease_ms / 3000):
             try:
                 until_ms = self._index.now_ms() + self._lease_ms
-                if not self._index.extend_lease(self._id, until_ms, undoing=self._undoing):
+                if not self._index.transactions.extend_lease(self._id, until_ms, undoing=self._undoing):
                     return
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)

@@ -35,7 +35,7 @@ def refuse_linked(index: Index, table: str, root: Location, directories: Mapping
     linked = _linked(root, directories)
     if not linked or not _others(index, table, os.path.commonpath(linked.values())):
         return
-    known = set(index.overlapping_tables(str(root)))
+    known = set(index.tables.overlapping(str(root)))
     for name, place in sorted(linked.items()):
         other = next((one for one in _others(index, table, place) if one not in known), None)
         if other is not None:
@@ -64,4 +64,4 @@ def _linked(root: Location, directories: Mapping[str, Location]) -> dict[str, st
 
 
 def _others(index: Index, table: str, place: str) -> list[TableIdentifier]:
-    return [one for one in index.overlapping_tables(f"file://{place}") if str(one) != table]
+    return [one for one in index.tables.overlapping(f"file://{place}") if str(one) != table]

@@ -42,14 +42,16 @@ class Moves:
         }
 
     def _commands(self) -> list[Transaction]:
-        return [c for c in self._index.moving_commands() if self._table_id in (c.table_id, c.plan.source_id)]
+        return [
+            c for c in self._index.transactions.moving_commands() if self._table_id in (c.table_id, c.plan.source_id)
+        ]
 
     def _names(self, command: Transaction, table: Table) -> set[str]:
         names = touched(command.plan, ()) if command.table_id == self._table_id else set()
         if isinstance(command.plan.asked, RenamePartition):
             # As the store spells them.
-            living = self._index.partitions_of_values(table, sorted(names))
+            living = self._index.living_partitions.of_values(table, sorted(names))
         else:
             taken = bound_predicate(command.plan, table)
-            living = [] if taken is None else self._index.partitions_matching(table, taken)
+            living = [] if taken is None else self._index.living_partitions.matching(table, taken)
         return names | {partition.name for partition in living}

@@ -80,19 +80,19 @@ class NewFiles:
             StorageError: A directory cannot be listed.
         """
         # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
-        at_work = self._index.at_work()
+        at_work = self._index.transactions.at_work()
         pending = self._pending_removals(directories, by_hand) if at_work.cleans else {}
         moves = Moves(self._index, table_id, exist=at_work.moves)
         found = self.visible(directories)
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}
         # And these after it: whoever has committed by now has put its files into the index.
-        table = self._index.load_table_by_id(table_id)
+        table = self._index.tables.load_by_id(table_id)
         _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
-        in_flight = self._index.uncommitted_ids(table_id, table.version)
+        in_flight = self._index.transactions.uncommitted_ids(table_id, table.version)
         replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
         ignored = IgnoredNames.of(table.definition.properties)
-        there = set() if existing else self._index.partition_exists(table, sorted(found))
+        there = set() if existing else self._index.partitions.existing(table, sorted(found))
         return {
             name: tuple(
                 DataFile(entry.location.name, entry.size, entry.modified_ms, etag=entry.etag)
@@ -146,7 +146,7 @@ class NewFiles:
         Returns:
             The files by directory, where there are any.
         """
-        in_flight = self._index.uncommitted_ids(table.table_id, table.version)
+        in_flight = self._index.transactions.uncommitted_ids(table.table_id, table.version)
         unknown = {
             name: [
                 entry
@@ -163,9 +163,9 @@ class NewFiles:
 
     def _living_at(self, table: Table, directories: Collection[str]) -> dict[str, Removal]:
         """Return the living files of all partitions that lie in one of the directories, by URI."""
-        names = {name for there in self._index.partitions_at(table, directories).values() for name in there}
-        living = self._index.partitions_of_values(table, sorted(names)) if names else []
-        files = self._index.files_of_partitions([partition.partition_id for partition in living])
+        names = {name for there in self._index.partitions.at(table, directories).values() for name in there}
+        living = self._index.living_partitions.of_values(table, sorted(names)) if names else []
+        files = self._index.living_partitions.files([partition.partition_id for partition in living])
         return {
             f"{table.directory(partition.name, partition.location)}/{file.path}": indexed_file(
                 file.path, file.size, file.modified_ms, file.etag
@@ -182,10 +182,10 @@ class NewFiles:
         """
         names = {str(place): name for name, place in directories.items()}
         pending: dict[str, Removal] = {}
-        for committed in self._index.list_transactions(states=(State.COMMITTED,)):
+        for committed in self._index.transactions.all(states=(State.COMMITTED,)):
             if not any(map(committed.plan.may_delete_near, names)):
                 continue
-            for removal in self._index.removals(committed.transaction_id):
+            for removal in self._index.deletions.of(committed.transaction_id):
                 name = names.get(removal.path.rpartition("/")[0])
                 if name in by_hand and committed.operation == VACUUM:
                     raise ConflictError(
@@ -202,7 +202,7 @@ class NewFiles:
         """Return the files of the partitions that a bound predicate is true for, by URI."""
         known: dict[str, Removal] = {}
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
-        for batch in self._index.known_files(table, predicate):
+        for batch in self._index.partitions.known_files(table, predicate):
             for name, own, path, *is_as in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
                 known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, *is_as)
         return known
@@ -212,7 +212,7 @@ class NewFiles:
         return {
             f"{places[number]}/{file.path}": indexed_file(file.path, file.size, file.modified_ms, file.etag)
             for numbers in batched(places, _ASKED_AT_ONCE)
-            for number, there in self._index.files_of_partitions(numbers).items()
+            for number, there in self._index.living_partitions.files(numbers).items()
             for file in there
         }
 

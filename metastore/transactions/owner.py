@@ -99,7 +99,7 @@ class Owner:
         for file in files:
             locations.check(file)
         if files and recorded:
-            self._index.record_files(transaction.transaction_id, files, staged)
+            self._index.transaction_files.record(transaction.transaction_id, files, staged)
         fault_point("stage.after")
 
     def load(self, transaction_id: str, *, again: bool) -> tuple[Transaction, Table | None]:
@@ -118,7 +118,7 @@ class Owner:
 
         def loaded(_: int) -> tuple[Transaction, Table | None]:
             fault_point("commit.called")
-            return self._index.load_transaction_with_table(transaction_id)
+            return self._index.transactions.load_with_table(transaction_id)
 
         try:
             return self._attempts.until_answered(transaction_id, None, loaded)
@@ -186,13 +186,15 @@ class Owner:
 
         # Few files that come with the commit are recorded with the reservation; in it, many would keep others waiting.
         few = len(files) <= FILES_PER_DOCUMENT and not transaction.plan.is_command
-        whole = few and not (self._index.staged_count(transaction.transaction_id) if staged is None else staged)
+        whole = few and not (
+            self._index.transaction_files.staged_count(transaction.transaction_id) if staged is None else staged
+        )
         brought = files if whole else None
         expected = staged if staged is None or whole else staged + len(files)
         known = files if whole or again else ()
         try:
             if again:
-                self._index.suspect_reservation(transaction.transaction_id)
+                self._index.transactions.suspect_reservation(transaction.transaction_id)
             self.stage(transaction, files, staged, recorded=not whole)
             # Before anything is looked at that others may change, and while nobody waits for what is reserved.
             lock.take(brought, static_partition)
@@ -203,7 +205,7 @@ class Owner:
         def reserved(attempt: int) -> Transaction | ApplicationVersion:
             fault_point("reserve.before")
             try:
-                found = self._index.reserve(
+                found = self._index.commits.reserve(
                     transaction.transaction_id, plan, staged=expected, brought=brought or (), known=transaction
                 )
             except IndexUnavailableError as error:
@@ -269,7 +271,7 @@ class Owner:
             if attempt and transaction.state is State.RESERVED:
                 return self._steps.again(transaction, promoted, decided.staged, lock.confirm)
             if attempt:
-                current = self._index.load_transaction(transaction.transaction_id)
+                current = self._index.transactions.load(transaction.transaction_id)
                 return self._steps.forward(current, promoted=promoted, confirm=lock.confirm)
             return self._steps.forward(transaction, promoted=promoted, staged=decided.staged, confirm=lock.confirm)
 
@@ -297,8 +299,8 @@ class Owner:
             TransactionStateError: It is reserved or committed, and is not undone any more.
             CatalogExtError: Some file could not be removed; ``recover`` does it.
         """
-        self._index.move_transaction(transaction_id, (State.OPEN,), State.ABORTING, error=reason)
-        transaction = self._index.load_transaction(transaction_id)
+        self._index.transactions.move(transaction_id, (State.OPEN,), State.ABORTING, error=reason)
+        transaction = self._index.transactions.load(transaction_id)
         if transaction.state not in (State.ABORTING, State.ABORTED):
             raise TransactionStateError(
                 f"The write {transaction_id} to table {transaction.table} is {transaction.state} and cannot be aborted "
@@ -319,7 +321,7 @@ class Owner:
             error = forgotten_error(transaction)
         self._give_up(transaction, error, brought)
         try:
-            current = self._index.load_transaction(transaction.transaction_id)
+            current = self._index.transactions.load(transaction.transaction_id)
         except CatalogExtError:
             raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
         if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
@@ -332,7 +334,7 @@ class Owner:
             try:
                 self.abort(transaction.transaction_id, reason_of(error), brought)
             except TransactionNotFoundError:
-                self._steps.undo(self._index.remember_undone(transaction, reason_of(error)), brought)
+                self._steps.undo(self._index.transactions.remember_undone(transaction, reason_of(error)), brought)
         except CatalogExtError as trouble:
             logger.warning(
                 "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",

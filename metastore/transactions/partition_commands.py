@@ -73,7 +73,7 @@ class CommandChecker:
             StorageError: The store refuses or does not answer.
         """
         plan = transaction.plan
-        table = self._index.load_table_by_id(transaction.table_id or 0)
+        table = self._index.tables.load_by_id(transaction.table_id or 0)
         match asked:
             case AddPartitions():
                 return self._add(transaction, asked, table)
@@ -89,7 +89,7 @@ class CommandChecker:
                 assert_never(asked)
 
     def _add(self, transaction: Transaction, asked: AddPartitions, table: Table) -> WritePlan:
-        living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
+        living = self._index.living_partitions.of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
         by_hand = [p.name for p in wanted if p.location is not None]
         default = {p.name: _location(table, p.name, None) for p in wanted if p.location is None}
@@ -124,7 +124,7 @@ class CommandChecker:
 
     def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
         name, directory = asked.name, Location.parse(asked.location)
-        rules.partitions_of(table, name, self._index.partitions_of_values(table, [name]))
+        rules.partitions_of(table, name, self._index.living_partitions.of_values(table, [name]))
         own = None if directory == _location(table, name, None) else str(directory)
         return CheckedRelocate(asked, own, self._found(table, {name: directory}, by_hand=[name])[name])
 
@@ -133,14 +133,14 @@ class CommandChecker:
         predicate = _bound(asked.predicate, table)
         directories = {
             partition.name: Location.parse(directory)
-            for partition in self._index.partitions_matching(table, predicate)
+            for partition in self._index.living_partitions.matching(table, predicate)
             if rules.deletes(asked, table, directory := table.directory(partition.name, partition.location))
         }
         self._refuse_linked(table, directories)
         found = self._new_files.contents(directories, table)
         if not any(found.values()):
             return CheckedDrop(asked)
-        table = self._index.load_table_by_id(table.table_id)
+        table = self._index.tables.load_by_id(table.table_id)
         known = self._new_files.known(table, predicate)
         unknown = self._unknown(table, found, known)
         return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
@@ -156,7 +156,7 @@ class CommandChecker:
         return self._new_files.unknown(table, without, known)
 
     def _rename(self, transaction: Transaction, asked: RenamePartition, table: Table) -> CheckedRename:
-        living = self._index.partitions_of_values(table, [asked.name, asked.to])
+        living = self._index.living_partitions.of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
             by_id = {partition.partition_id: partition for partition in living}
@@ -167,11 +167,11 @@ class CommandChecker:
         return checked
 
     def _exchange(self, transaction: Transaction, asked: ExchangePartitions, table: Table) -> CheckedExchange:
-        source = self._index.load_table_by_id(asked.source_id)
-        found = self._index.partitions_matching(source, _bound(asked.predicate, source))
+        source = self._index.tables.load_by_id(asked.source_id)
+        found = self._index.living_partitions.matching(source, _bound(asked.predicate, source))
         pairs = rules.exchanged_names(table, source, found)
         names = [name for _, name in pairs]
-        rules.require_free(table, names, self._index.partitions_of_values(table, names))
+        rules.require_free(table, names, self._index.living_partitions.of_values(table, names))
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
         if moving:
@@ -195,10 +195,10 @@ class CommandChecker:
         Raises:
             ConflictError: One has.
         """
-        tables = {number: self._index.load_table_by_id(number) for number, _ in places}
-        for committed in self._index.list_transactions(states=(State.COMMITTED,)):
+        tables = {number: self._index.tables.load_by_id(number) for number, _ in places}
+        for committed in self._index.transactions.all(states=(State.COMMITTED,)):
             concerned = tables.keys() & {committed.table_id, committed.plan.source_id}
-            removals = self._index.removals(committed.transaction_id) if concerned else ()
+            removals = self._index.deletions.of(committed.transaction_id) if concerned else ()
             if any(
                 (number, _top(tables[number], r.path.rpartition("/")[0])) in places
                 for r in removals
@@ -262,7 +262,7 @@ class CommandChecker:
         """
         taken: set[tuple[str, str]] = set()
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
-            files = self._index.files_of_partitions([partition.partition_id for _, (partition, _) in chunk])
+            files = self._index.living_partitions.files([partition.partition_id for _, (partition, _) in chunk])
             directories = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
             self._refuse_linked(table, {p.name: _location(table, p.name, p.location) for _, (p, _) in chunk})
             contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
@@ -302,7 +302,7 @@ class CommandChecker:
         """
         files = list(self._moves(table, partitions))
         sources = {file.source for file in files if file.source is not None}
-        users = self._index.file_users(sources, {partition.partition_id for partition, _ in partitions})
+        users = self._index.needed_files.users(sources, {partition.partition_id for partition, _ in partitions})
         for file in files:
             if file.source is None:
                 continue
@@ -312,7 +312,7 @@ class CommandChecker:
                 raise _shared(table, transaction.operation, file.source, str(table.identifier), file.partition)
             sources.remove(file.source)
         for chunk in batched(files, _FILES_AT_ONCE):
-            self._index.record_files(transaction.transaction_id, chunk)
+            self._index.transaction_files.record(transaction.transaction_id, chunk)
 
 
 def _shared(table: Table, operation: str, source: str, user: str, partition: str) -> TableLayoutError:

@@ -84,14 +84,22 @@ class PartitionMoves:
             return
         others = [
             other
-            for other in self._index.moving_commands((State.RESERVED, State.COMMITTED))
+            for other in self._index.transactions.moving_commands((State.RESERVED, State.COMMITTED))
             if other.plan.takes and other.transaction_id != transaction.transaction_id
         ]
         if not others:
             return
-        own = {f.source for f in (self._index.staged_files(transaction.transaction_id) if staged is None else staged)}
+        own = {
+            f.source
+            for f in (
+                self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+            )
+        }
         for other in others:
-            shared = next((f.source for f in self._index.staged_files(other.transaction_id) if f.source in own), None)
+            shared = next(
+                (f.source for f in self._index.transaction_files.staged_files(other.transaction_id) if f.source in own),
+                None,
+            )
             if shared is not None:
                 raise ConflictError(
                     f"The file {shown(shared)} is being loaded into table {other.table} by the write "
@@ -113,10 +121,10 @@ class PartitionMoves:
         if not self._storage.store_has_directories(locations.location):
             return
         names = {partition.partition_id: partition.name for partition in plan.change.partitions}
-        filled = {file.partition for file in self._index.staged_files(transaction.transaction_id)}
+        filled = {file.partition for file in self._index.transaction_files.staged_files(transaction.transaction_id)}
         if filled.issuperset(names.values()):
             return
-        source = self._index.load_table_by_id(plan.source_id or transaction.table_id or 0)
+        source = self._index.tables.load_by_id(plan.source_id or transaction.table_id or 0)
         made: set[Location] = set()
         for partition in self._living(transaction, source):
             name = names.get(partition.partition_id)
@@ -214,7 +222,7 @@ class PartitionMoves:
     def _files(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         seen: set[str | None] = set()
-        for file in chain(self._index.staged_files(transaction.transaction_id), brought):
+        for file in chain(self._index.transaction_files.staged_files(transaction.transaction_id), brought):
             if not brought or file.source not in seen:
                 seen.add(file.source)
                 yield locations.locate(file)
@@ -235,7 +243,7 @@ class PartitionMoves:
             self._storage,
             below(root, f"{plan.staging}/{number}"),
             root,
-            wanted=lambda: self._index.state_of(number) in states,
+            wanted=lambda: self._index.transactions.state_of(number) in states,
             exile=exile,
             threads=self._threads,
         )
@@ -262,11 +270,11 @@ class PartitionMoves:
             if _directory(one.file) in exiled:
                 mover.place(one, mover.exile(one.file))
         try:
-            table = self._index.load_table_by_id(transaction.plan.source_id or transaction.table_id or 0)
+            table = self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
         except TableNotFoundError:
             return
         changes = self._changes(transaction, table, mover, displaced, exiled)
-        self._index.commit(
+        self._index.commits.apply_changes(
             table.table_id,
             changes,
             operation=f"UNDO {transaction.operation}",
@@ -316,11 +324,11 @@ class PartitionMoves:
     def _living(self, transaction: Transaction, table: Table) -> list[Partition]:
         asked = transaction.plan.asked
         if isinstance(asked, RenamePartition):
-            return self._index.partitions_of_values(table, [asked.name])
-        return self._index.partitions_matching(table, bound_predicate(transaction.plan, table) or TRUE)
+            return self._index.living_partitions.of_values(table, [asked.name])
+        return self._index.living_partitions.matching(table, bound_predicate(transaction.plan, table) or TRUE)
 
     def _known(self, partition: Partition) -> list[DataFile]:
-        return self._index.files_of_partitions([partition.partition_id]).get(partition.partition_id, [])
+        return self._index.living_partitions.files([partition.partition_id]).get(partition.partition_id, [])
 
 
 def _settle_others(displaced: Sequence[Displaced]) -> None:

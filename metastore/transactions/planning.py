@@ -107,7 +107,7 @@ class Planner:
 
     def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
         # What has waited for its time may become visible with any write.
-        return self._index.located_for_write(table, None if waits else touches, LOCATIONS_IN_PLAN)
+        return self._index.partitions.located_for_write(table, None if waits else touches, LOCATIONS_IN_PLAN)
 
 
 def definition_of(request: BeginWrite) -> TableDefinition:

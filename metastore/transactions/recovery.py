@@ -62,7 +62,7 @@ class Recovery:
             left = [t for t in left if table_id in (t.table_id, t.plan.source_id)]
         if table_id is not None and app_id is not None:
             known = {transaction.transaction_id for transaction in left}
-            batches = self._index.list_transactions(table_id, states=(State.RESERVED, State.ABORTING))
+            batches = self._index.transactions.all(table_id, states=(State.RESERVED, State.ABORTING))
             left += [t for t in batches if t.app_id == app_id and t.transaction_id not in known]
         failures: PolicyFailures = {}
         for transaction in left:
@@ -85,7 +85,7 @@ class Recovery:
 
         Their owners may be at it, too: a file is deleted once. One that fails is left to ``recover``.
         """
-        for transaction in self._index.list_transactions(table_id, states=(State.COMMITTED,)):
+        for transaction in self._index.transactions.all(table_id, states=(State.COMMITTED,)):
             try:
                 self._steps.clean_up(transaction)
             except CatalogExtError as error:
@@ -115,13 +115,13 @@ class Recovery:
 
     def _waiting(self, table: Table | str | None, taken: set[str]) -> tuple[RecoveredTransaction, ...]:
         now = self._index.now_ms()
-        left = _of(table, self._index.list_transactions(states=IN_FLIGHT))
+        left = _of(table, self._index.transactions.all(states=IN_FLIGHT))
         left = sorted((t for t in left if t.transaction_id not in taken), key=lambda t: t.began_at_ms)
         return tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left)
 
     def _return_strays(self) -> None:
         """Put back what movers that died late have of commands that had ended, either way."""
-        commands = self._index.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
+        commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
         for command in self._steps.with_strays(commands):
             try:
                 self._steps.return_strays(command)
@@ -135,19 +135,21 @@ class Recovery:
 
     def undo(self, transaction_id: str, *, dry_run: bool) -> RecoveryReport:
         """Return what became of one transaction that was undone; see ``Transactions.undo``."""
-        transaction = self._index.load_transaction(transaction_id)
+        transaction = self._index.transactions.load(transaction_id)
         if dry_run:
             committed = transaction.state in (State.COMMITTED, State.FINISHED)
             action = RecoveryAction.FAILED if committed else RecoveryAction.WOULD_UNDO
             return RecoveryReport((self._entry(transaction, action, transaction.error),), dry_run)
-        files = self._index.staged_count(transaction_id)
+        files = self._index.transaction_files.staged_count(transaction_id)
         self._steps.abandon(transaction, _BY_ORDER)
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
     def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
         before = self._index.now_ms() - older_than_s * 1000
         return [
-            one for one in self._index.undeleted_tables() if name in (None, one.name) and one.dropped_at_ms <= before
+            one
+            for one in self._index.dropped_tables.undeleted()
+            if name in (None, one.name) and one.dropped_at_ms <= before
         ]
 
     def _finish_drop(self, dropped: DroppedTable, *, dry_run: bool) -> RecoveredTransaction:
@@ -170,13 +172,13 @@ class Recovery:
         now = self._index.now_ms()
         failing_ms = now - (transaction.ended_at_ms or now)
         pause_ms = min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
-        return pause_ms if self._index.claim_recovery(transaction, now + pause_ms) else None
+        return pause_ms if self._index.transactions.claim_recovery(transaction, now + pause_ms) else None
 
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
         if older_than_s is None:
-            return self._index.list_transactions(table_id, states=IN_FLIGHT, expired=True)
+            return self._index.transactions.all(table_id, states=IN_FLIGHT, expired=True)
         now = self._index.now_ms()
-        found = self._index.list_transactions(table_id, states=IN_FLIGHT)
+        found = self._index.transactions.all(table_id, states=IN_FLIGHT)
         seen = ((t, t.expires_at_ms - t.plan.lease_ms) for t in found)
         # A sign of life that is yet to come is not its owner's: somebody has tried to recover it.
         return [t for t, seen_ms in seen if seen_ms > now or seen_ms <= now - older_than_s * 1000]
@@ -191,7 +193,7 @@ class Recovery:
     ) -> RecoveredTransaction:
         files = 0
         try:
-            files = self._index.staged_count(transaction.transaction_id)
+            files = self._index.transaction_files.staged_count(transaction.transaction_id)
             renewed_ms = pause_ms or _FIRST_PAUSE_MS
             with LeaseRenewal(self._index, transaction.transaction_id, renewed_ms, undoing=True):
                 action, error = self._see_through(transaction, failures)
@@ -217,10 +219,10 @@ class Recovery:
     def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
         """Take the steps that are left, and return what became of the transaction."""
         if transaction.state is State.OPEN:
-            moved = self._index.move_transaction(
+            moved = self._index.transactions.move(
                 transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_OWNER_GONE
             )
-            transaction = self._index.load_transaction(transaction.transaction_id)
+            transaction = self._index.transactions.load(transaction.transaction_id)
             if not moved and transaction.state is State.FINISHED:
                 return RecoveryAction.FINISHED, None
         if transaction.state in (State.ABORTING, State.ABORTED):
@@ -241,7 +243,7 @@ class Recovery:
         self, transaction: Transaction, action: RecoveryAction, error: str | None, files: int | None = None
     ) -> RecoveredTransaction:
         if files is None:
-            files = self._index.staged_count(transaction.transaction_id)
+            files = self._index.transaction_files.staged_count(transaction.transaction_id)
         return RecoveredTransaction(
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,
@@ -271,10 +273,10 @@ def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
         TableNotFoundError: There is neither.
     """
     try:
-        return index.load_table(identifier)
+        return index.tables.load(identifier)
     except TableNotFoundError:
         name = str(identifier)
-        in_flight = any(t.table == name for t in index.list_transactions(states=IN_FLIGHT))
-        if in_flight or any(dropped.name == name for dropped in index.undeleted_tables()):
+        in_flight = any(t.table == name for t in index.transactions.all(states=IN_FLIGHT))
+        if in_flight or any(dropped.name == name for dropped in index.dropped_tables.undeleted()):
             return name
         raise

@@ -24,7 +24,7 @@ def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
     differs from the one that the index knew is another one under the same name; names that carry a transaction's id
     and have no known ETag come without a size and a time.
     """
-    for page in index.ended_files(table, table.version):
+    for page in index.ended_files.pages(table, table.version):
         for file in page:
             own = file.etag is None and has_own_name(Location.parse(file.uri))
             yield Removal(file.uri) if own else indexed_file(file.uri, file.size, file.modified_ms, file.etag)

@@ -137,7 +137,7 @@ class Steps:
                 self._moves.require_unshared(transaction, staged)
                 if transaction.plan.moves:
                     # A backup of before would take what moves for lost.
-                    self._index.before_deleting()
+                    self._index.incarnations.before_deleting()
                 with span("promote"):
                     stored, left = self._promote(transaction, touched, staged)
             except OvertakenError:
@@ -230,7 +230,10 @@ class Steps:
                 # twice after a repair, for the clean-up takes what lies at a source for somebody else's.
                 self._storage.sync_directories({place.source.parent for place in places if place.source is not None})
         if plan.write is not None and plan.write.waiting:
-            recorded, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
+            recorded, waiting = (
+                self._index.transaction_files.staged_files(transaction.transaction_id),
+                frozenset(plan.write.waiting),
+            )
             held = (locations.locate(file) for file in recorded if file.partition in waiting)
             for some in batched(held, _AT_ONCE):
                 if plan.aside:
@@ -255,11 +258,11 @@ class Steps:
         if not (keeps and plan.relocate) or not self._storage.store_has_directories(locations.location):
             return []
         try:
-            table = self._index.load_table_by_id(transaction.table_id or 0)
+            table = self._index.tables.load_by_id(transaction.table_id or 0)
         except TableNotFoundError:
             return []
         predicate = bound_predicate(plan, table)
-        living = [] if predicate is None else self._index.partitions_matching(table, predicate)
+        living = [] if predicate is None else self._index.living_partitions.matching(table, predicate)
         return [locations.directory(partition.name) for partition in living]
 
     def _tidied(self, transaction: Transaction) -> bool:
@@ -285,7 +288,9 @@ class Steps:
     def _left_of_taken(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> Iterator[Removal]:
         """Yield what is left where a write has moved its files from: the copied objects, elsewhere their checksums."""
         copies = transaction.plan.promotion is Promotion.UPLOAD
-        for file in self._index.staged_files(transaction.transaction_id) if staged is None else staged:
+        for file in (
+            self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+        ):
             assert file.source is not None, "what is taken was somewhere"
             if copies:
                 yield Removal(file.source, file.size, file.modified_ms, file.etag)
@@ -296,7 +301,7 @@ class Steps:
     def _left_of_replaced(self, transaction: Transaction) -> list[Removal]:
         """Return what relocations have left of a table that is replaced in its place: nobody would know it any more."""
         try:
-            table = self._index.load_table(TableIdentifier.parse(transaction.table))
+            table = self._index.tables.load(TableIdentifier.parse(transaction.table))
         except TableNotFoundError:
             return []
         if table.definition.location != transaction.plan.location:
@@ -306,7 +311,7 @@ class Steps:
 
     def _wanted(self, transaction: Transaction) -> Callable[[], bool]:
         number = transaction.transaction_id
-        return lambda: self._index.state_of(number) is State.RESERVED
+        return lambda: self._index.transactions.state_of(number) is State.RESERVED
 
     def _own_files(
         self, transaction: Transaction, locations: StagingLocations, staged: Sequence[StagedFile] | None
@@ -314,7 +319,9 @@ class Steps:
         """Yield the files that become visible with the transaction itself."""
         write = transaction.plan.write
         waiting = frozenset(() if write is None else write.waiting)
-        for file in self._index.staged_files(transaction.transaction_id) if staged is None else staged:
+        for file in (
+            self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+        ):
             if file.partition not in waiting:
                 yield file, locations.locate(file)
 
@@ -352,7 +359,7 @@ class Steps:
             return
         for some in batched(places, _WHILE_HELD):
             work = partial(promote, self._storage, some, threads=self._threads)
-            if not self._index.while_in_state(transaction.transaction_id, State.RESERVED, work):
+            if not self._index.transactions.while_in_state(transaction.transaction_id, State.RESERVED, work):
                 raise OvertakenError
 
     def _hide_due(self, transaction: Transaction) -> set[Location]:
@@ -379,7 +386,7 @@ class Steps:
         """Hide some files; return False where somebody else has ended the undoing: they may be the next epoch's."""
         work = partial(hide, self._storage, places, threads=self._threads)
         try:
-            return self._index.while_in_state(transaction.transaction_id, State.ABORTING, work)
+            return self._index.transactions.while_in_state(transaction.transaction_id, State.ABORTING, work)
         except StorageError as error:
             if error.retryable:
                 raise
@@ -455,7 +462,7 @@ class Steps:
         staged: Sequence[StagedFile] | None,
     ) -> Transaction:
         source_id = transaction.plan.source_id
-        committed = self._index.commit_transaction(
+        committed = self._index.commits.apply(
             transaction.transaction_id,
             deliver=self._deliver,
             stored=stored,
@@ -463,7 +470,7 @@ class Steps:
             tidied=tidied,
             known=transaction,
             staged=staged,
-            deliver_source=source_id is not None and self._deliver(self._index.load_table_by_id(source_id).definition),
+            deliver_source=source_id is not None and self._deliver(self._index.tables.load_by_id(source_id).definition),
         )
         fault_point("commit.after")
         return committed
@@ -471,7 +478,7 @@ class Steps:
     def _definition(self, transaction: Transaction) -> TableDefinition:
         if transaction.plan.definition is not None:
             return transaction.plan.definition
-        return self._index.load_table_by_id(transaction.table_id or 0).definition
+        return self._index.tables.load_by_id(transaction.table_id or 0).definition
 
     def _reason(self, transaction: Transaction, error: CatalogExtError) -> CatalogExtError:
         """Return why a write cannot be finished: files vanish with a table that is dropped."""
@@ -496,7 +503,7 @@ class Steps:
         Raises:
             WriteUndoneError: It was undone, here or elsewhere.
         """
-        moved = self._index.move_transaction(
+        moved = self._index.transactions.move(
             transaction.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
         )
         current = self._remembered(transaction)
@@ -511,7 +518,7 @@ class Steps:
     def _remembered(self, transaction: Transaction) -> Transaction | None:
         """Return a transaction that was reserved, as the index has it now; None if it has forgotten that it was."""
         try:
-            current = self._index.load_transaction(transaction.transaction_id)
+            current = self._index.transactions.load(transaction.transaction_id)
         except TransactionNotFoundError:
             return None
         # One whose reservation was suspected counts as reserved and may be open again all the same.
@@ -536,7 +543,7 @@ class Steps:
         if promoted is None:
             # Its owner may have acknowledged it before.
             raise forgotten
-        current = self._index.remember_undone(transaction, forgotten.message)
+        current = self._index.transactions.remember_undone(transaction, forgotten.message)
         if current.state not in (State.ABORTING, State.ABORTED):
             # Another call of the same commit has reserved it again since: its files are that one's, too.
             return self.again(transaction, promoted, staged, confirm)
@@ -552,8 +559,8 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         number = transaction.transaction_id
-        self._index.move_transaction(number, (State.OPEN, State.RESERVED), State.ABORTING, error=reason)
-        current = self._index.load_transaction(number)
+        self._index.transactions.move(number, (State.OPEN, State.RESERVED), State.ABORTING, error=reason)
+        current = self._index.transactions.load(number)
         if current.state not in (State.ABORTING, State.ABORTED):
             raise TransactionStateError(
                 f"The write {number} to table {current.table} is {current.state} and cannot be undone: its rows are in "
@@ -595,7 +602,9 @@ class Steps:
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
-        for batch in batched(chain(self._index.staged_files(transaction.transaction_id), brought), _AT_ONCE):
+        for batch in batched(
+            chain(self._index.transaction_files.staged_files(transaction.transaction_id), brought), _AT_ONCE
+        ):
             placed = [locations.locate(file) for file in batch]
             remove(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
@@ -610,10 +619,10 @@ class Steps:
         directories.update(self._emptied(transaction, locations))
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         self._storage.sync_directories(directories)
-        if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
+        if transaction.plan.created_location and not self._index.tables.overlapping(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
             self._storage.remove_empty_directories([locations.location], locations.location.parent)
-        self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+        self._index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return removed
 
@@ -628,14 +637,14 @@ class Steps:
         restores = plan.moves and (reserved or not plan.takes)
         if restores and reserved:
             # A copy of the index that does not know of the undoing would carry the command out.
-            self._index.before_deleting()
+            self._index.incarnations.before_deleting()
         moved = self._moves.restore(transaction, brought) if restores else []
         directories.update(place.target.parent for place in moved)
         fault_point("undo.due")
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         sources = {place.source.parent for place in moved if place.source is not None}
         self._storage.sync_directories({*directories, *sources})
-        self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+        self._index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return len(moved)
 
@@ -670,11 +679,11 @@ class Steps:
         """
         fault_point("clean.before")
         # After the commit: a copy of the index that does not know it is to know that it is old.
-        self._index.before_deleting()
+        self._index.incarnations.before_deleting()
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         removed = 0
-        for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
-            if self._index.load_transaction(transaction.transaction_id).state is State.FINISHED:
+        for batch in batched(self._index.deletions.of(transaction.transaction_id), _AT_ONCE):
+            if self._index.transactions.load(transaction.transaction_id).state is State.FINISHED:
                 # By somebody else: these names may be given again, as a RENAME brings back any that it finds elsewhere.
                 return removed
             replaced = [removal for removal in batch if not removal.is_directory]
@@ -698,16 +707,16 @@ class Steps:
             self._run_policies(transaction, locations, {} if failures is None else failures)
         except CatalogExtError:
             # A RENAME waits for what is to be deleted, which is done, and not for a policy that may fail for good.
-            self._index.forget_removals(transaction.transaction_id)
+            self._index.deletions.forget(transaction.transaction_id)
             raise
-        self._index.finish_transaction(transaction.transaction_id)
+        self._index.transactions.finish(transaction.transaction_id)
         fault_point("clean.after")
         return removed
 
     def _unneeded(self, claim: Transaction, removals: Sequence[Removal]) -> list[Removal]:
         """Return what a vacuum that died has claimed and no command that is under way is to register."""
         try:
-            table = self._index.load_table_by_id(claim.table_id or 0)
+            table = self._index.tables.load_by_id(claim.table_id or 0)
         except TableNotFoundError:
             # Its replaced files belong to the user now, as all other files of a table that is unregistered.
             return []
@@ -720,7 +729,7 @@ class Steps:
             return frozenset()
         mine = (
             locations.locate(file)
-            for waiting in self._index.waiting_files(transaction.table_id or 0, transaction.app_id)
+            for waiting in self._index.waiting_files.all(transaction.table_id or 0, transaction.app_id)
             if waiting.transaction_id == transaction.transaction_id
             for file in waiting.files
         )

@@ -141,7 +141,7 @@ class StoreCleanup:
         Raises:
             StorageError: Something could not be removed.
         """
-        self._index.before_deleting()
+        self._index.incarnations.before_deleting()
         location = Location.parse(dropped.location)
         if not location.key:
             # Which is refused.
@@ -160,7 +160,7 @@ class StoreCleanup:
             old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
             self._delete_while_dropped(old, dropped)
         elif self._storage.store_has_directories(location):
-            renamed = self._index.while_undeleted(
+            renamed = self._index.dropped_tables.while_undeleted(
                 dropped.table_id, lambda: self._storage.rename_directory(location, aside)
             )
             if renamed is None:
@@ -176,8 +176,8 @@ class StoreCleanup:
         # Nobody would delete again what came back after a power loss, and nobody could make a table there.
         self._storage.sync_directories([location.parent])
         # A copy of the index that still has the drop to do would delete what the next table has written here.
-        self._index.before_deleting()
-        self._index.note_deleted(dropped.table_id)
+        self._index.incarnations.before_deleting()
+        self._index.dropped_tables.note_deleted(dropped.table_id)
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
         """Remove files of a dropped table for as long as nobody else has given its directory free."""
@@ -191,7 +191,7 @@ class StoreCleanup:
             self._storage.sync_directories(directories)
 
     def _is_undeleted(self, dropped: DroppedTable) -> bool:
-        return any(d.table_id == dropped.table_id for d in self._index.undeleted_tables(dropped.location))
+        return any(d.table_id == dropped.table_id for d in self._index.dropped_tables.undeleted(dropped.location))
 
     def _files(self, directory: Location) -> Iterator[tuple[Location, ListedFile]]:
         return ((place, event) for place, event in self._walk(directory) if isinstance(event, ListedFile))
@@ -257,13 +257,13 @@ class StoreCleanup:
         if table_id is None:
             return set()
         try:
-            table = self._index.load_table_by_id(table_id)
+            table = self._index.tables.load_by_id(table_id)
         except TableNotFoundError:
             return set()
-        own = self._index.located_partitions(table)
+        own = self._index.partitions.located(table)
         there = {str(Location.parse(place)) for place in own.values()}
         moved = {name for name in names if f"{table.definition.location}/{name}" in there}
-        return moved | self._index.partition_exists(table, [name for name in names if name not in own])
+        return moved | self._index.partitions.existing(table, [name for name in names if name not in own])
 
 
 def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:

@@ -109,8 +109,8 @@ class Strays:
             listed = self._seen(root, partial(self._files, root))
             own = self._uncommitted()
             ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
-            known = self._index.known_transactions(ids)
-            named = self._index.locations_ever(self._table, version).union(replaced)
+            known = self._index.forgotten_transactions.known(ids)
+            named = self._index.partitions.locations_ever(self._table, version).union(replaced)
             for file in listed:
                 found = self._stray(root, file, own, known)
                 if found is None and root == self._root:
@@ -149,7 +149,7 @@ class Strays:
     def _takes_files(self) -> bool:
         """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-        return any(one.plan.takes for one in self._index.list_transactions(states=states))
+        return any(one.plan.takes for one in self._index.transactions.all(states=states))
 
     def _files(self, root: Location) -> list[ListedFile]:
         return [event for event in self._listed(root) if isinstance(event, ListedFile)]
@@ -175,7 +175,7 @@ class Strays:
         prefix = f"{root}/"
         return {
             place.removeprefix(prefix)
-            for number, place in self._index.table_locations()
+            for number, place in self._index.tables.locations()
             if number != self._table.table_id and place.startswith(prefix)
         }
 
@@ -208,7 +208,7 @@ class Strays:
             uploads = self._seen(prefix, partial(self._storage.list_uploads, prefix))
             found = ((upload, transaction_id_in(upload.location.name)) for upload in uploads)
             pending = [(upload, named) for upload, named in found if named is not None]
-            known = self._index.known_transactions({named for _, named in pending})
+            known = self._index.forgotten_transactions.known({named for _, named in pending})
             for upload, named in pending:
                 if upload.initiated_ms > self._before_ms:
                     self.too_young.add(named)
@@ -230,7 +230,7 @@ class Strays:
 
     def _places(self) -> list[Location]:
         """Return the table's location, and those outside of it that its partitions have, or had in a kept version."""
-        own = sorted({Location.parse(uri) for uri in self._index.locations_ever(self._table)})
+        own = sorted({Location.parse(uri) for uri in self._index.partitions.locations_ever(self._table)})
         return [self._root, *(place for place in own if not self._root.contains(place))]
 
     def _seen(self, place: Location, look: Callable[[], Iterable[Seen]]) -> Sequence[Seen]:
@@ -242,7 +242,7 @@ class Strays:
         try:
             return list(look())
         except CatalogExtError as error:
-            living = {Location.parse(uri) for uri in self._index.located_partitions(self._table).values()}
+            living = {Location.parse(uri) for uri in self._index.partitions.located(self._table).values()}
             if place in {self._root, *living}:
                 raise
             self.unseen = True
@@ -252,8 +252,8 @@ class Strays:
 
     def _uncommitted(self) -> dict[str, State]:
         """Return the table's transactions whose files its newest version does not show."""
-        version = self._index.load_table_by_id(self._table.table_id).version
-        return self._index.uncommitted_ids(self._table.table_id, version)
+        version = self._index.tables.load_by_id(self._table.table_id).version
+        return self._index.transactions.uncommitted_ids(self._table.table_id, version)
 
 
 def _staged_by(file: ListedFile) -> str | None:

@@ -68,7 +68,7 @@ class Vacuum:
         self._index = index
         self._storage = storage
         self._cleanup = cleanup
-        self._table = index.load_table_by_id(table.table_id)
+        self._table = index.tables.load_by_id(table.table_id)
         self._root = Location.parse(self._table.definition.location)
         self._began_ms = index.now_ms()
         self._before_ms = self._began_ms - round(retention_s * 1000)
@@ -87,8 +87,8 @@ class Vacuum:
             IndexRestoredError: The index was put back to an earlier time.
         """
         if not self._dry_run:
-            self._index.before_deleting()
-        version = self._index.version_at(self._table.table_id, self._before_ms)
+            self._index.incarnations.before_deleting()
+        version = self._index.history.version_at(self._table.table_id, self._before_ms)
         entries: list[VacuumEntry] = []
         strays = self._strays
         for find in (partial(self._ended, version), partial(strays.files, version, self._data), strays.copies,
@@ -97,7 +97,7 @@ class Vacuum:
         entries.extend(self._kept.entries())
         if not (self._failed or self._dry_run or strays.unseen):
             # Everything that they had left was looked at.
-            self._index.drop_forgotten(self._table.table_id, self._began_ms, strays.too_young)
+            self._index.forgotten_transactions.drop(self._table.table_id, self._began_ms, strays.too_young)
         # The index goes on knowing why a kept file is no new one.
         version = min(version, self._kept.first_version - 1)
         if version > 0 and not self._failed:
@@ -106,13 +106,13 @@ class Vacuum:
             if forgotten:
                 reason = f"versions below {version} are older than the retention"
                 entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
-        self._index.expire_repairs(self._table.table_id, self._before_ms, dry_run=self._dry_run)
+        self._index.repairs.expire(self._table.table_id, self._before_ms, dry_run=self._dry_run)
         name = str(self._table.identifier)
         return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
 
     def _expire_versions(self, version: int, *, aborted: bool) -> int:
         # A repair knows a file that an aborted write left by the write's row: it stays where not all places were seen.
-        return self._index.expire_versions(self._table.table_id, version, aborted=aborted)
+        return self._index.versions.expire(self._table.table_id, version, aborted=aborted)
 
     def _remove(self, found: Iterator[Found], entries: list[VacuumEntry]) -> None:
         """Remove what is found, in batches; what cannot be removed is reported and stops nothing else."""
@@ -160,7 +160,7 @@ class Vacuum:
             Removal(path, item.entry.bytes) if item.replaced is None else _recorded(item.replaced)
             for path, item in found.items()
         ]
-        claim = self._index.claim_deletion(self._table, removals, this_process(), DEFAULT_STAGING)
+        claim = self._index.deletions.claim(self._table, removals, this_process(), DEFAULT_STAGING)
         needs = {path: needed_by(user) for path, user in claim.users.items()}
         if claim.transaction_id is None:
             return self._spared(found, needs)
@@ -176,7 +176,7 @@ class Vacuum:
             # The index forgets these files: after a power failure no later run would delete them again.
             self._storage.sync_directories(directories)
         finally:
-            self._index.finish_claim(claim.transaction_id)
+            self._index.deletions.finish_claim(claim.transaction_id)
         return going
 
     def _spared(self, found: Mapping[str, Found], needs: Mapping[str, Need]) -> list[Found]:
@@ -230,8 +230,8 @@ class Vacuum:
         Raises:
             MetastoreError: Hive engines may still read them, because the metastore has not heard of the write.
         """
-        behind = self._index.oldest_delivery_of(self._table.table_id)
-        for page in self._index.ended_files(self._table, self._table.version, named_again=True):
+        behind = self._index.outbox.oldest_of(self._table.table_id)
+        for page in self._index.ended_files.pages(self._table, self._table.version, named_again=True):
             self._data.update(file.uri.rpartition("/")[0] for file in page)
             due = [file for file in page if file.version <= version and not file.named_again]
             self._report_kept(file for file in page if file.version > version or file.named_again)

@@ -45,10 +45,10 @@ class Waiting:
                 it matters where they are.
         """
         origins: dict[str, StagingLocations] = {}
-        for waiting in self._index.waiting_files(table_id, app_id):
+        for waiting in self._index.waiting_files.all(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in origins:
-                origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
+                origins[origin] = StagingLocations(origin, self._index.transactions.load(origin).plan)
             places = ((file, origins[origin].locate(file)) for file in waiting.files)
             if directory is None:
                 yield waiting, list(places)
@@ -98,10 +98,10 @@ class Waiting:
         """Return what waits of each partition and query, sorted; of one query only, where it is given."""
         found: dict[tuple[str, str], WaitingPartition] = {}
         applications: dict[str, str] = {}
-        for waiting in self._index.waiting_files(table_id, app_id):
+        for waiting in self._index.waiting_files.all(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in applications:
-                applications[origin] = self._index.load_transaction(origin).app_id or ""
+                applications[origin] = self._index.transactions.load(origin).app_id or ""
             key = (waiting.partition, applications[origin])
             before = found.get(key, WaitingPartition(*key, 0, 0, 0, waiting.since_ms))
             counts = [before.rows, *(file.rows for file in waiting.files)]

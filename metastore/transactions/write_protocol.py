@@ -169,9 +169,9 @@ class Transactions:
         )
         replaced = request.table.table_id if creates and request.table is not None else None
         begun = (
-            self._index.begin_among_living(transaction, request.planned)
+            self._index.transactions.begin_among_living(transaction, request.planned)
             if looks
-            else self._index.begin_transaction(transaction, replaced, request.planned)
+            else self._index.transactions.begin(transaction, replaced, request.planned)
         )
         if begun is None:
             return None
@@ -181,7 +181,7 @@ class Transactions:
     def _is_duplicate(self, request: BeginWrite) -> bool:
         if request.app_id is None or request.app_version is None or request.table is None:
             return False
-        known = self._index.find_application(request.table.table_id, request.app_id)
+        known = self._index.transactions.find_application(request.table.table_id, request.app_id)
         return known is not None and known.app_version >= request.app_version
 
     def heartbeat(self, transaction_id: str) -> int:
@@ -191,10 +191,10 @@ class Transactions:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is finished, or somebody has undone it.
         """
-        transaction = self._index.load_transaction(transaction_id)
+        transaction = self._index.transactions.load(transaction_id)
         until = self._index.now_ms() + transaction.plan.lease_ms
-        if not self._index.extend_lease(transaction_id, until):
-            raise was_undone(self._index.load_transaction(transaction_id))
+        if not self._index.transactions.extend_lease(transaction_id, until):
+            raise was_undone(self._index.transactions.load(transaction_id))
         return until
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
@@ -207,13 +207,15 @@ class Transactions:
             TransactionStateError: It is not open any more.
             TableNotFoundError: The table is gone.
         """
-        transaction = self._index.load_transaction(transaction_id)
+        transaction = self._index.transactions.load(transaction_id)
         plan = transaction.plan
         own = {name: plan.locations[name] for name in partitions if name in plan.locations}
         if plan.asks_locations:
-            table = self._index.load_table_by_id(transaction.table_id or 0)
-            found = self._index.locations_of(table, partitions)
-            own |= self._index.record_locations(transaction_id, {n: at for n, at in found.items() if n not in own})
+            table = self._index.tables.load_by_id(transaction.table_id or 0)
+            found = self._index.partitions.locations(table, partitions)
+            own |= self._index.transactions.record_locations(
+                transaction_id, {n: at for n, at in found.items() if n not in own}
+            )
         return {name: task_directory(plan, transaction_id, at) for name, at in own.items()}
 
     def stage(self, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None) -> None:
@@ -230,7 +232,7 @@ class Transactions:
             InvalidInputError: A file does not fit the transaction.
             StagedFileMissingError: The index does not remember those that have gone before.
         """
-        self._owner.stage(self._index.load_transaction(transaction_id), files, staged)
+        self._owner.stage(self._index.transactions.load(transaction_id), files, staged)
 
     def commit(
         self,
@@ -303,7 +305,7 @@ class Transactions:
     def _settle(self, transaction: Transaction) -> None:
         """Settle the write, so that the metastore hears of all that it has ended."""
         try:
-            self._index.settle(transaction.transaction_id)
+            self._index.settlements.settle_write(transaction.transaction_id)
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
             logger.warning(
                 "Table %s is written; its rows in the index could not all be ended yet, recover does it: %s",
@@ -398,7 +400,7 @@ class Transactions:
             ConflictError: Somebody else is committing an epoch of the query.
             CatalogExtError: As ``commit``.
         """
-        if next(self._index.waiting_files(table.table_id, app_id), None) is None:
+        if next(self._index.waiting_files.all(table.table_id, app_id), None) is None:
             return None
         request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
         return self.commit(self.begin(request).transaction_id, final=True)
@@ -430,7 +432,7 @@ class Transactions:
 
     def _require_known(self, table: Table, app_id: str) -> None:
         """Return if a query of this id has written to the table."""
-        if self._index.find_application(table.table_id, app_id) is not None:
+        if self._index.transactions.find_application(table.table_id, app_id) is not None:
             return
         others = sorted({one.application for one in Waiting(self._index, self._storage).partitions(table.table_id)})
         known = f"Rows wait of {', '.join(others[:5])}" if others else "No rows wait in it"
@@ -442,8 +444,8 @@ class Transactions:
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
         """Return the options of the query's newest epoch that has kept something back."""
-        origins = {waiting.transaction_id for waiting in self._index.waiting_files(table.table_id, app_id)}
-        epochs = [self._index.load_transaction(origin) for origin in sorted(origins)]
+        origins = {waiting.transaction_id for waiting in self._index.waiting_files.all(table.table_id, app_id)}
+        epochs = [self._index.transactions.load(origin) for origin in sorted(origins)]
         newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
         if newest is None:
             return {}
@@ -461,11 +463,11 @@ class Transactions:
         self._storage.check_directory(table.definition.location)
 
         def directory(partition: str) -> str:
-            return table.directory(partition, self._index.locations_of(table, [partition]).get(partition))
+            return table.directory(partition, self._index.partitions.locations(table, [partition]).get(partition))
 
         lost = tuple(Waiting(self._index, self._storage).lost(table.table_id, directory))
         if lost and not dry_run:
-            self._index.discard_waiting(
+            self._index.waiting_files.discard(
                 table.table_id, [(file.transaction_id, file.partition, file.name) for file in lost]
             )
             for file in lost:
@@ -503,7 +505,7 @@ class Transactions:
         Raises:
             StorageError: Something could not be deleted: ``recover`` deletes the rest.
         """
-        for dropped in self._index.undeleted_tables(table.definition.location):
+        for dropped in self._index.dropped_tables.undeleted(table.definition.location):
             if dropped.table_id == table.table_id:
                 self._cleanup.remove_dropped(dropped)
 
@@ -518,7 +520,7 @@ class Transactions:
             dry_run: Preview only.
         """
         if not dry_run:
-            self._index.require_current()
+            self._index.incarnations.require_current()
         report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
         if not dry_run and report.transactions:
             try:

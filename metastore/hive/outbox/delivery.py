@@ -43,15 +43,15 @@ _log = logging.getLogger(__name__)
 class Outbox(Protocol):
     """The part of the index that delivery needs; times are by the database's clock."""
 
-    def pending_deliveries(self, limit: int = ..., *, after: int = ...) -> Sequence[Delivery]:
+    def pending(self, limit: int = ..., *, after: int = ...) -> Sequence[Delivery]:
         """Return the next messages with an ``outbox_id`` above ``after``, in order, due or not."""
         ...
 
-    def count_deliveries(self) -> int:
+    def count(self) -> int:
         """Return how many messages there are, due or not."""
         ...
 
-    def claim_delivery(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+    def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Claim the message for so long; False where it is gone, or not due."""
         ...
 
@@ -59,11 +59,11 @@ class Outbox(Protocol):
         """Renew the claim where half of it has passed; False where somebody else has the message."""
         ...
 
-    def delivery_done(self, outbox_id: int, claim: str) -> bool:
+    def done(self, outbox_id: int, claim: str) -> bool:
         """Take the message out; False where somebody else has it."""
         ...
 
-    def delivery_failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
+    def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
         """Keep the message with the error, count the attempt and the refusal, and let it wait."""
         ...
 
@@ -93,12 +93,12 @@ class Deliverer:
     """Delivers the outbox of one index to one metastore.
 
     Args:
-        index: Holds the outbox.
+        outbox: The outbox of the index.
         metastore_factory: Gives the metastore; called when there is something to deliver, and not closed here.
     """
 
-    def __init__(self, index: Outbox, metastore_factory: Callable[[], HiveMetastore]) -> None:
-        self._index = index
+    def __init__(self, outbox: Outbox, metastore_factory: Callable[[], HiveMetastore]) -> None:
+        self._outbox = outbox
         self._metastore_factory = metastore_factory
         self._kinds = ErrorKinds()
 
@@ -119,7 +119,7 @@ class Deliverer:
             if run.stopped or number == most:
                 # Every commit delivers: it counts what is left of a backlog, and does not read it.
                 run.note(delivery)
-                return DeliveryReport(run.delivered, self._index.count_deliveries(), run.error, not run.halted)
+                return DeliveryReport(run.delivered, self._outbox.count(), run.error, not run.halted)
             wait = run.order.wait(delivery)
             if wait is not Wait.NO or not delivery.due:
                 run.hold(delivery, wait)
@@ -129,13 +129,13 @@ class Deliverer:
 
     def _rows(self) -> Iterator[Delivery]:
         after = 0
-        while page := self._index.pending_deliveries(_PAGE, after=after):
+        while page := self._outbox.pending(_PAGE, after=after):
             yield from page
             after = page[-1].outbox_id
 
     def _attempt(self, delivery: Delivery, run: _Run) -> None:
         metastore, claim = self._metastore(run), uuid.uuid4().hex
-        if metastore is None or not self._index.claim_delivery(delivery.outbox_id, claim, _CLAIM_MS):
+        if metastore is None or not self._outbox.claim(delivery.outbox_id, claim, _CLAIM_MS):
             run.hold(delivery)  # another process carries it out, or has just done so
         else:
             self._carry_out(metastore, delivery, claim, run)
@@ -151,7 +151,7 @@ class Deliverer:
         return run.metastore
 
     def _carry_out(self, metastore: HiveMetastore, delivery: Delivery, claim: str, run: _Run) -> None:
-        fenced = FencedMetastore(metastore, lambda: self._index.keep_claim(delivery.outbox_id, claim, _CLAIM_MS))
+        fenced = FencedMetastore(metastore, lambda: self._outbox.keep_claim(delivery.outbox_id, claim, _CLAIM_MS))
         try:
             carry_out(fenced, read_message(delivery))
         except IndexDatabaseError:
@@ -168,7 +168,7 @@ class Deliverer:
         except Exception as error:  # noqa: BLE001 -- the other tables' messages go on, and the message keeps the error
             self._refused(delivery, claim, self._unexpected(error), run)
         else:
-            if self._index.delivery_done(delivery.outbox_id, claim):
+            if self._outbox.done(delivery.outbox_id, claim):
                 run.delivered += 1
                 tell(Delivered("delivered"))
             else:
@@ -189,7 +189,7 @@ class Deliverer:
         tell(Delivered("refused" if refused else "unavailable"))
         longest = _LONGEST_PAUSE_REFUSED_SECONDS if refused else _LONGEST_PAUSE_UNAVAILABLE_SECONDS
         pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(delivery.attempts, 20), longest)
-        self._index.delivery_failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused)
+        self._outbox.failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused)
 
     def _unexpected(self, error: Exception) -> str:
         """Return the error in words; the first one of a kind is logged with its traceback."""

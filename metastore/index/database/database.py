@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
     from sqlalchemy.pool import ConnectionPoolEntry
 
+    from catalog_ext.metastore.index.database.guard import IndexGuard
+
 _Result = TypeVar("_Result")
 
 BUSY_TIMEOUT_S = 30
@@ -83,10 +85,8 @@ class Database:
         self._counter = itertools.count()
         self._counted = 0
         self._streams = threading.BoundedSemaphore(MOST_STREAMS)
-        self.require_current: Callable[[], None] | None = None
-        """Is called before each change, and raises where the index is older than what it once wrote."""
-        self.on_new_connection: Callable[[], None] | None = None
-        """Is called for each new connection to a server, whose database may have failed over since the last one."""
+        self.guard: IndexGuard | None = None
+        """Is asked before each change whether the index is older than what it once wrote."""
         self.engine = _make_engine(url)
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         if self.dialect != "sqlite":
@@ -129,8 +129,14 @@ class Database:
         return bool(pooler.is_there)
 
     def _note_connection(self, *_: object) -> None:
-        if self.on_new_connection is not None:
-            self.on_new_connection()
+        # Its database may have failed over since the last connection.
+        if self.guard is not None:
+            self.guard.forget()
+
+    def note_version(self, table_id: int, version: int) -> None:
+        """Note the newest version of a table: one that is older than a version noted before shows a lost commit."""
+        if self.guard is not None:
+            self.guard.note_version(table_id, version)
 
     def count_statement(self, *_: object) -> None:
         """Count one statement that was sent."""
@@ -204,8 +210,8 @@ class Database:
             IndexDatabaseError: It refused a statement.
             IndexRestoredError: The index was put back to an earlier time.
         """
-        if self.require_current is not None:
-            self.require_current()
+        if self.guard is not None:
+            self.guard.require_current()
 
         def attempt() -> _Result:
             options = {"catalog_ext_write": True, "catalog_ext_durable": durable}

@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import PartitionDescriptorError, StreamChanged
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, namespaces, partitions, table_versions, tables
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
-from catalog_ext.metastore.index.tables.incarnations import require_version
+from catalog_ext.metastore.index.tables.incarnations import Incarnations
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -41,58 +41,87 @@ class Removals(StrEnum):
     """They are left out, with the files that they added."""
 
 
-def changes(
-    database: Database, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
-) -> pa.RecordBatchReader:
-    """Return the files that the versions above ``after`` up to ``upto`` added, in order (``CHANGES_SCHEMA``).
+class Changes:
+    """What versions of a table have added."""
 
-    Raises:
-        TableNotFoundError: The table is gone.
-        VersionExpiredError: Vacuum has forgotten one of the versions.
-        IndexRestoredError: One of the two is newer than the table, or of an incarnation that was given up.
-        PartitionDescriptorError: A partition of theirs is not read as its table.
-        StreamChangedError: A version removed files, which ``removals`` refuses.
-    """
-    for version in (after, upto):
-        require_version(database, table_id, version)
-    first_file = _require_whole(database, table_id, after, upto)
-    removing = {} if removals is Removals.IGNORE else _removing(database, table_id, after, upto)
-    if removing and removals is Removals.REFUSE:
-        raise _stream_changed(database, table_id, *min(removing.items()))
-    statement = changes_statement(table_id, after, upto, first_file)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def check() -> None:
-        _require_whole(database, table_id, after, upto)
+    def between(
+        self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
+    ) -> pa.RecordBatchReader:
+        """Return the files that the versions above ``after`` up to ``upto`` added, in order (``CHANGES_SCHEMA``).
 
-    return arrow_rows.stream(database, statement, CHANGES_SCHEMA, _Positions(removing).step, check)
+        Raises:
+            TableNotFoundError: The table is gone.
+            VersionExpiredError: Vacuum has forgotten one of the versions.
+            IndexRestoredError: One of the two is newer than the table, or of an incarnation that was given up.
+            PartitionDescriptorError: A partition of theirs is not read as its table.
+            StreamChangedError: A version removed files, which ``removals`` refuses.
+        """
+        for version in (after, upto):
+            Incarnations(self._database).require_version(table_id, version)
+        first_file = self._require_whole(table_id, after, upto)
+        removing = {} if removals is Removals.IGNORE else self._removing(table_id, after, upto)
+        if removing and removals is Removals.REFUSE:
+            raise self._stream_changed(table_id, *min(removing.items()))
+        statement = changes_statement(table_id, after, upto, first_file)
 
+        def check() -> None:
+            self._require_whole(table_id, after, upto)
 
-def _removing(database: Database, table_id: int, after: int, upto: int) -> dict[int, str]:
-    """Return the operations of the versions above ``after`` up to ``upto`` that removed files."""
-    v = table_versions.c
-    statement = sa.select(v.version, v.operation, v.summary).where(
-        v.table_id == table_id, v.version > after, v.version <= upto
-    )
-    with database.reading() as connection:
-        rows = connection.execute(statement).all()
-    return {row.version: row.operation for row in rows if json.loads(row.summary).get("files_removed")}
+        return arrow_rows.stream(self._database, statement, CHANGES_SCHEMA, _Positions(removing).step, check)
 
+    def _removing(self, table_id: int, after: int, upto: int) -> dict[int, str]:
+        """Return the operations of the versions above ``after`` up to ``upto`` that removed files."""
+        v = table_versions.c
+        statement = sa.select(v.version, v.operation, v.summary).where(
+            v.table_id == table_id, v.version > after, v.version <= upto
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(statement).all()
+        return {row.version: row.operation for row in rows if json.loads(row.summary).get("files_removed")}
 
-def _stream_changed(database: Database, table_id: int, version: int, operation: str) -> StreamChangedError:
-    statement = (
-        sa.select(namespaces.c.name.label("namespace"), tables.c.name)
-        .join_from(tables, namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-        .where(tables.c.table_id == table_id)
-    )
-    with database.reading() as connection:
-        row = connection.execute(statement).one_or_none()
-    table = f"{row.namespace}.{row.name}" if row else f"with the id {table_id}"
-    return StreamChangedError(
-        f"Version {version} of table {table} ({operation}) removed files, and a stream that has read their rows cannot "
-        "take them back. Set the option 'skipChangeCommits' to true to pass over versions that remove files, those "
-        "that replace them by others too; or start the query with a new checkpoint.",
-        {"table": table, "version": str(version), "operation": operation},
-    )
+    def _stream_changed(self, table_id: int, version: int, operation: str) -> StreamChangedError:
+        statement = (
+            sa.select(namespaces.c.name.label("namespace"), tables.c.name)
+            .join_from(tables, namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+            .where(tables.c.table_id == table_id)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(statement).one_or_none()
+        table = f"{row.namespace}.{row.name}" if row else f"with the id {table_id}"
+        return StreamChangedError(
+            f"Version {version} of table {table} ({operation}) removed files, and a stream that has read their rows "
+            "cannot take them back. Set the option 'skipChangeCommits' to true to pass over versions that remove files, those "
+            "that replace them by others too; or start the query with a new checkpoint.",
+            {"table": table, "version": str(version), "operation": operation},
+        )
+
+    def _require_whole(self, table_id: int, after: int, upto: int) -> int | None:
+        """Return the number of the first file that the versions can have added, where the history knows it."""
+        v = table_versions.c
+        first = sa.select(v.first_file_id).where(v.table_id == table_id, v.version == after + 1).scalar_subquery()
+        with self._database.reading() as connection:
+            row = connection.execute(
+                sa.select(tables.c.oldest_version, tables.c.has_descriptors, first.label("first")).where(
+                    tables.c.table_id == table_id
+                )
+            ).one_or_none()
+            described = row is not None and row.has_descriptors and _described(connection, table_id, after, upto)
+        if row is None:
+            raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+        if upto > after and after + 1 < row.oldest_version:
+            raise version_expired(f"with the id {table_id}", after + 1, row.oldest_version)
+        if described:
+            raise PartitionDescriptorError(
+                f"Partition {described[:200]!r} of the table with the id {table_id}, which came or changed after "
+                f"version {after}, is not read as its table: a stream cannot read it. INSERT OVERWRITE the partition, "
+                "which gives it the table's format, and start the query with a new checkpoint.",
+                {"table_id": str(table_id), "partition": described[:200]},
+            )
+        found: int | None = row.first
+        return found
 
 
 def changes_statement(table_id: int, after: int, upto: int, first_file: int | None) -> sa.Select[Any]:
@@ -135,32 +164,6 @@ class _Positions:
         if not len(self._skipped):
             return batch
         return batch.filter(pc.invert(pc.is_in(batch.column("version"), value_set=self._skipped)))
-
-
-def _require_whole(database: Database, table_id: int, after: int, upto: int) -> int | None:
-    """Return the number of the first file that the versions can have added, where the history knows it."""
-    v = table_versions.c
-    first = sa.select(v.first_file_id).where(v.table_id == table_id, v.version == after + 1).scalar_subquery()
-    with database.reading() as connection:
-        row = connection.execute(
-            sa.select(tables.c.oldest_version, tables.c.has_descriptors, first.label("first")).where(
-                tables.c.table_id == table_id
-            )
-        ).one_or_none()
-        described = row is not None and row.has_descriptors and _described(connection, table_id, after, upto)
-    if row is None:
-        raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
-    if upto > after and after + 1 < row.oldest_version:
-        raise version_expired(f"with the id {table_id}", after + 1, row.oldest_version)
-    if described:
-        raise PartitionDescriptorError(
-            f"Partition {described[:200]!r} of the table with the id {table_id}, which came or changed after version "
-            f"{after}, is not read as its table: a stream cannot read it. INSERT OVERWRITE the partition, which gives "
-            "it the table's format, and start the query with a new checkpoint.",
-            {"table_id": str(table_id), "partition": described[:200]},
-        )
-    found: int | None = row.first
-    return found
 
 
 def _described(connection: sa.Connection, table_id: int, after: int, upto: int) -> str | None:

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.write.settling import Settlements
+from catalog_ext.metastore.index.write.transactions import Transactions
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -54,24 +56,31 @@ _PAGE = 5000
 _NAMES_AT_ONCE = 500
 
 
-def ended_files(
-    database: Database, table: Table, before_version: int, versions: Collection[int], *, named_again: bool = False
-) -> Iterator[list[EndedFile]]:
-    """Yield, in pages, the files that relocating overwrites up to ``before_version`` have replaced.
+class EndedFiles:
+    """Files that relocating overwrites have replaced."""
 
-    "Replaced" is a fact of one version. The last fact about a path counts: a file that SET LOCATION, ADD PARTITION or
-    a repair has named again belongs to the partition that got it, and what becomes of it later (DROP PARTITION, an
-    expiry, a repair) decides whether it stays. Files that an overwrite in place has replaced are not among them: its
-    clean-up has deleted them, and a file at such a path was brought back on purpose.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Args:
-        database: The index.
-        table: The table.
-        before_version: The oldest version that is kept.
-        versions: The versions that relocating overwrites up to there have made, at least one.
-        named_again: Also yield replaced files that a kept version names, marked so.
-    """
-    return _Ended(database, table, before_version, versions, with_named=named_again).pages()
+    def pages(self, table: Table, before_version: int, *, named_again: bool = False) -> Iterator[list[EndedFile]]:
+        """Yield, in pages, the files that relocating overwrites up to ``before_version`` have replaced.
+
+        The last fact about a path counts: a file that SET LOCATION, ADD PARTITION or a repair has named again belongs
+        to the partition that got it, and what becomes of it later (DROP PARTITION, an expiry, a repair) decides whether
+        it stays. Files that an overwrite in place has replaced are not among them: its clean-up has deleted them, and
+        a file at such a path was brought back on purpose.
+
+        Args:
+            table: The table.
+            before_version: The oldest version that is kept.
+            named_again: Also yield replaced files that a kept version names, marked so.
+        """
+        relocations = Transactions(self._database).relocations(table.table_id)
+        versions = {version for version in relocations if version <= before_version}
+        if not versions:
+            return iter(())
+        Settlements(self._database).settle(table.table_id)
+        return _Ended(self._database, table, before_version, versions, with_named=named_again).pages()
 
 
 class _Ended:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.read.reader import detailed_files
+from catalog_ext.metastore.index.read.reader import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -44,37 +44,42 @@ def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
     return schema if columns is None else pa.schema([field for field in schema if field.name in columns])
 
 
-def file_rows(
-    database: Database,
-    table: Table,
-    predicate: Predicate | None,
-    columns: Collection[str] | None = None,
-    numbers: NumberPredicate | None = None,
-) -> pa.RecordBatchReader:
-    """Yield the files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
+class FileRows:
+    """The metadata table files."""
 
-    Args:
-        database: The index.
-        table: The table.
-        predicate: Over the partition columns, None for all.
-        columns: Those that are wanted, None for all.
-        numbers: A condition on the rows, None for all.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        TableNotFoundError: The table has been dropped.
-    """
-    root = table.definition.location
-    schema = columns_of(FILE_ROWS_SCHEMA, columns)
-    detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
-    rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
+    def rows(
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        columns: Collection[str] | None = None,
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """Yield the files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        with detailed_files(database, table, predicate, detailed=detailed, only=only) as found:
-            for batch in found:
-                for start in range(0, batch.num_rows, rows):
-                    yield _rows(batch.slice(start, rows), root, schema)
+        Args:
+            table: The table.
+            predicate: Over the partition columns, None for all.
+            columns: Those that are wanted, None for all.
+            numbers: A condition on the rows, None for all.
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+        Raises:
+            TableNotFoundError: The table has been dropped.
+        """
+        root = table.definition.location
+        schema = columns_of(FILE_ROWS_SCHEMA, columns)
+        detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
+        rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with Partitions(self._database).detailed_files(table, predicate, detailed=detailed, only=only) as found:
+                for batch in found:
+                    for start in range(0, batch.num_rows, rows):
+                        yield _rows(batch.slice(start, rows), root, schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def _rows(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch:

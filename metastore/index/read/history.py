@@ -9,6 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import ALIVE, table_versions, transaction_files, transactions
+from catalog_ext.metastore.index.write.version_dates import correct_future_dates
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -56,26 +57,85 @@ TRANSACTIONS_SCHEMA = pa.schema([
 """One row a transaction: the metadata table ``transactions``."""
 
 
-def history_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """Yield the versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""
-    v = table_versions.c
-    select = sa.select(v.version, v.operation, v.committed_at_ms, v.transaction_id, v.summary).where(
-        v.table_id == table.table_id
-    )
+class History:
+    """The versions and transactions of tables."""
 
-    def pages() -> Iterator[pa.RecordBatch]:
-        before = ALIVE
-        while True:
-            with database.reading() as connection:
-                page = connection.execute(
-                    select.where(v.version < before).order_by(v.version.desc()).limit(_PAGE)
-                ).all()
-            if not page:
-                return
-            yield pa.RecordBatch.from_pylist([_history_row(*row) for row in page], schema=HISTORY_SCHEMA)
-            before = page[-1].version
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    return pa.RecordBatchReader.from_batches(HISTORY_SCHEMA, pages())
+    def rows(self, table: Table) -> pa.RecordBatchReader:
+        """Yield the versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""
+        v = table_versions.c
+        select = sa.select(v.version, v.operation, v.committed_at_ms, v.transaction_id, v.summary).where(
+            v.table_id == table.table_id
+        )
+
+        def pages() -> Iterator[pa.RecordBatch]:
+            before = ALIVE
+            while True:
+                with self._database.reading() as connection:
+                    page = connection.execute(
+                        select.where(v.version < before).order_by(v.version.desc()).limit(_PAGE)
+                    ).all()
+                if not page:
+                    return
+                yield pa.RecordBatch.from_pylist([_history_row(*row) for row in page], schema=HISTORY_SCHEMA)
+                before = page[-1].version
+
+        return pa.RecordBatchReader.from_batches(HISTORY_SCHEMA, pages())
+
+    def transactions(self, table: Table) -> pa.RecordBatchReader:
+        """Yield the transactions of a table that the index still knows, newest first (``TRANSACTIONS_SCHEMA``)."""
+        t, f = transactions.c, transaction_files.c
+        staged = (
+            sa.select(f.transaction_id, sa.func.sum(f.n_files).label("files"))
+            .where(f.removal == 0)
+            .group_by(f.transaction_id)
+            .subquery()
+        )
+        select = (
+            sa.select(
+                t.transaction_id.label("transaction"), t.operation, t.state, t.owner, t.began_at_ms.label("began_at"),
+                t.expires_at_ms.label("expires_at"), t.ended_at_ms.label("ended_at"), t.base_version, t.version,
+                t.app_id, t.app_version, sa.cast(staged.c.files, sa.BigInteger).label("files"), t.error,
+            )
+            .select_from(transactions.outerjoin(staged, staged.c.transaction_id == t.transaction_id))
+            .where(t.table_id == table.table_id)
+            .order_by(t.began_at_ms.desc(), t.transaction_id.desc())
+        )  # fmt: skip
+
+        def pages() -> Iterator[pa.RecordBatch]:
+            with self._database.streaming(), self._database.reading(streams=True) as connection:
+                result = connection.execution_options(stream_results=True, max_row_buffer=_PAGE).execute(select)
+                for page in result.mappings().partitions(_PAGE):
+                    yield pa.RecordBatch.from_pylist([dict(row) for row in page], schema=TRANSACTIONS_SCHEMA)
+
+        return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
+
+    def version_at(self, table_id: int, at_ms: int) -> int:
+        """Return the newest version that, like all before it, was committed by a time; 0 when there is none.
+
+        The time is in milliseconds since the epoch, UTC. Dates that lie far in the future are corrected first.
+        """
+        correct_future_dates(self._database, table_id)
+        v, later = table_versions.c, table_versions.alias().c
+        # Below the first that is younger: one that a wrong clock has dated in the past must not take those before it
+        # along.
+        younger = sa.select(sa.func.min(later.version)).where(later.table_id == table_id, later.committed_at_ms > at_ms)
+        first = sa.func.coalesce(younger.scalar_subquery(), ALIVE)
+        statement = sa.select(sa.func.max(v.version)).where(v.table_id == table_id, v.version < first)
+        with self._database.reading() as connection:
+            return connection.execute(statement).scalar() or 0
+
+    def version_times(self, table_id: int, versions: Collection[int]) -> dict[int, int]:
+        """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
+        v = table_versions.c
+        times: dict[int, int] = {}
+        with self._database.reading() as connection:
+            for some in batched(sorted(versions), _IN_QUERY):
+                statement = sa.select(v.version, v.committed_at_ms).where(v.table_id == table_id, v.version.in_(some))
+                times.update((version, at_ms) for version, at_ms in connection.execute(statement))
+        return times
 
 
 def _history_row(
@@ -91,57 +151,3 @@ def _history_row(
         "user": counts.get("user"),
         "summary": summary,
     }
-
-
-def transaction_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """Yield the transactions of a table that the index still knows, newest first (``TRANSACTIONS_SCHEMA``)."""
-    t, f = transactions.c, transaction_files.c
-    staged = (
-        sa.select(f.transaction_id, sa.func.sum(f.n_files).label("files"))
-        .where(f.removal == 0)
-        .group_by(f.transaction_id)
-        .subquery()
-    )
-    select = (
-        sa.select(
-            t.transaction_id.label("transaction"), t.operation, t.state, t.owner, t.began_at_ms.label("began_at"),
-            t.expires_at_ms.label("expires_at"), t.ended_at_ms.label("ended_at"), t.base_version, t.version, t.app_id,
-            t.app_version, sa.cast(staged.c.files, sa.BigInteger).label("files"), t.error,
-        )
-        .select_from(transactions.outerjoin(staged, staged.c.transaction_id == t.transaction_id))
-        .where(t.table_id == table.table_id)
-        .order_by(t.began_at_ms.desc(), t.transaction_id.desc())
-    )  # fmt: skip
-
-    def pages() -> Iterator[pa.RecordBatch]:
-        with database.streaming(), database.reading(streams=True) as connection:
-            result = connection.execution_options(stream_results=True, max_row_buffer=_PAGE).execute(select)
-            for page in result.mappings().partitions(_PAGE):
-                yield pa.RecordBatch.from_pylist([dict(row) for row in page], schema=TRANSACTIONS_SCHEMA)
-
-    return pa.RecordBatchReader.from_batches(TRANSACTIONS_SCHEMA, pages())
-
-
-def version_at(database: Database, table_id: int, at_ms: int) -> int:
-    """Return the newest version that, like all before it, was committed by a time (milliseconds since the epoch, UTC).
-
-    0 when there is none.
-    """
-    v, later = table_versions.c, table_versions.alias().c
-    # Below the first that is younger: one that a wrong clock has dated in the past must not take those before it along.
-    younger = sa.select(sa.func.min(later.version)).where(later.table_id == table_id, later.committed_at_ms > at_ms)
-    first = sa.func.coalesce(younger.scalar_subquery(), ALIVE)
-    statement = sa.select(sa.func.max(v.version)).where(v.table_id == table_id, v.version < first)
-    with database.reading() as connection:
-        return connection.execute(statement).scalar() or 0
-
-
-def version_times(database: Database, table_id: int, versions: Collection[int]) -> dict[int, int]:
-    """Return when versions were committed (milliseconds since the epoch, UTC); forgotten ones are left out."""
-    v = table_versions.c
-    times: dict[int, int] = {}
-    with database.reading() as connection:
-        for some in batched(sorted(versions), _IN_QUERY):
-            statement = sa.select(v.version, v.committed_at_ms).where(v.table_id == table_id, v.version.in_(some))
-            times.update((version, at_ms) for version, at_ms in connection.execute(statement))
-    return times

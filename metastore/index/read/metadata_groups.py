@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, partitions, tables
-from catalog_ext.metastore.index.read.partition_groups import has_long_keys, is_told
-from catalog_ext.metastore.index.read.partition_states import waiting_rows
+from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_told
+from catalog_ext.metastore.index.read.partition_states import PartitionStates
 from catalog_ext.metastore.index.read.partition_sums import sums_by
 from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
 
@@ -66,67 +66,93 @@ def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
     return pa.schema([pa.field("partition", pa.string(), nullable=False), *values])
 
 
-def metadata_groups(
-    database: Database,
-    table: Table,
-    name: str,
-    predicate: Predicate | None,
-    keys: Sequence[Key] | None,
-    aggregates: Sequence[Aggregate],
-    numbers: NumberPredicate | None = None,
-) -> pa.RecordBatchReader:
-    """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
+class MetadataGroups:
+    """Counts and groups of metadata tables."""
 
-    A group may come in several rows, whose counts and sums are to be added up, and of whose least and greatest the
-    least and greatest are the group's. Without keys there is a row also of no partitions.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Args:
-        database: The index.
-        table: The table.
-        name: ``partitions`` or ``files``.
-        predicate: A bound predicate over the partition columns, None for all.
-        keys: The partition columns whose values the groups have; None for each partition by itself.
-        aggregates: What is asked of each group.
-        numbers: A condition on the rows, None for all.
+    def groups(
+        self,
+        table: Table,
+        name: str,
+        predicate: Predicate | None,
+        keys: Sequence[Key] | None,
+        aggregates: Sequence[Aggregate],
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
 
-    Raises:
-        TableNotFoundError: The table has been dropped.
-        IndexUnavailableError: The database is gone or locked.
-    """
-    schema, summed = groups_schema(aggregates), _Sums(name, aggregates, numbers)
-    condition = condition_of(database.dialect, table, predicate)
-    together = (
-        keys is not None
-        and condition.exact
-        and all(map(is_told, keys))
-        and not (keys and has_long_keys(database, table))
-    )
-    by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]
-    check = Check(table, None if condition.exact else predicate)
-    sums = None
-    if together and summed.is_of_sums:
-        sums = sums_by(database.dialect, table, predicate, keys or ())
-    if sums is None:
-        statement = _statement(database.dialect, table, condition, by, summed)
-    else:
-        statement = _statement_of_sums(table, sums, summed)
-    found = arrow_rows.stream(
-        database, statement, _read_schema(len(summed.columns)),
-        check.step, check.finish, elsewhere=not together,
-    )  # fmt: skip
+        A group may come in several rows, whose counts and sums are to be added up, and of whose least and greatest the
+        least and greatest are the group's. Without keys there is a row also of no partitions.
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        with found:
-            for batch in found:
-                yield from summed.batches(batch, schema)
-        waits = waiting_rows(database, table, predicate, {}, numbers) if name == "partitions" else []
-        rest = [summed.waiting(row) for row in waits]
-        if keys is not None and not keys:
-            # Where partitions come one by one, there may be none.
-            rest.append(summed.nothing())
-        yield pa.RecordBatch.from_pylist(rest, schema=schema)
+        Args:
+            table: The table.
+            name: ``partitions`` or ``files``.
+            predicate: A bound predicate over the partition columns, None for all.
+            keys: The partition columns whose values the groups have; None for each partition by itself.
+            aggregates: What is asked of each group.
+            numbers: A condition on the rows, None for all.
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+        Raises:
+            TableNotFoundError: The table has been dropped.
+            IndexUnavailableError: The database is gone or locked.
+        """
+        schema, summed = groups_schema(aggregates), _Sums(name, aggregates, numbers)
+        condition = condition_of(self._database.dialect, table, predicate)
+        together = (
+            keys is not None
+            and condition.exact
+            and all(map(is_told, keys))
+            and not (keys and PartitionGroups(self._database).has_long_keys(table))
+        )
+        by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]
+        check = Check(table, None if condition.exact else predicate)
+        sums = None
+        if together and summed.is_of_sums:
+            sums = sums_by(self._database.dialect, table, predicate, keys or ())
+        if sums is None:
+            statement = _statement(self._database.dialect, table, condition, by, summed)
+        else:
+            statement = _statement_of_sums(table, sums, summed)
+        found = arrow_rows.stream(
+            self._database, statement, _read_schema(len(summed.columns)),
+            check.step, check.finish, elsewhere=not together,
+        )  # fmt: skip
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with found:
+                for batch in found:
+                    yield from summed.batches(batch, schema)
+            waits = (
+                PartitionStates(self._database).waiting_rows(table, predicate, {}, numbers)
+                if name == "partitions"
+                else []
+            )
+            rest = [summed.waiting(row) for row in waits]
+            if keys is not None and not keys:
+                # Where partitions come one by one, there may be none.
+                rest.append(summed.nothing())
+            yield pa.RecordBatch.from_pylist(rest, schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def count(
+        self, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
+    ) -> pa.RecordBatchReader:
+        """Return as many rows without columns as a metadata table has; see ``metadata_groups``."""
+        counts = self.groups(table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with counts:
+                for batch in counts:
+                    rows = pc.sum(batch.column("value_0")).as_py() or 0
+                    for start in range(0, rows, _ROWS_AT_ONCE):
+                        yield pa.RecordBatch.from_arrays(
+                            [pa.nulls(min(rows - start, _ROWS_AT_ONCE))], ["nothing"]
+                        ).select([])  # fmt: skip
+
+        return pa.RecordBatchReader.from_batches(pa.schema([]), batches())
 
 
 def _statement(
@@ -171,24 +197,6 @@ def _mark(table: Table, values: int) -> sa.Select[Any]:
         table, name=raw(sa.literal("", partitions.c.name.type)), a=nothing, b=nothing,
         oldest=tables.c.oldest_version, **nulls,
     )  # fmt: skip
-
-
-def count_rows(
-    database: Database, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
-) -> pa.RecordBatchReader:
-    """Return as many rows without columns as a metadata table has; see ``metadata_groups``."""
-    counts = metadata_groups(database, table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        with counts:
-            for batch in counts:
-                rows = pc.sum(batch.column("value_0")).as_py() or 0
-                for start in range(0, rows, _ROWS_AT_ONCE):
-                    yield pa.RecordBatch.from_arrays(
-                        [pa.nulls(min(rows - start, _ROWS_AT_ONCE))], ["nothing"]
-                    ).select([])  # fmt: skip
-
-    return pa.RecordBatchReader.from_batches(pa.schema([]), batches())
 
 
 _ROWS_AT_ONCE = 2**20

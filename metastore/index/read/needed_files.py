@@ -37,10 +37,16 @@ class FileUser:
     version: int
 
 
-def file_users(database: Database, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
-    """As ``users_within``, by a query of its own."""
-    with database.reading() as connection:
-        return users_within(connection, uris, besides)
+class NeededFiles:
+    """The files that living partitions have."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def users(self, uris: Collection[str], besides: Collection[int] = ()) -> dict[str, FileUser]:
+        """As ``users_within``, by a query of its own."""
+        with self._database.reading() as connection:
+            return users_within(connection, uris, besides)
 
 
 def users_within(

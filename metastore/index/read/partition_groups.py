@@ -65,24 +65,36 @@ class Wanted(StrEnum):
 _SUMMED = (Wanted.VALUES, Wanted.ROWS, Wanted.PRESENCE)
 
 
-def partition_groups(
-    database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted
-) -> pa.RecordBatchReader:
-    """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
+class PartitionGroups:
+    """Aggregates of partitions by their keys."""
 
-    There may be several groups of the same values, down to one a partition, where the index cannot tell them apart;
-    ``LEAST`` and ``GREATEST`` then give every group, as ``PRESENCE``.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        TableNotFoundError: The table has been dropped.
-        VersionExpiredError: Vacuum has forgotten the version.
-        IndexUnavailableError: The database is gone or locked.
-    """
-    statement, exact = groups_statement(
-        database.dialect, table, predicate, keys, wanted, long_keys=has_long_keys(database, table)
-    )
-    check = Check(table, None if exact else predicate)
-    return arrow_rows.stream(database, statement, GROUP_SCHEMA, check.step, check.finish)
+    def groups(
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted
+    ) -> pa.RecordBatchReader:
+        """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
+
+        There may be several groups of the same values, down to one a partition, where the index cannot tell them apart;
+        ``LEAST`` and ``GREATEST`` then give every group, as ``PRESENCE``.
+
+        Raises:
+            TableNotFoundError: The table has been dropped.
+            VersionExpiredError: Vacuum has forgotten the version.
+            IndexUnavailableError: The database is gone or locked.
+        """
+        statement, exact = groups_statement(
+            self._database.dialect, table, predicate, keys, wanted, long_keys=self.has_long_keys(table)
+        )
+        check = Check(table, None if exact else predicate)
+        return arrow_rows.stream(self._database, statement, GROUP_SCHEMA, check.step, check.finish)
+
+    def has_long_keys(self, table: Table) -> bool:
+        """Return whether the index may have cut texts of the table's keys off."""
+        t = tables.c
+        with self._database.reading() as connection:
+            return bool(connection.scalar(sa.select(t.has_long_keys).where(t.table_id == table.table_id)))
 
 
 def groups_statement(
@@ -112,13 +124,6 @@ def groups_statement(
 def is_told(key: Key) -> bool:
     """Return whether the index tells the values of a key apart just where Spark does, but for long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
-
-
-def has_long_keys(database: Database, table: Table) -> bool:
-    """Return whether the index may have cut texts of the table's keys off."""
-    t = tables.c
-    with database.reading() as connection:
-        return bool(connection.scalar(sa.select(t.has_long_keys).where(t.table_id == table.table_id)))
 
 
 def _zero() -> _Column:

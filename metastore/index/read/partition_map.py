@@ -16,7 +16,7 @@ from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partition_sums, partitions
 from catalog_ext.metastore.index.database.sums import total
 from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, form_of
-from catalog_ext.metastore.index.read.history import version_times
+from catalog_ext.metastore.index.read.history import History
 from catalog_ext.metastore.index.read.partition_sums import SUMS
 from catalog_ext.metastore.index.read.reader import at_version, condition_of, source_of
 from catalog_ext.metastore.model.key_encoding import NULL_KEY
@@ -212,7 +212,7 @@ class PartitionCounts:
             statement = _of_partitions(table, condition, axes)
         with self._database.reading() as connection:
             rows = connection.execute(statement.limit(limit)).all()
-        times = version_times(self._database, table.table_id, {row.changed for row in rows})
+        times = History(self._database).version_times(table.table_id, {row.changed for row in rows})
         return {
             tuple(_shown(value, axis) for value, axis in zip(row, axes, strict=False)): Cell(
                 row.n_partitions, row.n_files, row.n_bytes, row.n_rows, row.n_uncounted, times.get(row.changed)

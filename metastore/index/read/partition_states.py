@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from catalog_ext.metastore.index.read.file_rows import columns_of, directories
-from catalog_ext.metastore.index.read.reader import list_partitions, unordered_partitions
-from catalog_ext.metastore.index.write.waiting_files import waiting
+from catalog_ext.metastore.index.read.reader import Partitions
+from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 
@@ -39,43 +39,83 @@ COMMITTED = "committed"
 WAITING = "waiting"
 
 
-def partition_rows(
-    database: Database,
-    table: Table,
-    predicate: Predicate | None,
-    located: Mapping[str, str],
-    columns: Collection[str] | None = None,
-    numbers: NumberPredicate | None = None,
-) -> pa.RecordBatchReader:
-    """Yield the partitions at the table's version, by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
+class PartitionStates:
+    """The metadata table partitions."""
 
-    Args:
-        database: The index.
-        table: The table.
-        predicate: A bound predicate that limits both; None for all.
-        located: Locations of the partitions that have one of their own, by name.
-        columns: Those that are wanted, None for all. Without ``partition`` and ``location`` the rows have no order.
-        numbers: A condition on the rows, None for all.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        TableNotFoundError: The table has been dropped.
-    """
-    root = table.definition.location
-    schema = columns_of(PARTITION_STATES_SCHEMA, columns)
-    only = None if numbers is None else numbers.clause
-    by_values = columns is None or "partition" in columns or "location" in columns
+    def rows(
+        self,
+        table: Table,
+        predicate: Predicate | None = None,
+        columns: Collection[str] | None = None,
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """Yield the partitions at the table's version by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        if by_values:
-            found = list_partitions(database, table, predicate, only)
-        else:
-            found = unordered_partitions(database, table, predicate, [_READ.get(n, n) for n in schema.names], only)
-        with found as committed:
-            for batch in committed:
-                yield _committed(batch, root, schema)
-        yield pa.RecordBatch.from_pylist(waiting_rows(database, table, predicate, located, numbers), schema=schema)
+        Args:
+            table: The table.
+            predicate: A bound predicate that limits both; None for all.
+            columns: Those that are wanted, None for all. Without ``partition`` and ``location`` the rows have no order.
+            numbers: A condition on the rows, None for all.
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+        Raises:
+            TableNotFoundError: The table has been dropped.
+        """
+        root = table.definition.location
+        has_locations = columns is None or "location" in columns
+        located = Partitions(self._database).located(table) if has_locations else {}
+        schema = columns_of(PARTITION_STATES_SCHEMA, columns)
+        only = None if numbers is None else numbers.clause
+        by_values = columns is None or "partition" in columns or "location" in columns
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            if by_values:
+                found = Partitions(self._database).all(table, predicate, only)
+            else:
+                found = Partitions(self._database).unordered(
+                    table, predicate, [_READ.get(n, n) for n in schema.names], only
+                )
+            with found as committed:
+                for batch in committed:
+                    yield _committed(batch, root, schema)
+            yield pa.RecordBatch.from_pylist(self.waiting_rows(table, predicate, located, numbers), schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def waiting_rows(
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        located: Mapping[str, str],
+        numbers: NumberPredicate | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the partitions that wait and satisfy both predicates; see ``partition_rows``."""
+        rows = self._waiting(table.table_id, table.definition.location, located)
+        rows = [row for row in rows if numbers is None or numbers.matches(row)]
+        if predicate is None:
+            return rows
+        keys = table.definition.keys
+        evaluator = Evaluator(predicate, keys)
+        return [row for row in rows if evaluator.matches(typed_values(row["partition"], keys))]
+
+    def _waiting(self, table_id: int, root: str, located: Mapping[str, str]) -> list[dict[str, Any]]:
+        files: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+        for document in WaitingLists(self._database).all(table_id, None):
+            files[document.partition].extend((file.size, file.rows) for file in document.files)
+        return [
+            {
+                "partition": name,
+                "location": located.get(name, f"{root}/{name}"),
+                "files": len(found),
+                "bytes": sum(size for size, _ in found),
+                "rows": None if any(rows is None for _, rows in found) else sum(rows or 0 for _, rows in found),
+                "created_at": None,
+                "state": WAITING,
+            }
+            for name, found in sorted(files.items())
+        ]
 
 
 def _committed(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -89,38 +129,3 @@ def _committed(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.Record
                 return batch.column(_READ.get(name, name)).cast(field.type)
 
     return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
-
-
-def waiting_rows(
-    database: Database,
-    table: Table,
-    predicate: Predicate | None,
-    located: Mapping[str, str],
-    numbers: NumberPredicate | None = None,
-) -> list[dict[str, Any]]:
-    """Return the partitions that wait and satisfy both predicates; see ``partition_rows``."""
-    rows = _waiting(database, table.table_id, table.definition.location, located)
-    rows = [row for row in rows if numbers is None or numbers.matches(row)]
-    if predicate is None:
-        return rows
-    keys = table.definition.keys
-    evaluator = Evaluator(predicate, keys)
-    return [row for row in rows if evaluator.matches(typed_values(row["partition"], keys))]
-
-
-def _waiting(database: Database, table_id: int, root: str, located: Mapping[str, str]) -> list[dict[str, Any]]:
-    files: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
-    for document in waiting(database, table_id, None):
-        files[document.partition].extend((file.size, file.rows) for file in document.files)
-    return [
-        {
-            "partition": name,
-            "location": located.get(name, f"{root}/{name}"),
-            "files": len(found),
-            "bytes": sum(size for size, _ in found),
-            "rows": None if any(rows is None for _, rows in found) else sum(rows or 0 for _, rows in found),
-            "created_at": None,
-            "state": WAITING,
-        }
-        for name, found in sorted(files.items())
-    ]

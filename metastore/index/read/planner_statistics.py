@@ -18,26 +18,7 @@ _FIRST = 1000
 """Rows written before the first ANALYZE."""
 
 
-def analyze(database: Database) -> None:
-    """Bring the statistics of the large tables up to date, and PostgreSQL's visibility map.
-
-    Raises:
-        IndexUnavailableError: The database is gone or locked.
-    """
-    if database.dialect == "sqlite":
-        database.write(lambda connection: connection.execute(sa.text("ANALYZE")))
-        # A connection reads the statistics when it opens the file.
-        database.engine.dispose()
-        return
-    with database.maintaining() as connection:
-        if database.dialect == "postgresql":
-            connection.execute(sa.text("VACUUM (ANALYZE) partitions"))
-            connection.execute(sa.text("VACUUM (ANALYZE) files"))
-        else:
-            connection.execute(sa.text("ANALYZE TABLE partitions, files")).all()
-
-
-class StatisticsRenewal:
+class PlannerStatistics:
     """Has the statistics renewed whenever this process has written as many rows as there were at the last time.
 
     The work is then proportional to what was written: a load of a million rows in batches analyzes about ten times.
@@ -49,6 +30,24 @@ class StatisticsRenewal:
         self._written = 0
         self._due = _FIRST
 
+    def analyze(self) -> None:
+        """Bring the statistics of the large tables up to date, and PostgreSQL's visibility map.
+
+        Raises:
+            IndexUnavailableError: The database is gone or locked.
+        """
+        if self._database.dialect == "sqlite":
+            self._database.write(lambda connection: connection.execute(sa.text("ANALYZE")))
+            # A connection reads the statistics when it opens the file.
+            self._database.engine.dispose()
+            return
+        with self._database.maintaining() as connection:
+            if self._database.dialect == "postgresql":
+                connection.execute(sa.text("VACUUM (ANALYZE) partitions"))
+                connection.execute(sa.text("VACUUM (ANALYZE) files"))
+            else:
+                connection.execute(sa.text("ANALYZE TABLE partitions, files")).all()
+
     def note(self, rows: int) -> None:
         """Count rows that were written, and renew the statistics when they have become many."""
         with self._lock:
@@ -57,7 +56,7 @@ class StatisticsRenewal:
                 return
             self._due = 2 * self._written
         try:
-            analyze(self._database)
+            self.analyze()
         except CatalogExtError as error:
             # What was written is committed: its committer must not get an error.
             _LOG.warning("The statistics of the index could not be renewed; queries may be slow: %s", error.message)

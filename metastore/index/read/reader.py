@@ -30,6 +30,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.enough_files import enough_files
 from catalog_ext.metastore.index.read.predicate_sql import is_bounded, predicate_sql
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
@@ -81,72 +82,218 @@ _OLDEST = tables.c.oldest_version
 _NAMES_AT_ONCE = 500
 
 
-def plan_files(
-    database: Database,
-    table: Table,
-    predicate: Predicate | None,
-    ids: Sequence[int] | None = None,
-    rows: int | None = None,
-    bounds: Sequence[str] = (),
-    descriptor: int | None = None,
-    *,
-    unmeasured: bool = False,
-) -> pa.RecordBatchReader:
-    """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
+class Partitions:
+    """The partitions and files of tables, at one version each."""
 
-    Args:
-        database: The index.
-        table: The table.
-        predicate: A bound predicate, None for all.
-        ids: The numbers of the partitions among which alone to look; None for all.
-        rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
-        bounds: Data columns; what the index knows of each in each file follows the other columns (``with_bounds``).
-        descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
-        unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        TableNotFoundError: The table has been dropped.
-        VersionExpiredError: Vacuum has forgotten the version.
-        IndexUnavailableError: The database is gone or locked.
-    """
-    d = partitions.c.descriptor_id
-    only = None if descriptor is None else d == descriptor if descriptor else d.is_(None)
-    statement, exact = plan_statement(
-        database.dialect, table, predicate, ids=ids, bounds=bounds, only=only, unmeasured=unmeasured
-    )
-    check = Check(table, None if exact else predicate)
+    def files(
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        ids: Sequence[int] | None = None,
+        rows: int | None = None,
+        bounds: Sequence[str] = (),
+        descriptor: int | None = None,
+        *,
+        unmeasured: bool = False,
+    ) -> pa.RecordBatchReader:
+        """Return the files of the partitions that satisfy a predicate, at the table's version, partition by partition.
 
-    def enough(batch: pa.RecordBatch) -> bool:
-        return rows is not None and (pc.sum(batch.column("rows")).as_py() or 0) >= rows
+        Args:
+            table: The table.
+            predicate: A bound predicate, None for all.
+            ids: The numbers of the partitions among which alone to look; None for all.
+            rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
+            bounds: Data columns; what the index knows of each in each file follows the other columns (``with_bounds``).
+            descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
+            unmeasured: Only the files whose row count is unknown, or whose columns were never measured.
 
-    schema = with_bounds(bounds)
-    return arrow_rows.stream(database, statement, schema, check.step, check.finish, elsewhere=True, enough=enough)
+        Raises:
+            TableNotFoundError: The table has been dropped.
+            VersionExpiredError: Vacuum has forgotten the version.
+            IndexUnavailableError: The database is gone or locked.
+        """
+        d = partitions.c.descriptor_id
+        only = None if descriptor is None else d == descriptor if descriptor else d.is_(None)
+        statement, exact = plan_statement(
+            self._database.dialect, table, predicate, ids=ids, bounds=bounds, only=only, unmeasured=unmeasured
+        )
+        check = Check(table, None if exact else predicate)
 
+        def enough(batch: pa.RecordBatch) -> bool:
+            return rows is not None and (pc.sum(batch.column("rows")).as_py() or 0) >= rows
 
-def detailed_files(
-    database: Database,
-    table: Table,
-    predicate: Predicate | None,
-    *,
-    detailed: bool = True,
-    only: sa.ColumnElement[bool] | None = None,
-) -> pa.RecordBatchReader:
-    """Return what ``plan_files`` does, with what planning does not need (``DETAILED_SCHEMA``) where it is ``detailed``.
+        schema = with_bounds(bounds)
+        plan = arrow_rows.stream(
+            self._database, statement, schema, check.step, check.finish, elsewhere=True, enough=enough
+        )
+        return plan if rows is None else enough_files(plan, rows)
 
-    Of the files those alone for which ``only`` holds, a clause on their columns.
-    """
-    statement, exact = plan_statement(database.dialect, table, predicate, detailed=detailed, only=only)
-    check, schema = Check(table, None if exact else predicate), DETAILED_SCHEMA if detailed else PLAN_SCHEMA
-    return arrow_rows.stream(database, statement, schema, check.step, check.finish, elsewhere=True)
+    def detailed_files(
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        *,
+        detailed: bool = True,
+        only: sa.ColumnElement[bool] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return what ``files`` does; with ``detailed``, also what planning does not need (``DETAILED_SCHEMA``).
 
+        Of the files those alone for which ``only`` holds, a clause on their columns.
+        """
+        statement, exact = plan_statement(self._database.dialect, table, predicate, detailed=detailed, only=only)
+        check, schema = Check(table, None if exact else predicate), DETAILED_SCHEMA if detailed else PLAN_SCHEMA
+        return arrow_rows.stream(self._database, statement, schema, check.step, check.finish, elsewhere=True)
 
-def known_files(
-    database: Database, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
-) -> pa.RecordBatchReader:
-    """Return what ``plan_files`` does, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
-    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids, with_etags=True)
-    check = Check(table, None if exact else predicate)
-    return arrow_rows.stream(database, statement, KNOWN_SCHEMA, check.step, check.finish, elsewhere=True)
+    def known_files(
+        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return what ``plan_files`` does, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
+        statement, exact = plan_statement(self._database.dialect, table, predicate, ids=ids, with_etags=True)
+        check = Check(table, None if exact else predicate)
+        return arrow_rows.stream(self._database, statement, KNOWN_SCHEMA, check.step, check.finish, elsewhere=True)
+
+    def all(
+        self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the partitions that satisfy a predicate at the table's version, by values (NULL first), then by name.
+
+        Those alone for which ``only`` holds, a clause on the columns of ``partitions``.
+
+        Raises:
+            TableNotFoundError: The table has been dropped.
+            VersionExpiredError: Vacuum has forgotten the version.
+            IndexUnavailableError: The database is gone or locked.
+        """
+        statement, exact = partitions_statement(self._database.dialect, table, predicate, only)
+        check = Check(table, None if exact else predicate)
+        reader = arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish)
+        return _sorted_by_values(reader, table) if check.has_long_keys else reader
+
+    def unordered(
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        columns: Collection[str],
+        only: sa.ColumnElement[bool] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return what ``all`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
+        condition = condition_of(self._database.dialect, table, predicate)
+        p = partitions.c
+        # The check looks for the oldest version in the fifth column of the mark, and for names in the second.
+        every = {
+            "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
+            "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
+        }  # fmt: skip
+        needed = {"partition_id", *columns} | (set() if condition.exact else {"partition"})
+        missing = {"partition": _text(""), "location": sa.null()}
+        rows = (
+            sa.select(*(column if name in needed else missing.get(name, _ZERO) for name, column in every.items()))
+            .select_from(source_of(condition))
+            .where(*(at_version if is_bounded(predicate or TRUE) else in_order)(partitions, table), condition.clause)
+            .where(sa.true() if only is None else only)
+        )
+        mark = marked(
+            table, name=_text(""), at=sa.null(), n_files=_ZERO, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO
+        )
+        check = Check(table, None if condition.exact else predicate)
+        statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+        return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
+
+    def existing(self, table: Table, names: Sequence[str]) -> set[str]:
+        """Return those of the names that are partitions of the table at its version."""
+        found: set[str] = set()
+        with self._database.reading() as connection:
+            for some in batched(names, _NAMES_AT_ONCE):
+                hashes = {name_hash(name): name for name in some}
+                asked = {**_at_values(table), "hashes": list(hashes)}
+                found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, asked))
+        return found
+
+    def within(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
+        """Return the partitions with a location of their own among these: table number, name, location."""
+        p, found = partitions.c, []
+        with self._database.reading() as connection:
+            for some in batched(locations, _NAMES_AT_ONCE):
+                rows = connection.execute(
+                    sa.select(p.table_id, p.name, p.location).where(
+                        p.location.is_not(None), p.end_version == ALIVE, p.location.in_(some)
+                    )
+                )
+                found += [(row.table_id, row.name, row.location) for row in rows]
+        return found
+
+    def named(self, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield those of the named partitions that are there at the table's version (``PARTITION_SCHEMA``).
+
+        Raises:
+            TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``all``.
+        """
+        for some in batched(names, _NAMES_AT_ONCE):
+            hashes = [name_hash(name) for name in some]
+            yield from self.all(table, None, partitions.c.name_hash.in_(hashes))
+
+    def located(self, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
+        """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version.
+
+        Args:
+            table: The table.
+            predicate: A bound predicate that limits them, or None.
+        """
+        return dict(self.located_for_write(table, predicate, None).locations)
+
+    def locations_ever(self, table: Table, since: int = 0) -> set[str]:
+        """Return the locations of their own that partitions have in the versions from ``since`` on."""
+        p = partitions.c
+        own = (p.table_id == table.table_id, p.location.is_not(None), p.end_version > since)
+        statement = sa.select(p.location).where(*own).distinct()
+        with self._database.reading() as connection:
+            return set(connection.execute(statement).scalars())
+
+    def located_for_write(self, table: Table, predicate: Predicate | None, limit: int | None) -> LocatedPartitions:
+        """Return the located partitions that satisfy a predicate; or, unread, that there are more than ``limit``."""
+        asked = _at_values(table)
+        with self._database.reading() as connection:
+            if limit is None:
+                rows = _ALL_LOCATED.rows(connection, asked)
+            else:
+                rows = _SOME_LOCATED.rows(connection, {**asked, "enough": limit + 1})
+        located = {row["name"]: row["location"] for row in rows}
+        if predicate is None or not located:
+            # Hardly any table has some: its million partitions need not be read for that.
+            are_all = limit is None or len(located) <= limit
+            return LocatedPartitions(bool(located), are_all, located if are_all else {})
+        found: dict[str, str] = {}
+        for batch in self.all(table, predicate):
+            some = batch.filter(pc.is_valid(batch.column("location")))
+            found.update(zip(some.column("partition").to_pylist(), some.column("location").to_pylist(), strict=True))
+            if limit is not None and len(found) > limit:
+                return LocatedPartitions(exist=True, are_all=False, locations={})
+        return LocatedPartitions(exist=True, are_all=True, locations=found)
+
+    def at(self, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
+        """Return the names of the table's partitions that lie in one of the directories, by its URI."""
+        with self._database.reading() as connection:
+            return partitions_at_within(connection, table, locations)
+
+    def relocation_ids(self, table_id: int, base: str) -> set[str]:
+        """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""
+        p, prefix = partitions.c, f"{base}/"
+        located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
+        with self._database.reading(streams=True) as connection:
+            return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
+
+    def locations(self, table: Table, names: Collection[str]) -> dict[str, str]:
+        """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
+        found: dict[str, str] = {}
+        with self._database.reading() as connection:
+            for some in batched(names, _NAMES_AT_ONCE):
+                hashes = [name_hash(name) for name in some]
+                rows = connection.execute(located_statement(table).where(partitions.c.name_hash.in_(hashes)))
+                found |= {row.name: row.location for row in rows}
+        return found
 
 
 def plan_statement(
@@ -204,55 +351,6 @@ def plan_statement(
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
 
 
-def list_partitions(
-    database: Database, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
-) -> pa.RecordBatchReader:
-    """Return the partitions that satisfy the predicate at the table's version, by values (NULL first), then by name.
-
-    Those alone for which ``only`` holds, a clause on the columns of ``partitions``.
-
-    Raises:
-        TableNotFoundError: The table has been dropped.
-        VersionExpiredError: Vacuum has forgotten the version.
-        IndexUnavailableError: The database is gone or locked.
-    """
-    statement, exact = partitions_statement(database.dialect, table, predicate, only)
-    check = Check(table, None if exact else predicate)
-    reader = arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish)
-    return _sorted_by_values(reader, table) if check.has_long_keys else reader
-
-
-def unordered_partitions(
-    database: Database,
-    table: Table,
-    predicate: Predicate | None,
-    columns: Collection[str],
-    only: sa.ColumnElement[bool] | None = None,
-) -> pa.RecordBatchReader:
-    """Return what ``list_partitions`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
-    condition = condition_of(database.dialect, table, predicate)
-    p = partitions.c
-    # The check looks for the oldest version in the fifth column of the mark, and for names in the second.
-    every = {
-        "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
-        "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
-    }  # fmt: skip
-    needed = {"partition_id", *columns} | (set() if condition.exact else {"partition"})
-    missing = {"partition": _text(""), "location": sa.null()}
-    rows = (
-        sa.select(*(column if name in needed else missing.get(name, _ZERO) for name, column in every.items()))
-        .select_from(source_of(condition))
-        .where(*(at_version if is_bounded(predicate or TRUE) else in_order)(partitions, table), condition.clause)
-        .where(sa.true() if only is None else only)
-    )
-    mark = marked(
-        table, name=_text(""), at=sa.null(), n_files=_ZERO, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO
-    )
-    check = Check(table, None if condition.exact else predicate)
-    statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
-    return arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
-
-
 def partitions_statement(
     dialect: str, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
 ) -> tuple[arrow_rows.Query, bool]:
@@ -306,62 +404,6 @@ _LOCATED = sa.select(partitions.c.name, partitions.c.location).where(
 _ALL_LOCATED, _SOME_LOCATED = Prepared(_LOCATED), Prepared(_LOCATED.limit(sa.bindparam("enough")))
 
 
-def partition_exists(database: Database, table: Table, names: Sequence[str]) -> set[str]:
-    """Return those of the names that are partitions of the table at its version."""
-    found: set[str] = set()
-    with database.reading() as connection:
-        for some in batched(names, _NAMES_AT_ONCE):
-            hashes = {name_hash(name): name for name in some}
-            asked = {**_at_values(table), "hashes": list(hashes)}
-            found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, asked))
-    return found
-
-
-def partitions_in(database: Database, locations: Collection[str]) -> list[tuple[int, str, str]]:
-    """Return the partitions that lie at locations of their own which are among these: table number, name, location."""
-    p, found = partitions.c, []
-    with database.reading() as connection:
-        for some in batched(locations, _NAMES_AT_ONCE):
-            rows = connection.execute(
-                sa.select(p.table_id, p.name, p.location).where(
-                    p.location.is_not(None), p.end_version == ALIVE, p.location.in_(some)
-                )
-            )
-            found += [(row.table_id, row.name, row.location) for row in rows]
-    return found
-
-
-def named_partitions(database: Database, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield those of the named partitions that are there at the table's version (``PARTITION_SCHEMA``).
-
-    Raises:
-        TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``list_partitions`` does.
-    """
-    for some in batched(names, _NAMES_AT_ONCE):
-        hashes = [name_hash(name) for name in some]
-        yield from list_partitions(database, table, None, partitions.c.name_hash.in_(hashes))
-
-
-def located_partitions(database: Database, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
-    """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version.
-
-    Args:
-        database: The index.
-        table: The table.
-        predicate: A bound predicate that limits them, or None.
-    """
-    return dict(located_for_write(database, table, predicate, None).locations)
-
-
-def locations_ever(database: Database, table: Table, since: int = 0) -> set[str]:
-    """Return the locations of their own that partitions have in the versions from ``since`` on."""
-    p = partitions.c
-    own = (p.table_id == table.table_id, p.location.is_not(None), p.end_version > since)
-    statement = sa.select(p.location).where(*own).distinct()
-    with database.reading() as connection:
-        return set(connection.execute(statement).scalars())
-
-
 @dataclass(frozen=True, slots=True)
 class LocatedPartitions:
     """Partitions with locations of their own, as a write needs to know them.
@@ -375,36 +417,6 @@ class LocatedPartitions:
     exist: bool
     are_all: bool
     locations: Mapping[str, str]
-
-
-def located_for_write(
-    database: Database, table: Table, predicate: Predicate | None, limit: int | None
-) -> LocatedPartitions:
-    """Return the located partitions that satisfy a predicate, or that there are more than ``limit``, not read then."""
-    asked = _at_values(table)
-    with database.reading() as connection:
-        if limit is None:
-            rows = _ALL_LOCATED.rows(connection, asked)
-        else:
-            rows = _SOME_LOCATED.rows(connection, {**asked, "enough": limit + 1})
-    located = {row["name"]: row["location"] for row in rows}
-    if predicate is None or not located:
-        # Hardly any table has some: its million partitions need not be read for that.
-        are_all = limit is None or len(located) <= limit
-        return LocatedPartitions(bool(located), are_all, located if are_all else {})
-    found: dict[str, str] = {}
-    for batch in list_partitions(database, table, predicate):
-        some = batch.filter(pc.is_valid(batch.column("location")))
-        found.update(zip(some.column("partition").to_pylist(), some.column("location").to_pylist(), strict=True))
-        if limit is not None and len(found) > limit:
-            return LocatedPartitions(exist=True, are_all=False, locations={})
-    return LocatedPartitions(exist=True, are_all=True, locations=found)
-
-
-def partitions_at(database: Database, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
-    """Return the names of the table's partitions that lie in one of the directories, by its URI."""
-    with database.reading() as connection:
-        return partitions_at_within(connection, table, locations)
 
 
 def partitions_at_within(connection: sa.Connection, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
@@ -423,25 +435,6 @@ def partitions_at_within(connection: sa.Connection, table: Table, locations: Col
         )
         for name in connection.execute(usual).scalars() if hashes else ():
             found.setdefault(table.directory(name), set()).add(name)
-    return found
-
-
-def directories_within(database: Database, table_id: int, base: str) -> set[str]:
-    """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""
-    p, prefix = partitions.c, f"{base}/"
-    located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
-    with database.reading(streams=True) as connection:
-        return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
-
-
-def locations_of(database: Database, table: Table, names: Collection[str]) -> dict[str, str]:
-    """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
-    found: dict[str, str] = {}
-    with database.reading() as connection:
-        for some in batched(names, _NAMES_AT_ONCE):
-            hashes = [name_hash(name) for name in some]
-            rows = connection.execute(located_statement(table).where(partitions.c.name_hash.in_(hashes)))
-            found |= {row.name: row.location for row in rows}
     return found
 
 

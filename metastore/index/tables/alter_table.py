@@ -32,67 +32,111 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
-def alter_table(
-    database: Database,
-    identifier: TableIdentifier,
-    change: Callable[[TableDefinition], TableDefinition],
-    *,
-    check: Callable[[Table], None] | None = None,
-    removed: Sequence[str],
-    settings: Callable[[TableDefinition], Mapping[str, str]] | None,
-    deliver: bool,
-) -> Table:
-    """Return the table with a changed definition. Its version stays, and so does what earlier loads of it read.
+class Alterations:
+    """Changes the definitions and names of tables."""
 
-    Alterations of one table follow one another: ``change`` gets the definition that the one before has left. Where the
-    location changes, the partitions stay where they are.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Args:
-        database: The index.
-        identifier: The table.
-        change: Gives the new definition, by the same identifier; may be called again when the database was busy.
-        check: Raises where the table must not be changed so. It gets the table as it is when nobody can commit to it
-            any more before the change.
-        removed: The properties that ``change`` takes out, for the metastore.
-        settings: Gives the settings of its SerDe that change with the new definition, for the metastore.
-        deliver: Whether to enqueue a message for the metastore.
+    def alter(
+        self,
+        identifier: TableIdentifier,
+        change: Callable[[TableDefinition], TableDefinition],
+        *,
+        check: Callable[[Table], None] | None = None,
+        removed: Sequence[str] = (),
+        settings: Callable[[TableDefinition], Mapping[str, str]] | None = None,
+        deliver: bool,
+    ) -> Table:
+        """Return the table with a changed definition. Its version stays, and so does what earlier loads of it read.
 
-    Raises:
-        TableNotFoundError: There is none of this name.
-        ConflictError: The location, or how files are read, is to change, and somebody is writing to the table, or a
-            dropped table's files are being deleted there.
-        PartitionDescriptorError: Partitions that are not read as the table could not be shown with its new columns.
-    """
+        Alterations of one table follow one another: ``change`` gets the definition that the one before has left. Where
+        the location changes, the partitions stay where they are.
 
-    def work(connection: sa.Connection) -> Table:
-        table = _locked(connection, identifier)
-        if check is not None:
-            check(table)
-        before = table.definition
-        after = _with_own_statistics(table, change(before))
-        reading = (before.format, before.options) != (after.format, after.options)
-        if reading or after.location != before.location:
-            _check_not_written(connection, table, "format" if reading else "location")
-            # What was not at the old place may be at the new one, and what was not to be read so may be otherwise.
-            connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
-        if after.location != before.location:
-            check_location_free(connection, identifier, after.location)
-            _pin_partitions(connection, table)
-        kept = _kept_descriptors(connection, table, after) if before.columns != after.columns else ()
-        connection.execute(
-            sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
-        )
-        if deliver:
-            rebuild = (before.columns, before.location) != (after.columns, after.location)
-            place = before.location if rebuild else None
-            message = AlterTable(
-                after, tuple(removed), rebuild, previous_location=place, kept=kept,
-                settings=settings(after) if settings else {},
-            )  # fmt: skip
-            enqueue(connection, message, table.table_id)
-        return replace(table, definition=after)
+        Args:
+            identifier: The table.
+            change: Gives the new definition, by the same identifier; may be called again when the database was busy.
+            check: Raises where the table must not be changed so. It gets the table as it is when nobody can commit to
+                it any more before the change.
+            removed: The properties that ``change`` takes out, for the metastore.
+            settings: Gives the settings of its SerDe that change with the new definition, for the metastore.
+            deliver: Whether to enqueue a message for the metastore.
 
-    return database.write(work)
+        Raises:
+            TableNotFoundError: There is none of this name.
+            ConflictError: The location, or how files are read, is to change, and somebody is writing to the table, or a
+                dropped table's files are being deleted there.
+            PartitionDescriptorError: Partitions that are not read as the table could not be shown with its new columns.
+        """
+
+        def work(connection: sa.Connection) -> Table:
+            table = _locked(connection, identifier)
+            if check is not None:
+                check(table)
+            before = table.definition
+            after = _with_own_statistics(table, change(before))
+            reading = (before.format, before.options) != (after.format, after.options)
+            if reading or after.location != before.location:
+                _check_not_written(connection, table, "format" if reading else "location")
+                # What was not at the old place may be at the new one, and what was not to be read so may be otherwise.
+                connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
+            if after.location != before.location:
+                check_location_free(connection, identifier, after.location)
+                _pin_partitions(connection, table)
+            kept = _kept_descriptors(connection, table, after) if before.columns != after.columns else ()
+            connection.execute(
+                sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
+            )
+            if deliver:
+                rebuild = (before.columns, before.location) != (after.columns, after.location)
+                place = before.location if rebuild else None
+                message = AlterTable(
+                    after, tuple(removed), rebuild, previous_location=place, kept=kept,
+                    settings=settings(after) if settings else {},
+                )  # fmt: skip
+                enqueue(connection, message, table.table_id)
+            return replace(table, definition=after)
+
+        return self._database.write(work)
+
+    def rename(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
+        """Return the table under its new name, which may be in another namespace.
+
+        What is not delivered was done in the metastore: what is pending there about partitions goes to the new name.
+
+        Raises:
+            TableNotFoundError: There is none of this name.
+            NamespaceNotFoundError: The new name's namespace is not there.
+            TableAlreadyExistsError: The new name is taken.
+        """
+
+        def work(connection: sa.Connection) -> Table:
+            table = _locked(connection, identifier)
+            found = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == to.namespace)
+            namespace_id = connection.execute(found).scalar()
+            if namespace_id is None:
+                raise namespace_not_found(to.namespace)
+            try:
+                connection.execute(
+                    sa.update(tables)
+                    .where(tables.c.table_id == table.table_id)
+                    .values(namespace_id=namespace_id, name=to.name)
+                )
+            except sa.exc.IntegrityError as error:
+                if not is_duplicate(error):
+                    raise
+                raise TableAlreadyExistsError(
+                    f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
+                    {"table": str(to)},
+                ) from error
+            renamed = replace(table, definition=replace(table.definition, identifier=to))
+            if deliver:
+                enqueue(connection, RenameTable(renamed.definition, identifier), table.table_id)
+            else:
+                readdress(connection, table.table_id, to)
+            return renamed
+
+        return self._database.write(work)
 
 
 def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinition:
@@ -150,46 +194,6 @@ def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefin
                 {"table": str(table.identifier)},
             )
     return tuple(descriptor.to_dict() for descriptor in found)
-
-
-def rename_table(database: Database, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
-    """Return the table under its new name, which may be in another namespace.
-
-    What is not delivered was done in the metastore: what is pending there about partitions goes to the new name.
-
-    Raises:
-        TableNotFoundError: There is none of this name.
-        NamespaceNotFoundError: The new name's namespace is not there.
-        TableAlreadyExistsError: The new name is taken.
-    """
-
-    def work(connection: sa.Connection) -> Table:
-        table = _locked(connection, identifier)
-        found = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == to.namespace)
-        namespace_id = connection.execute(found).scalar()
-        if namespace_id is None:
-            raise namespace_not_found(to.namespace)
-        try:
-            connection.execute(
-                sa.update(tables)
-                .where(tables.c.table_id == table.table_id)
-                .values(namespace_id=namespace_id, name=to.name)
-            )
-        except sa.exc.IntegrityError as error:
-            if not is_duplicate(error):
-                raise
-            raise TableAlreadyExistsError(
-                f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
-                {"table": str(to)},
-            ) from error
-        renamed = replace(table, definition=replace(table.definition, identifier=to))
-        if deliver:
-            enqueue(connection, RenameTable(renamed.definition, identifier), table.table_id)
-        else:
-            readdress(connection, table.table_id, to)
-        return renamed
-
-    return database.write(work)
 
 
 def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:

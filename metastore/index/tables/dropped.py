@@ -96,15 +96,41 @@ def lies_in(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bo
     return sa.or_(column == location, sa.and_(column >= f"{location}/", column < f"{location}0"))
 
 
-def undeleted(database: Database, location: str | None = None) -> list[DroppedTable]:
-    """Return the dropped tables whose directories are still to be deleted, the oldest first.
+class DroppedTables:
+    """Dropped tables whose directories are not deleted yet."""
 
-    Args:
-        database: The index.
-        location: Only those that lie there, in it or around it.
-    """
-    with database.reading() as connection:
-        return _undeleted(connection, location)
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def undeleted(self, location: str | None = None) -> list[DroppedTable]:
+        """Return the dropped tables whose directories are still to be deleted, the oldest first.
+
+        Args:
+            location: Only those that lie there, in it or around it.
+        """
+        with self._database.reading() as connection:
+            return _undeleted(connection, location)
+
+    def while_undeleted(self, table_id: int, work: Callable[[], bool]) -> bool | None:
+        """Return what ``work`` returns, under the lock of the dropped table's row; None, and nothing done, without one.
+
+        Args:
+            table_id: The table's number.
+            work: Is short, and may be called again.
+        """
+        d = dropped_tables.c
+        held = sa.select(d.table_id).where(d.table_id == table_id, d.location.is_not(None)).with_for_update()
+
+        def locked(connection: sa.Connection) -> bool | None:
+            return work() if connection.execute(held).scalar() is not None else None
+
+        return self._database.write(locked)
+
+    def note_deleted(self, table_id: int) -> None:
+        """Give a dropped table's directory free, once nothing is in it."""
+        d = dropped_tables.c
+        gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None, directory=None)
+        self._database.write(lambda connection: connection.execute(gone))
 
 
 def any_undeleted(connection: sa.Connection) -> bool:
@@ -275,30 +301,6 @@ def _first_inside(
     return next(
         (row for row in local if f"{paths.of(row.location.removeprefix('file://'))}/".startswith(f"{root}/")), None
     )
-
-
-def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:
-    """Return what ``work`` returns, under the lock of the dropped table's row; None, and nothing done, without one.
-
-    Args:
-        database: The index.
-        table_id: The table's number.
-        work: Is short, and may be called again.
-    """
-    d = dropped_tables.c
-    held = sa.select(d.table_id).where(d.table_id == table_id, d.location.is_not(None)).with_for_update()
-
-    def locked(connection: sa.Connection) -> bool | None:
-        return work() if connection.execute(held).scalar() is not None else None
-
-    return database.write(locked)
-
-
-def note_deleted(database: Database, table_id: int) -> None:
-    """Give a dropped table's directory free, once nothing is in it."""
-    d = dropped_tables.c
-    gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None, directory=None)
-    database.write(lambda connection: connection.execute(gone))
 
 
 def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedTable]:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexRestoredError, TableNotFoundError
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import dropped_tables, index_properties, table_versions, tables
-from catalog_ext.metastore.index.tables import properties
+from catalog_ext.metastore.index.tables.properties import Properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.database.guard import IndexGuard
 
 INCARNATION = "index.incarnation"
 COUNTER = "index.counter"
@@ -33,36 +34,6 @@ RESTORING = "index.restoring"
 
 VERSIONS = 1_000_000_000
 """How many versions a table has in one incarnation: the n-th begins at n times as much."""
-
-
-class IndexGuard(Protocol):
-    """Compares the counter of the index with the one on the store."""
-
-    @property
-    def behind(self) -> IndexRestoredError | None:
-        """The reason why the index changes nothing; None where it is current, as far as is known."""
-        ...
-
-    def require_current(self) -> None:
-        """Return unless the index is older than what it once wrote (``IndexRestoredError``)."""
-        ...
-
-    def advance(self) -> None:
-        """Raise the counter, here and on the store, before files are deleted that a backup may still name.
-
-        Raises:
-            IndexRestoredError: The index is older than what it once wrote.
-            StorageError: The store does not answer.
-        """
-        ...
-
-    def note_version(self, table_id: int, version: int) -> None:
-        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
-        ...
-
-    def forget(self) -> None:
-        """Compare again before the next change: a connection to the database's server is a new one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,11 +54,68 @@ def position_of(recorded: Mapping[str, str]) -> Position:
     return Position(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
-def raise_counter(database: Database) -> None:
-    """Raise the counter by one; it is on the disk when this returns."""
-    if not database.write(_raise):
-        properties.add_missing(database, {COUNTER: "0", COUNTER_MARK: ""})
-        database.write(_raise)
+class Incarnations:
+    """The incarnation of an index, and its counter."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def watch(self, guard: IndexGuard) -> None:
+        """Have a guard asked before each change and each deletion of files whether the index was put back."""
+        self._database.guard = guard
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """The reason why the index changes nothing: it was restored; None where it is current, as far as is known."""
+        return None if self._database.guard is None else self._database.guard.behind
+
+    def require_current(self) -> None:
+        """Return unless the index is older than what it once wrote.
+
+        Raises:
+            IndexRestoredError: It is.
+        """
+        if self._database.guard is not None:
+            self._database.guard.require_current()
+
+    def before_deleting(self) -> None:
+        """Have the store know that an older copy of this index may name files that are about to go or to move.
+
+        Raises:
+            IndexRestoredError: The index is such a copy itself.
+            StorageError: The store does not answer.
+        """
+        if self._database.guard is not None:
+            self._database.guard.advance()
+
+    def position(self) -> Position:
+        """Return the incarnation and the counter."""
+        return position_of(Properties(self._database).load())
+
+    def raise_counter(self) -> None:
+        """Raise the counter by one; it is on the disk when this returns."""
+        if not self._database.write(_raise):
+            Properties(self._database).add_missing({COUNTER: "0", COUNTER_MARK: ""})
+            self._database.write(_raise)
+
+    def newest_table_number(self) -> int:
+        """Return the greatest number that a table has, or a dropped one whose rows are still there."""
+        with self._database.reading() as connection:
+            return max(int(number) for number in _NUMBERS.scalars(connection))
+
+    def require_version(self, table_id: int, version: int) -> None:
+        """Return if a table has, or has had, a version in this incarnation of the index.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
+        """
+        asked = {"table_id": table_id, "version": version}
+        with self._database.reading() as connection:
+            row = _VERSION.row(connection, asked)
+        if row is None:
+            raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+        require_given(table_id, version, row)
 
 
 def _raise(connection: sa.Connection) -> bool:
@@ -107,33 +135,12 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-def newest_number(database: Database) -> int:
-    """Return the greatest number that a table has, or a dropped one whose rows are still there."""
-    with database.reading() as connection:
-        return max(int(number) for number in _NUMBERS.scalars(connection))
-
-
 _NUMBERS = Prepared(
     sa.union_all(
         sa.select(sa.func.coalesce(sa.func.max(tables.c.table_id), 0)),
         sa.select(sa.func.coalesce(sa.func.max(dropped_tables.c.table_id), 0)),
     )
 )
-
-
-def require_version(database: Database, table_id: int, version: int) -> None:
-    """Return if a table has, or has had, a version in this incarnation of the index.
-
-    Raises:
-        TableNotFoundError: The table is gone.
-        IndexRestoredError: The version is newer than the table, or belongs to an incarnation that was given up.
-    """
-    asked = {"table_id": table_id, "version": version}
-    with database.reading() as connection:
-        row = _VERSION.row(connection, asked)
-    if row is None:
-        raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
-    require_given(table_id, version, row)
 
 
 def require_given(table_id: int, version: int, row: Mapping[str, int]) -> None:

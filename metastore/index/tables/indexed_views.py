@@ -62,7 +62,7 @@ class IndexedViews:
         Raises:
             NamespaceNotFoundError: There is no such namespace.
         """
-        return table_rows.list_names(self._database, namespace, of_views=True)
+        return table_rows.Tables(self._database).names(namespace, of_views=True)
 
     def create(
         self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
@@ -129,7 +129,7 @@ class IndexedViews:
             return view
 
         dropped = self._database.write(work)
-        table_rows.remove_dropped_rows(self._database)
+        table_rows.Tables(self._database).remove_dropped_rows()
         return dropped
 
     def rename(self, identifier: TableIdentifier, new: TableIdentifier, *, deliver: bool) -> View:

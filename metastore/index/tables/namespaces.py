@@ -43,73 +43,104 @@ _NAMES = Prepared(sa.select(namespaces.c.name))
 _LOCATIONS = Prepared(sa.select(namespaces.c.location).where(namespaces.c.location.is_not(None)))
 
 
-def list_namespaces(database: Database) -> list[str]:
-    """Return the names, sorted."""
-    with database.reading() as connection:
-        return sorted(_NAMES.scalars(connection))
+class Namespaces:
+    """The namespaces of an index."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def load_namespace(database: Database, name: str) -> Namespace:
-    """Return the namespace of this name.
+    def all(self) -> list[str]:
+        """Return the names, sorted."""
+        with self._database.reading() as connection:
+            return sorted(_NAMES.scalars(connection))
 
-    Raises:
-        NamespaceNotFoundError: There is none.
-    """
-    with database.reading() as connection:
-        return _load(connection, name)
+    def load(self, name: str) -> Namespace:
+        """Return the namespace of this name.
 
+        Raises:
+            NamespaceNotFoundError: There is none.
+        """
+        with self._database.reading() as connection:
+            return _load(connection, name)
 
-def create_namespace(database: Database, namespace: Namespace, *, deliver: bool) -> Namespace:
-    """Return the namespace, now in the index.
+    def create(self, namespace: Namespace, *, deliver: bool) -> Namespace:
+        """Return the namespace, now in the index.
 
-    Args:
-        database: The index.
-        namespace: What to create.
-        deliver: Whether to enqueue a message for the metastore.
+        Args:
+            namespace: What to create.
+            deliver: Whether to enqueue a message for the metastore.
 
-    Raises:
-        NamespaceAlreadyExistsError: The name is taken.
-    """
+        Raises:
+            NamespaceAlreadyExistsError: The name is taken.
+        """
 
-    def work(connection: sa.Connection) -> Namespace:
-        try:
-            connection.execute(_insert_statement(connection.dialect.name), namespace_to_row(namespace))
-        except sa.exc.IntegrityError as error:
-            if not is_duplicate(error):
-                raise
-            raise NamespaceAlreadyExistsError(
-                f"The namespace {namespace.name} exists already. Choose another name.", {"namespace": namespace.name}
-            ) from error
-        if deliver:
-            enqueue(connection, CreateNamespace(namespace))
-        return namespace
+        def work(connection: sa.Connection) -> Namespace:
+            try:
+                connection.execute(_insert_statement(connection.dialect.name), namespace_to_row(namespace))
+            except sa.exc.IntegrityError as error:
+                if not is_duplicate(error):
+                    raise
+                raise NamespaceAlreadyExistsError(
+                    f"The namespace {namespace.name} exists already. Choose another name.",
+                    {"namespace": namespace.name},
+                ) from error
+            if deliver:
+                enqueue(connection, CreateNamespace(namespace))
+            return namespace
 
-    return database.write(work)
+        return self._database.write(work)
+
+    def alter(self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool) -> Namespace:
+        """Return the namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
+
+        Raises:
+            NamespaceNotFoundError: There is none of this name.
+        """
+
+        def work(connection: sa.Connection) -> Namespace:
+            connection.execute(sa.update(namespaces).where(namespaces.c.name == name).values(name=name))
+            altered = _altered(_load(connection, name), set_, remove)
+            connection.execute(
+                sa.update(namespaces).where(namespaces.c.name == name).values(**namespace_to_row(altered))
+            )
+            if deliver:
+                enqueue(connection, AlterNamespace(altered))
+            return altered
+
+        return self._database.write(work)
+
+    def drop(self, name: str, *, deliver: bool) -> None:
+        """Remove an empty namespace.
+
+        Raises:
+            NamespaceNotFoundError: There is none of this name.
+            NamespaceNotEmptyError: It has tables.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            _load(connection, name)
+            tables_in_it = connection.execute(
+                sa.select(tables.c.name)
+                .join(namespaces)
+                .where(namespaces.c.name == name)
+                .order_by(tables.c.name)
+                .limit(4)
+            ).scalars().all()  # fmt: skip
+            if tables_in_it:
+                raise _not_empty(name, tables_in_it)
+            try:
+                connection.execute(sa.delete(namespaces).where(namespaces.c.name == name))
+            except sa.exc.IntegrityError as error:
+                raise _not_empty(name, ()) from error
+            if deliver:
+                enqueue(connection, DropNamespace(name))
+
+        self._database.write(work)
 
 
 @cache
 def _insert_statement(dialect: str) -> sa.Insert:
     return sa.insert(namespaces).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
-
-
-def alter_namespace(
-    database: Database, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
-) -> Namespace:
-    """Return the namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
-
-    Raises:
-        NamespaceNotFoundError: There is none of this name.
-    """
-
-    def work(connection: sa.Connection) -> Namespace:
-        connection.execute(sa.update(namespaces).where(namespaces.c.name == name).values(name=name))
-        altered = _altered(_load(connection, name), set_, remove)
-        connection.execute(sa.update(namespaces).where(namespaces.c.name == name).values(**namespace_to_row(altered)))
-        if deliver:
-            enqueue(connection, AlterNamespace(altered))
-        return altered
-
-    return database.write(work)
 
 
 def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str]) -> Namespace:
@@ -120,31 +151,6 @@ def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str
         location=properties.pop("location", None if "location" in remove else namespace.location),
         properties=properties,
     )
-
-
-def drop_namespace(database: Database, name: str, *, deliver: bool) -> None:
-    """Remove an empty namespace.
-
-    Raises:
-        NamespaceNotFoundError: There is none of this name.
-        NamespaceNotEmptyError: It has tables.
-    """
-
-    def work(connection: sa.Connection) -> None:
-        _load(connection, name)
-        tables_in_it = connection.execute(
-            sa.select(tables.c.name).join(namespaces).where(namespaces.c.name == name).order_by(tables.c.name).limit(4)
-        ).scalars().all()  # fmt: skip
-        if tables_in_it:
-            raise _not_empty(name, tables_in_it)
-        try:
-            connection.execute(sa.delete(namespaces).where(namespaces.c.name == name))
-        except sa.exc.IntegrityError as error:
-            raise _not_empty(name, ()) from error
-        if deliver:
-            enqueue(connection, DropNamespace(name))
-
-    database.write(work)
 
 
 def _not_empty(name: str, tables_in_it: Sequence[str]) -> NamespaceNotEmptyError:

@@ -40,23 +40,28 @@ _AT_ONCE = 2000
 _SHOWN = 5
 
 
-def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
-    """Return the table, at a new version, with other types of partition columns.
+class KeyTypes:
+    """Changes the types of partition columns."""
 
-    Older versions cannot be read any more.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Args:
-        database: The index.
-        table: The table.
-        types: Canonical types by the columns' names, in the table's spelling.
-        deliver: Whether to enqueue a message for the metastore.
+    def change(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
+        """Return the table, at a new version, with other types of partition columns.
 
-    Raises:
-        TableNotFoundError: The table is gone.
-        InvalidValueError: Values of living partitions do not fit; the message lists some. Nothing was changed.
-        ConflictError: Somebody is writing to the table.
-    """
-    return database.write(lambda connection: _Retyping(connection, table, types).run(deliver=deliver))
+        Older versions cannot be read any more.
+
+        Args:
+            table: The table.
+            types: Canonical types by the columns' names, in the table's spelling.
+            deliver: Whether to enqueue a message for the metastore.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            InvalidValueError: Values of living partitions do not fit; the message lists some. Nothing was changed.
+            ConflictError: Somebody is writing to the table.
+        """
+        return self._database.write(lambda connection: _Retyping(connection, table, types).run(deliver=deliver))
 
 
 class _Retyping:

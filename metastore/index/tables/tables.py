@@ -89,41 +89,144 @@ _BY_NAME = Prepared(
 )
 
 
-def list_tables(database: Database, namespace: str) -> list[str]:
-    """Return the names of the namespace's tables, sorted.
+class Tables:
+    """The tables of an index."""
 
-    Raises:
-        NamespaceNotFoundError: There is no such namespace.
-    """
-    return list_names(database, namespace, of_views=False)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def all(self, namespace: str) -> list[str]:
+        """Return the names of the namespace's tables, sorted.
 
-def list_names(database: Database, namespace: str, *, of_views: bool) -> list[str]:
-    """Return the names of the namespace's tables, or of its views, sorted, by one query.
+        Raises:
+            NamespaceNotFoundError: There is no such namespace.
+        """
+        return self.names(namespace, of_views=False)
 
-    Raises:
-        NamespaceNotFoundError: There is no such namespace.
-    """
-    statement = (
-        sa.select(tables.c.table_type, tables.c.name)
-        .select_from(namespaces.outerjoin(tables, tables.c.namespace_id == namespaces.c.namespace_id))
-        .where(namespaces.c.name == namespace)
-    )
-    with database.reading() as connection:
-        rows = connection.execute(statement).all()
-    if not rows:
-        raise namespace_not_found(namespace)
-    return sorted(name for kind, name in rows if name is not None and (kind == TableType.VIEW) is of_views)
+    def names(self, namespace: str, *, of_views: bool) -> list[str]:
+        """Return the names of the namespace's tables, or of its views, sorted, by one query.
 
+        Raises:
+            NamespaceNotFoundError: There is no such namespace.
+        """
+        statement = (
+            sa.select(tables.c.table_type, tables.c.name)
+            .select_from(namespaces.outerjoin(tables, tables.c.namespace_id == namespaces.c.namespace_id))
+            .where(namespaces.c.name == namespace)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(statement).all()
+        if not rows:
+            raise namespace_not_found(namespace)
+        return sorted(name for kind, name in rows if name is not None and (kind == TableType.VIEW) is of_views)
 
-def load_table(database: Database, identifier: TableIdentifier) -> Table:
-    """Return the table of this name at its newest version, by one query.
+    def load(self, identifier: TableIdentifier) -> Table:
+        """Return the table of this name at its newest version, by one query.
 
-    Raises:
-        TableNotFoundError: There is none.
-    """
-    with database.reading() as connection:
-        return load(connection, identifier)
+        Raises:
+            TableNotFoundError: There is none.
+        """
+        with self._database.reading() as connection:
+            return self._noted(load(connection, identifier))
+
+    def load_by_id(self, table_id: int) -> Table:
+        """Return the table of this number at its newest version.
+
+        Raises:
+            TableNotFoundError: There is none, or no longer.
+        """
+        with self._database.reading() as connection:
+            return self._noted(table_from_row(load_row_by_id(connection, table_id)))
+
+    def _noted(self, table: Table) -> Table:
+        self._database.note_version(table.table_id, table.version)
+        return table
+
+    def create(self, definition: TableDefinition, *, deliver: bool) -> Table:
+        """Return the table, now in the index, at version 0 and without partitions.
+
+        Raises:
+            NamespaceNotFoundError: Its namespace does not exist.
+            TableAlreadyExistsError: Its name is taken.
+        """
+        identifier = definition.identifier
+
+        def work(connection: sa.Connection) -> Table:
+            namespace_id = lock_namespace(connection, identifier.namespace)
+            return create_within(connection, definition, namespace_id, deliver=deliver)
+
+        return self._database.write(work)
+
+    def drop(
+        self,
+        identifier: TableIdentifier,
+        *,
+        deliver: bool,
+        purge: bool = False,
+        deletes: bool = False,
+        keeps_files: bool = False,
+    ) -> Table:
+        """Return the table as it was; its name is free again, and its rows are removed.
+
+        The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock. With
+        ``deletes`` the directory stays the table's until ``dropped.note_deleted``.
+
+        Raises:
+            TableNotFoundError: There is none of this name.
+            ConflictError, TableLayoutError: See ``dropped.check_droppable`` and ``dropped.check_nothing_waits``.
+        """
+
+        def work(connection: sa.Connection) -> Table:
+            return drop_within(
+                connection, identifier, deliver=deliver, purge=purge, deletes=deletes, keeps_files=keeps_files
+            )
+
+        table = self._database.write(work)
+        self.remove_dropped_rows()
+        return table
+
+    def remove_dropped_rows(self) -> None:
+        """Remove the rows of every table that has been dropped, also of one whose dropping was interrupted."""
+        with self._database.reading() as connection:
+            dropped = _DROPPED.scalars(connection)
+        for table_id in dropped:
+            while self._database.write(lambda connection, t=table_id: _remove_some(connection, t)):  # type: ignore[misc]
+                pass
+
+    def overlapping(self, location: str) -> list[TableIdentifier]:
+        """Return the tables whose location is this one, in it or around it, sorted; links to this one are followed."""
+        asked = overlap(location)
+        with self._database.reading() as connection:
+            rows = _overlapping(tuple(asked)).rows(connection, asked)
+        return sorted(TableIdentifier(row["namespace"], row["name"]) for row in rows)
+
+    def locations(self) -> list[tuple[int, str]]:
+        """Return the number and the location of each table; views have none."""
+        statement = sa.select(tables.c.table_id, tables.c.location).where(tables.c.location.is_not(None))
+        with self._database.reading() as connection:
+            return [(row.table_id, row.location) for row in connection.execute(statement)]
+
+    def known_locations(self) -> list[str]:
+        """Return the locations of namespaces and tables."""
+        places = (sa.select(of.c.location).where(of.c.location.is_not(None)) for of in (namespaces, tables))
+        with self._database.reading() as connection:
+            return list(connection.execute(sa.union(*places)).scalars())
+
+    def history(self, identifier: TableIdentifier) -> list[TableVersion]:
+        """Return the table's commits, newest first; version 0 is its creation.
+
+        Raises:
+            TableNotFoundError: There is none of this name.
+        """
+        with self._database.reading() as connection:
+            table_id = load(connection, identifier).table_id
+            v = table_versions.c
+            rows = connection.execute(
+                sa.select(v.version, v.operation, v.committed_at_ms, v.summary)
+                .where(v.table_id == table_id)
+                .order_by(v.version.desc())
+            ).all()
+        return [TableVersion(version, operation, at, json.loads(summary)) for version, operation, at, summary in rows]
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
@@ -150,16 +253,6 @@ def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[
     """Return the same as ``load_row``, or None where there is neither a table nor a view of this name."""
     named = {"in_namespace": identifier.namespace, "named": identifier.name}
     return _BY_NAME.row(connection, named)
-
-
-def load_table_by_id(database: Database, table_id: int) -> Table:
-    """Return the table of this number at its newest version.
-
-    Raises:
-        TableNotFoundError: There is none, or no longer.
-    """
-    with database.reading() as connection:
-        return table_from_row(load_row_by_id(connection, table_id))
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
@@ -190,22 +283,6 @@ _BY_ID = Prepared(_by_id)
 
 def _not_found(which: str) -> TableNotFoundError:
     return TableNotFoundError(f"The table {which} does not exist in the index.", {"table": which})
-
-
-def create_table(database: Database, definition: TableDefinition, *, deliver: bool) -> Table:
-    """Return the table, now in the index, at version 0 and without partitions.
-
-    Raises:
-        NamespaceNotFoundError: Its namespace does not exist.
-        TableAlreadyExistsError: Its name is taken.
-    """
-    identifier = definition.identifier
-
-    def work(connection: sa.Connection) -> Table:
-        namespace_id = lock_namespace(connection, identifier.namespace)
-        return create_within(connection, definition, namespace_id, deliver=deliver)
-
-    return database.write(work)
 
 
 def create_within(connection: sa.Connection, definition: TableDefinition, namespace_id: int, *, deliver: bool) -> Table:
@@ -249,29 +326,6 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
 @cache
 def _insert_statement(dialect: str) -> sa.Insert:
     return sa.insert(tables).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
-
-
-def drop_table(
-    database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool, keeps_files: bool
-) -> Table:
-    """Return the table as it was; its name is free again, and its rows are removed.
-
-    The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock. With ``deletes``
-    the directory stays the table's until ``dropped.note_deleted``.
-
-    Raises:
-        TableNotFoundError: There is none of this name.
-        ConflictError, TableLayoutError: See ``dropped.check_droppable`` and ``dropped.check_nothing_waits``.
-    """
-
-    def work(connection: sa.Connection) -> Table:
-        return drop_within(
-            connection, identifier, deliver=deliver, purge=purge, deletes=deletes, keeps_files=keeps_files
-        )
-
-    table = database.write(work)
-    remove_dropped_rows(database)
-    return table
 
 
 def drop_within(
@@ -336,15 +390,6 @@ def _hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
         connection.execute(mine.values(table_id=heir))
 
 
-def remove_dropped_rows(database: Database) -> None:
-    """Remove the rows of every table that has been dropped, also of one whose dropping was interrupted."""
-    with database.reading() as connection:
-        dropped = _DROPPED.scalars(connection)
-    for table_id in dropped:
-        while database.write(lambda connection, t=table_id: _remove_some(connection, t)):  # type: ignore[misc]
-            pass
-
-
 def _remove_some(connection: sa.Connection, table_id: int) -> bool:
     low = table_id << PARTITION_NUMBER_BITS
     high = low + (1 << PARTITION_NUMBER_BITS)
@@ -382,14 +427,6 @@ _REMOVE_BY_TABLE = (
 )  # fmt: skip
 
 
-def overlapping_tables(database: Database, location: str) -> list[TableIdentifier]:
-    """Return the tables whose location is this one, lies in it or around it, sorted; links to this one are followed."""
-    asked = overlap(location)
-    with database.reading() as connection:
-        rows = _overlapping(tuple(asked)).rows(connection, asked)
-    return sorted(TableIdentifier(row["namespace"], row["name"]) for row in rows)
-
-
 @cache
 def _overlapping(asked: tuple[str, ...]) -> Prepared:
     return Prepared(
@@ -399,32 +436,13 @@ def _overlapping(asked: tuple[str, ...]) -> Prepared:
     )
 
 
-def table_locations(database: Database) -> list[tuple[int, str]]:
-    """Return the number and the location of each table; views have none."""
-    statement = sa.select(tables.c.table_id, tables.c.location).where(tables.c.location.is_not(None))
-    with database.reading() as connection:
-        return [(row.table_id, row.location) for row in connection.execute(statement)]
-
-
-def known_locations(database: Database) -> list[str]:
-    """Return the locations of namespaces and tables."""
-    places = (sa.select(of.c.location).where(of.c.location.is_not(None)) for of in (namespaces, tables))
-    with database.reading() as connection:
-        return list(connection.execute(sa.union(*places)).scalars())
-
-
-def history(database: Database, identifier: TableIdentifier) -> list[TableVersion]:
-    """Return the table's commits, newest first; version 0 is its creation.
+def raise_version(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
+    """Return the locked row of a table, at its next version.
 
     Raises:
-        TableNotFoundError: There is none of this name.
+        TableNotFoundError: The table is gone.
     """
-    with database.reading() as connection:
-        table_id = load(connection, identifier).table_id
-        v = table_versions.c
-        rows = connection.execute(
-            sa.select(v.version, v.operation, v.committed_at_ms, v.summary)
-            .where(v.table_id == table_id)
-            .order_by(v.version.desc())
-        ).all()
-    return [TableVersion(version, operation, at, json.loads(summary)) for version, operation, at, summary in rows]
+    raised = sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version + 1)
+    if not connection.execute(raised).rowcount:
+        raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+    return load_row_by_id(connection, table_id)

@@ -8,6 +8,7 @@ forgotten with the versions of the table.
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
+from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import VACUUM, State, Transaction
 from catalog_ext.metastore.index.database.clock import now_ms
@@ -22,11 +24,13 @@ from catalog_ext.metastore.index.database.schema import transaction_files, trans
 from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.settling import Settlements
+from catalog_ext.metastore.index.write.transaction_files import documents
 from catalog_ext.metastore.index.write.transactions import insert_within
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.index.database.database import Database
@@ -49,52 +53,66 @@ class DeletionClaim:
     users: Mapping[str, FileUser]
 
 
-def claim_deletion(
-    database: Database, table: Table, removals: Sequence[Removal], owner: str, staging: str
-) -> DeletionClaim:
-    """Claim files that no living partition of any table has, under the lock of the table's row.
+class Deletions:
+    """Files that transactions are to delete, or that a vacuum is deleting."""
 
-    Args:
-        database: The index.
-        table: The table that they belonged to.
-        removals: The files, some thousands at most.
-        owner: Names the process, for people.
-        staging: The name of the table's staging directory.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
+    def of(self, transaction_id: str) -> Iterator[Removal]:
+        """Yield what a committed transaction still has to delete, by absolute URIs, a document at a time."""
+        Settlements(self._database).settle_write(transaction_id)
+        for payload in documents(self._database, transaction_id, removal=True):
+            yield from map(removal_from_json, json.loads(payload))
 
-    def work(connection: sa.Connection) -> DeletionClaim:
-        row = lock_table(connection, table.table_id, str(table.identifier))
-        users = users_within(connection, {removal.path for removal in removals})
-        left = [removal for removal in removals if removal.path not in users]
-        if not left:
-            return DeletionClaim(None, users)
-        is_inside = all(lies_inside(table, removal.path) for removal in left)
-        deletes = DataDeletion.INSIDE if is_inside else DataDeletion.ALL
-        claim = _transaction(table, deletes, row["version"], row["now_ms"], owner, staging)
-        insert_within(connection, claim)
-        files = Removals(connection, claim.transaction_id)
-        for removal in left:
-            files.add(removal)
-        files.flush()
-        return DeletionClaim(claim.transaction_id, users)
+    def forget(self, transaction_id: str) -> None:
+        """Remove the list of what a committed transaction had to delete."""
+        t = transaction_files.c
+        done = sa.delete(transaction_files).where(t.transaction_id == transaction_id, t.removal == 1)
+        self._database.write(lambda connection: connection.execute(done))
 
-    return database.write(work)
+    def claim(self, table: Table, removals: Sequence[Removal], owner: str, staging: str) -> DeletionClaim:
+        """Claim files that no living partition of any table has, under the lock of the table's row.
 
+        Args:
+            table: The table that they belonged to.
+            removals: The files, some thousands at most.
+            owner: Names the process, for people.
+            staging: The name of the table's staging directory.
 
-def finish_claim(database: Database, transaction_id: str) -> None:
-    """Finish a claim: its files are deleted, or stay for good."""
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
 
-    def work(connection: sa.Connection) -> None:
-        files, own = transaction_files.c, transactions.c
-        connection.execute(sa.delete(transaction_files).where(files.transaction_id == transaction_id))
-        now = now_ms(connection)
-        finished = {"state": str(State.FINISHED), "ended_at_ms": now, "expires_at_ms": now + _LEASE_MS}
-        connection.execute(sa.update(transactions).where(own.transaction_id == transaction_id).values(finished))
+        def work(connection: sa.Connection) -> DeletionClaim:
+            row = lock_table(connection, table.table_id, str(table.identifier))
+            users = users_within(connection, {removal.path for removal in removals})
+            left = [removal for removal in removals if removal.path not in users]
+            if not left:
+                return DeletionClaim(None, users)
+            is_inside = all(lies_inside(table, removal.path) for removal in left)
+            deletes = DataDeletion.INSIDE if is_inside else DataDeletion.ALL
+            claim = _transaction(table, deletes, row["version"], row["now_ms"], owner, staging)
+            insert_within(connection, claim)
+            files = Removals(connection, claim.transaction_id)
+            for removal in left:
+                files.add(removal)
+            files.flush()
+            return DeletionClaim(claim.transaction_id, users)
 
-    database.write(work)
+        return self._database.write(work)
+
+    def finish_claim(self, transaction_id: str) -> None:
+        """Finish a claim: its files are deleted, or stay for good."""
+
+        def work(connection: sa.Connection) -> None:
+            files, own = transaction_files.c, transactions.c
+            connection.execute(sa.delete(transaction_files).where(files.transaction_id == transaction_id))
+            now = now_ms(connection)
+            finished = {"state": str(State.FINISHED), "ended_at_ms": now, "expires_at_ms": now + _LEASE_MS}
+            connection.execute(sa.update(transactions).where(own.transaction_id == transaction_id).values(finished))
+
+        self._database.write(work)
 
 
 def _transaction(table: Table, deletes: DataDeletion, version: int, now: int, owner: str, staging: str) -> Transaction:

@@ -20,38 +20,43 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import DataFile, Table
 
 
-def note_etags(database: Database, table: Table, found: Sequence[tuple[str, DataFile]]) -> None:
-    """Keep the ETags of files that have none in the index and are as they were listed.
+class Etags:
+    """ETags of files that the index has without one."""
 
-    Args:
-        database: The index.
-        table: The table.
-        found: Some hundred files as a listing has shown them, each with the name of its partition.
-    """
-    p, f = partitions.c, files.c
-    wanted = {(name, file.path): file for name, file in found}
-    statement = (
-        sa.select(p.name, f.partition_id, f.file_id, f.path, f.size, f.modified_ms)
-        .join(files, f.partition_id == p.partition_id)
-        .where(
-            p.table_id == table.table_id, p.name_hash.in_(sorted({name_hash(name) for name, _ in wanted})),
-            p.end_version == ALIVE, f.end_version == ALIVE, f.etag_hash.is_(None),
-            f.path.in_(sorted({path for _, path in wanted})),
-        )
-    )  # fmt: skip
-    key = (f.partition_id == sa.bindparam("p"), f.file_id == sa.bindparam("f"), f.etag_hash.is_(None))
-    update = sa.update(files).where(*key).values(etag_hash=sa.bindparam("etag"))
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def work(connection: sa.Connection) -> None:
-        noted = [
-            {"p": partition_id, "f": file_id, "etag": file.etag}
-            for name, partition_id, file_id, path, size, modified_ms in connection.execute(statement)
-            if (file := wanted.get((name, path))) is not None and _is_as_listed(file, size, modified_ms)
-        ]
-        if noted:
-            connection.execute(update, noted)
+    def note(self, table: Table, found: Sequence[tuple[str, DataFile]]) -> None:
+        """Keep the ETags of files that have none in the index and are as they were listed.
 
-    database.write(work)
+        Args:
+            table: The table.
+            found: Some hundred files as a listing has shown them, each with the name of its partition.
+        """
+        p, f = partitions.c, files.c
+        wanted = {(name, file.path): file for name, file in found}
+        statement = (
+            sa.select(p.name, f.partition_id, f.file_id, f.path, f.size, f.modified_ms)
+            .join(files, f.partition_id == p.partition_id)
+            .where(
+                p.table_id == table.table_id, p.name_hash.in_(sorted({name_hash(name) for name, _ in wanted})),
+                p.end_version == ALIVE, f.end_version == ALIVE, f.etag_hash.is_(None),
+                f.path.in_(sorted({path for _, path in wanted})),
+            )
+        )  # fmt: skip
+        key = (f.partition_id == sa.bindparam("p"), f.file_id == sa.bindparam("f"), f.etag_hash.is_(None))
+        update = sa.update(files).where(*key).values(etag_hash=sa.bindparam("etag"))
+
+        def work(connection: sa.Connection) -> None:
+            noted = [
+                {"p": partition_id, "f": file_id, "etag": file.etag}
+                for name, partition_id, file_id, path, size, modified_ms in connection.execute(statement)
+                if (file := wanted.get((name, path))) is not None and _is_as_listed(file, size, modified_ms)
+            ]
+            if noted:
+                connection.execute(update, noted)
+
+        self._database.write(work)
 
 
 def _is_as_listed(file: DataFile, size: int, modified_ms: int) -> bool:

@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.forgotten_transactions import forget
 from catalog_ext.metastore.index.write.partition_sums import merge_sums
-from catalog_ext.metastore.index.write.settling import settle
+from catalog_ext.metastore.index.write.settling import Settlements
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -34,55 +34,57 @@ _PAGE, _ROWS = 5000, 20_000
 _AT_ONCE = 500
 
 
-def expire_versions(
-    database: Database, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True
-) -> int:
-    """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
+class Versions:
+    """Forgets versions."""
 
-    The versions are refused to readers before the first row is gone. The work goes by what has ended, not by what
-    the table has.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Args:
-        database: Holds the index.
-        table_id: The table's number.
-        before_version: The oldest version that stays; one above the newest changes nothing.
-        max_rows: About how many rows go at the most, the history last; None for all.
-        aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
-            and would be taken for somebody's by a repair: only after such files were looked for.
-    """
-    limit, floor, left = _limit(database, table_id, before_version)
-    if settles := 0 < floor <= limit:
-        # What has ended goes by the rows that say so.
-        settle(database, table_id)
-    if not (left or aborted or settles):
-        return 0
-    t = tables.c
-    raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
-    database.write(lambda connection: connection.execute(raise_oldest.values(oldest_version=limit)))
-    removed = 0
-    while max_rows is None or removed < max_rows:
-        page = database.write(lambda connection: _expire_some(connection, table_id, limit))
-        if not page:
-            while database.write(lambda connection: merge_sums(connection, table_id, limit)):
-                pass
-            return removed + database.write(
-                lambda connection: _expire_history(connection, table_id, limit, aborted=aborted)
-            )
-        removed += page
-    return removed
+    def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
+        """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
+        The versions are refused to readers before the first row is gone. The work goes by what has ended, not by what
+        the table has.
 
-def _limit(database: Database, table_id: int, before_version: int) -> tuple[int, int, bool]:
-    """Return the oldest version that is to stay, the table's floor, and whether anything is left of older ones."""
-    t, v = tables.c, table_versions.c
-    oldest = sa.case((t.version >= before_version, before_version), else_=0)
-    asked = sa.select(t.oldest_version, oldest, t.floor_version).where(t.table_id == table_id)
-    with database.reading() as connection:
-        row = connection.execute(asked).one_or_none()
-        limit, floor = (0, 0) if row is None else (max(row[:2]), row.floor_version)
-        history = sa.exists().where(v.table_id == table_id, v.version < limit)
-        left = connection.execute(sa.select(sa.or_(history, sa.exists().where(_ended(table_id, limit))))).scalar()
-    return limit, floor, bool(left)
+        Args:
+            table_id: The table's number.
+            before_version: The oldest version that stays; one above the newest changes nothing.
+            max_rows: About how many rows go at the most, the history last; None for all.
+            aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
+                and would be taken for somebody's by a repair: only after such files were looked for.
+        """
+        limit, floor, left = self._limit(table_id, before_version)
+        if settles := 0 < floor <= limit:
+            # What has ended goes by the rows that say so.
+            Settlements(self._database).settle(table_id)
+        if not (left or aborted or settles):
+            return 0
+        t = tables.c
+        raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
+        self._database.write(lambda connection: connection.execute(raise_oldest.values(oldest_version=limit)))
+        removed = 0
+        while max_rows is None or removed < max_rows:
+            page = self._database.write(lambda connection: _expire_some(connection, table_id, limit))
+            if not page:
+                while self._database.write(lambda connection: merge_sums(connection, table_id, limit)):
+                    pass
+                return removed + self._database.write(
+                    lambda connection: _expire_history(connection, table_id, limit, aborted=aborted)
+                )
+            removed += page
+        return removed
+
+    def _limit(self, table_id: int, before_version: int) -> tuple[int, int, bool]:
+        """Return the oldest version that is to stay, the table's floor, and whether anything is left of older ones."""
+        t, v = tables.c, table_versions.c
+        oldest = sa.case((t.version >= before_version, before_version), else_=0)
+        asked = sa.select(t.oldest_version, oldest, t.floor_version).where(t.table_id == table_id)
+        with self._database.reading() as connection:
+            row = connection.execute(asked).one_or_none()
+            limit, floor = (0, 0) if row is None else (max(row[:2]), row.floor_version)
+            history = sa.exists().where(v.table_id == table_id, v.version < limit)
+            left = connection.execute(sa.select(sa.or_(history, sa.exists().where(_ended(table_id, limit))))).scalar()
+        return limit, floor, bool(left)
 
 
 def _ended(table_id: int, limit: int) -> sa.ColumnElement[bool]:

@@ -64,46 +64,50 @@ class Counted:
     deliveries: int = 0
 
 
-def put(database: Database, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
-    """Record what was found; files that have changed since, or gone, are left as they are.
+class FileStatistics:
+    """What is known of files beside their sizes."""
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
-    return database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def put(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
+        """Record what was found; files that have changed since, or gone, are left as they are.
 
-def enqueue(database: Database, table: Table, predicate: Predicate | None) -> int:
-    """Enqueue for the metastore what is known of the partitions that a predicate leaves; return the count of messages.
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
+        return self._database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
+    def enqueue(self, table: Table, predicate: Predicate | None) -> int:
+        """Enqueue what is known of the partitions that a predicate leaves; return the number of messages.
 
-    def work(connection: sa.Connection) -> int:
-        row = lock_table(connection, table.table_id, str(table.identifier))
-        locked, now = table_from_row(row), row["now_ms"]
-        if predicate is not None:
-            return _enqueue(connection, locked, matching(connection, locked, predicate), now)
-        return sum(_enqueue(connection, locked, page, now) for page in _pages(connection, locked))
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
 
-    return database.write(work)
+        def work(connection: sa.Connection) -> int:
+            row = lock_table(connection, table.table_id, str(table.identifier))
+            locked, now = table_from_row(row), row["now_ms"]
+            if predicate is not None:
+                return _enqueue(connection, locked, matching(connection, locked, predicate), now)
+            return sum(_enqueue(connection, locked, page, now) for page in _pages(connection, locked))
 
+        return self._database.write(work)
 
-def enqueue_named(database: Database, table: Table, names: Sequence[str]) -> int:
-    """Enqueue for the metastore what is known of partitions of these names; return the count of messages.
+    def enqueue_of(self, table: Table, names: Sequence[str]) -> int:
+        """Enqueue for the metastore what is known of partitions of these names; return the count of messages.
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
 
-    def work(connection: sa.Connection) -> int:
-        row = lock_table(connection, table.table_id, str(table.identifier))
-        locked = table_from_row(row)
-        found = [each for chunk in batched(names, _AT_ONCE) for each in _living(connection, locked, chunk)]
-        return _enqueue(connection, locked, found, row["now_ms"])
+        def work(connection: sa.Connection) -> int:
+            row = lock_table(connection, table.table_id, str(table.identifier))
+            locked = table_from_row(row)
+            found = [each for chunk in batched(names, _AT_ONCE) for each in _living(connection, locked, chunk)]
+            return _enqueue(connection, locked, found, row["now_ms"])
 
-    return database.write(work)
+        return self._database.write(work)
 
 
 def _living(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Row]:

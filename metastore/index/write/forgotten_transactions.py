@@ -44,31 +44,64 @@ class KnownTransaction:
         return self.state in (None, State.FINISHED, State.ABORTED) and not self.waits
 
 
-def known_transactions(database: Database, ids: Collection[str]) -> dict[str, KnownTransaction]:
-    """Return those of the transactions that are this index's, whatever their tables."""
-    t, f, w = transactions.c, forgotten_transactions.c, waiting_files.c
-    waits = sa.exists().where(w.transaction_id == t.transaction_id)
-    found: dict[str, KnownTransaction] = {}
-    for some in batched(sorted(ids), _AT_ONCE):
-        rows = sa.select(t.transaction_id, t.state, waits.label("waits")).where(t.transaction_id.in_(some))
-        forgotten = sa.select(f.transaction_id).where(f.transaction_id.in_(some))
-        with database.reading() as connection:
-            # In this order: one that is being forgotten is in either.
-            known = connection.execute(rows).all()
-            found |= {one: KnownTransaction(None) for one in connection.execute(forgotten).scalars()}
-        found |= {row.transaction_id: KnownTransaction(State(row.state), bool(row.waits)) for row in known}
-    return found
+class ForgottenTransactions:
+    """Transactions whose rows vacuum has removed."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def ids_of_table(database: Database, table_id: int, ids: Collection[str]) -> set[str]:
-    """Return those of the transactions that were writes to a table, forgotten ones among them."""
-    found: set[str] = set()
-    for some in batched(sorted(ids), _AT_ONCE):
-        with database.reading() as connection:
-            for rows in (transactions.c, forgotten_transactions.c):
-                mine = sa.select(rows.transaction_id).where(rows.transaction_id.in_(some), rows.table_id == table_id)
-                found |= set(connection.execute(mine).scalars())
-    return found
+    def known(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
+        """Return those of the transactions that are this index's, whatever their tables."""
+        t, f, w = transactions.c, forgotten_transactions.c, waiting_files.c
+        waits = sa.exists().where(w.transaction_id == t.transaction_id)
+        found: dict[str, KnownTransaction] = {}
+        for some in batched(sorted(ids), _AT_ONCE):
+            rows = sa.select(t.transaction_id, t.state, waits.label("waits")).where(t.transaction_id.in_(some))
+            forgotten = sa.select(f.transaction_id).where(f.transaction_id.in_(some))
+            with self._database.reading() as connection:
+                # In this order: one that is being forgotten is in either.
+                known = connection.execute(rows).all()
+                found |= {one: KnownTransaction(None) for one in connection.execute(forgotten).scalars()}
+            found |= {row.transaction_id: KnownTransaction(State(row.state), bool(row.waits)) for row in known}
+        return found
+
+    def of_table(self, table_id: int, ids: Collection[str]) -> set[str]:
+        """Return those of the transactions that were writes to a table, forgotten ones among them."""
+        found: set[str] = set()
+        for some in batched(sorted(ids), _AT_ONCE):
+            with self._database.reading() as connection:
+                for rows in (transactions.c, forgotten_transactions.c):
+                    mine = sa.select(rows.transaction_id).where(
+                        rows.transaction_id.in_(some), rows.table_id == table_id
+                    )
+                    found |= set(connection.execute(mine).scalars())
+        return found
+
+    def drop(self, table_id: int, before_ms: int, kept: Collection[str]) -> None:
+        """Remove the ids of a table's transactions that were forgotten before a time, once nothing of them is left.
+
+        Args:
+            table_id: The table's number.
+            before_ms: Milliseconds since the epoch, UTC, by the database's clock.
+            kept: The ids of those that have left something.
+        """
+        f = forgotten_transactions.c
+        now = database_now_ms(self._database.dialect).scalar_subquery()
+        statements: list[sa.Delete | sa.Update] = [
+            sa.update(forgotten_transactions)
+            .where(f.table_id == table_id, f.transaction_id.in_(some))
+            .values(forgotten_at_ms=now)
+            for some in batched(sorted(kept), _AT_ONCE)
+        ]
+        statements.append(
+            sa.delete(forgotten_transactions).where(f.table_id == table_id, f.forgotten_at_ms < before_ms)
+        )
+
+        def work(connection: sa.Connection) -> None:
+            for statement in statements:
+                connection.execute(statement)
+
+        self._database.write(work)
 
 
 def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
@@ -89,29 +122,3 @@ def forget(connection: sa.Connection, table_id: int, which: sa.ColumnElement[boo
     connection.execute(sa.insert(forgotten_transactions).from_select(names, ids))
     # One that finishes between the two statements is for the next time.
     return sa.and_(which, kept)
-
-
-def drop_forgotten(database: Database, table_id: int, before_ms: int, kept: Collection[str]) -> None:
-    """Remove the ids of a table's transactions that were forgotten before a time, once nothing of them is left.
-
-    Args:
-        database: The index.
-        table_id: The table's number.
-        before_ms: Milliseconds since the epoch, UTC, by the database's clock.
-        kept: The ids of those that have left something.
-    """
-    f = forgotten_transactions.c
-    now = database_now_ms(database.dialect).scalar_subquery()
-    statements: list[sa.Delete | sa.Update] = [
-        sa.update(forgotten_transactions)
-        .where(f.table_id == table_id, f.transaction_id.in_(some))
-        .values(forgotten_at_ms=now)
-        for some in batched(sorted(kept), _AT_ONCE)
-    ]
-    statements.append(sa.delete(forgotten_transactions).where(f.table_id == table_id, f.forgotten_at_ms < before_ms))
-
-    def work(connection: sa.Connection) -> None:
-        for statement in statements:
-            connection.execute(statement)
-
-    database.write(work)

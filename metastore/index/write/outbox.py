@@ -134,34 +134,122 @@ def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> 
     connection.execute(chosen.where(_is_free(connection)).values(refusals=0, next_attempt_at_ms=0))
 
 
-def pending_deliveries(
-    database: Database, limit: int, after: int = 0, named: TableIdentifier | None = None
-) -> list[Delivery]:
-    """Return the next messages numbered above ``after``, in the order of delivery, due or not.
+class Outbox:
+    """The messages for the metastore."""
 
-    With ``named`` those alone that are about a table or view of that name.
-    """
-    with database.reading() as connection:
-        asked: dict[str, Any] = {"after": after, "limit": limit}
-        if named is not None:
-            asked |= {"namespace": named.namespace, "table_name": named.name}
-        rows = _pending(tuple(name for name in asked if name not in ("after", "limit"))).rows(connection, asked)
-    return [_delivery(row) for row in rows]
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def pending(self, limit: int = 100, *, after: int = 0, named: TableIdentifier | None = None) -> list[Delivery]:
+        """Return the next messages numbered above ``after``, in the order of delivery, due or not.
 
-def deliveries_of(database: Database, table_id: int, limit: int, after: int) -> list[Delivery]:
-    """Return the next messages about a table numbered above ``after``, in the order of delivery, due or not."""
-    with database.reading() as connection:
-        asked = {"table_id": table_id, "after": after, "limit": limit}
-        rows = _pending(("table_id",)).rows(connection, asked)
-    return [_delivery(row) for row in rows]
+        With ``named`` those alone that are about a table or view of that name.
+        """
+        with self._database.reading() as connection:
+            asked: dict[str, Any] = {"after": after, "limit": limit}
+            if named is not None:
+                asked |= {"namespace": named.namespace, "table_name": named.name}
+            rows = _pending(tuple(name for name in asked if name not in ("after", "limit"))).rows(connection, asked)
+        return [_delivery(row) for row in rows]
 
+    def of_table(self, table_id: int, limit: int = 10, *, after: int = 0) -> list[Delivery]:
+        """Return the next messages about a table numbered above ``after``, in the order of delivery, due or not."""
+        with self._database.reading() as connection:
+            asked = {"table_id": table_id, "after": after, "limit": limit}
+            rows = _pending(("table_id",)).rows(connection, asked)
+        return [_delivery(row) for row in rows]
 
-def find_delivery(database: Database, outbox_id: int) -> Delivery | None:
-    """Return the message of a number, or None."""
-    with database.reading() as connection:
-        row = _ONE.row(connection, {"outbox_id": outbox_id})
-    return None if row is None else _delivery(row)
+    def find(self, outbox_id: int) -> Delivery | None:
+        """Return the message of a number, or None."""
+        with self._database.reading() as connection:
+            row = _ONE.row(connection, {"outbox_id": outbox_id})
+        return None if row is None else _delivery(row)
+
+    def count(self) -> int:
+        """Return how many messages there are, due or not."""
+        with self._database.reading() as connection:
+            return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
+
+    def pending_of(self, table_id: int) -> tuple[int, str | None]:
+        """Return how many messages about a table there are, and the first error of one of them, if any."""
+        mine = {"table_id": table_id}
+        with self._database.reading() as connection:
+            count = int(_COUNT.scalar(connection, mine))
+            error = _FIRST_ERROR.scalar(connection, mine) if count else None
+        return count, error
+
+    def oldest_of(self, table_id: int) -> int | None:
+        """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
+        statement = sa.select(sa.func.min(outbox.c.created_at_ms)).where(outbox.c.table_id == table_id)
+        with self._database.reading() as connection:
+            return connection.execute(statement).scalar()
+
+    def has_pending_predecessor(self, table: Table) -> bool:
+        """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
+        name = table.identifier
+        asked = {"namespace": name.namespace, "name": name.name, "table_id": table.table_id}
+        with self._database.reading() as connection:
+            return _PREDECESSOR.scalar(connection, asked) is not None
+
+    def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        """Claim a message for so long; False where it is gone, or not due."""
+        asked = {"id": outbox_id, "claim": claim, "lease_ms": lease_ms}
+        return self._database.write(lambda connection: _CLAIM.changed(connection, asked) == 1)
+
+    def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
+        mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+        with self._database.reading() as connection:
+            left = _LEFT.scalar(connection, {"id": outbox_id, "claim": claim})
+        if left is None:
+            return False
+        return int(left) >= lease_ms // 2 or self._database.write(
+            lambda connection: connection.execute(
+                sa.update(outbox).where(mine).values(next_attempt_at_ms=_now(connection) + lease_ms)
+            ).rowcount == 1
+        )  # fmt: skip
+
+    def done(self, outbox_id: int, claim: str) -> bool:
+        """Remove a message that the metastore has accepted; False, and nothing done, where somebody else has it now."""
+        mine = {"id": outbox_id, "claim": claim}
+        return self._database.write(lambda connection: _DONE.changed(connection, mine) == 1)
+
+    def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
+        """Record that the metastore did not accept a message, and when to try again, unless another claim has it."""
+
+        def work(connection: sa.Connection) -> None:
+            statement = (
+                sa.update(outbox)
+                .where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+                .values(
+                    attempts=outbox.c.attempts + 1,
+                    refusals=outbox.c.refusals + int(refused),
+                    next_attempt_at_ms=_now(connection) + pause_ms,
+                    last_error=ascii_safe(error)[:_ERROR_LENGTH],
+                    claimed_by=None,
+                )
+            )
+            connection.execute(statement)
+
+        self._database.write(work)
+
+    def retry(self, outbox_id: int | None = None) -> int:
+        """Make messages due now, but those that are being delivered; return how many: the one of a number, or all."""
+
+        def work(connection: sa.Connection) -> int:
+            chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
+            statement = sa.update(outbox).where(chosen, _is_free(connection)).values(next_attempt_at_ms=0)
+            return connection.execute(statement).rowcount
+
+        return self._database.write(work)
+
+    def skip(self, outbox_id: int) -> bool:
+        """Remove a message that is not to be delivered; False where it is gone, or being delivered."""
+        return self._database.write(
+            lambda connection: connection.execute(
+                sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, _is_free(connection))
+            ).rowcount == 1
+        )  # fmt: skip
 
 
 @cache
@@ -200,21 +288,6 @@ def _delivery(row: Mapping[str, Any]) -> Delivery:
     )
 
 
-def count_deliveries(database: Database) -> int:
-    """Return how many messages there are, due or not."""
-    with database.reading() as connection:
-        return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
-
-
-def pending_of(database: Database, table_id: int) -> tuple[int, str | None]:
-    """Return how many messages about a table there are, and the first error of one of them, if any."""
-    mine = {"table_id": table_id}
-    with database.reading() as connection:
-        count = int(_COUNT.scalar(connection, mine))
-        error = _FIRST_ERROR.scalar(connection, mine) if count else None
-    return count, error
-
-
 _COUNT = Prepared(
     sa.select(sa.func.count().label("n")).select_from(outbox).where(outbox.c.table_id == sa.bindparam("table_id"))
 )
@@ -224,21 +297,6 @@ _FIRST_ERROR = Prepared(
     .order_by(outbox.c.outbox_id)
     .limit(1)
 )
-
-
-def oldest_delivery_of(database: Database, table_id: int) -> int | None:
-    """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
-    statement = sa.select(sa.func.min(outbox.c.created_at_ms)).where(outbox.c.table_id == table_id)
-    with database.reading() as connection:
-        return connection.execute(statement).scalar()
-
-
-def has_pending_predecessor(database: Database, table: Table) -> bool:
-    """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
-    name = table.identifier
-    asked = {"namespace": name.namespace, "name": name.name, "table_id": table.table_id}
-    with database.reading() as connection:
-        return _PREDECESSOR.scalar(connection, asked) is not None
 
 
 _PREDECESSOR = Prepared(
@@ -252,12 +310,6 @@ _PREDECESSOR = Prepared(
 )
 
 
-def claim_delivery(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
-    """Claim a message for so long; False where it is gone, or not due."""
-    asked = {"id": outbox_id, "claim": claim, "lease_ms": lease_ms}
-    return database.write(lambda connection: _CLAIM.changed(connection, asked) == 1)
-
-
 def _claim_statement(dialect: str) -> sa.Update:
     now = database_now_ms(dialect).scalar_subquery()
     free = (outbox.c.outbox_id == sa.bindparam("id"), outbox.c.next_attempt_at_ms <= now)
@@ -266,26 +318,6 @@ def _claim_statement(dialect: str) -> sa.Update:
 
 
 _CLAIM = Prepared(_claim_statement)
-
-
-def keep_claim(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
-    """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
-    mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
-    with database.reading() as connection:
-        left = _LEFT.scalar(connection, {"id": outbox_id, "claim": claim})
-    if left is None:
-        return False
-    return int(left) >= lease_ms // 2 or database.write(
-        lambda connection: connection.execute(
-            sa.update(outbox).where(mine).values(next_attempt_at_ms=_now(connection) + lease_ms)
-        ).rowcount == 1
-    )  # fmt: skip
-
-
-def delivery_done(database: Database, outbox_id: int, claim: str) -> bool:
-    """Remove a message that the metastore has accepted; False, and nothing done, where somebody else has it now."""
-    mine = {"id": outbox_id, "claim": claim}
-    return database.write(lambda connection: _DONE.changed(connection, mine) == 1)
 
 
 def _claimed() -> tuple[sa.ColumnElement[bool], ...]:
@@ -299,48 +331,6 @@ def _left_statement(dialect: str) -> sa.Select[Any]:
 
 _LEFT = Prepared(_left_statement)
 _DONE = Prepared(sa.delete(outbox).where(*_claimed()))
-
-
-def delivery_failed(
-    database: Database, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool
-) -> None:
-    """Record that the metastore did not accept a message, and when to try again, unless somebody else has it now."""
-
-    def work(connection: sa.Connection) -> None:
-        statement = (
-            sa.update(outbox)
-            .where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
-            .values(
-                attempts=outbox.c.attempts + 1,
-                refusals=outbox.c.refusals + int(refused),
-                next_attempt_at_ms=_now(connection) + pause_ms,
-                last_error=ascii_safe(error)[:_ERROR_LENGTH],
-                claimed_by=None,
-            )
-        )
-        connection.execute(statement)
-
-    database.write(work)
-
-
-def retry_deliveries(database: Database, outbox_id: int | None = None) -> int:
-    """Make messages due now, but those that are being delivered; return how many: the one of a number, or all."""
-
-    def work(connection: sa.Connection) -> int:
-        chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
-        statement = sa.update(outbox).where(chosen, _is_free(connection)).values(next_attempt_at_ms=0)
-        return connection.execute(statement).rowcount
-
-    return database.write(work)
-
-
-def skip_delivery(database: Database, outbox_id: int) -> bool:
-    """Remove a message that is not to be delivered; False where it is gone, or being delivered."""
-    return database.write(
-        lambda connection: connection.execute(
-            sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, _is_free(connection))
-        ).rowcount == 1
-    )  # fmt: skip
 
 
 def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:

@@ -22,24 +22,29 @@ THE_TABLES = 0
 """Stands for the table's own descriptor where that is to be said; no descriptor has this number."""
 
 
-def described(database: Database, table: Table) -> dict[int, PartitionDescriptor]:
-    """Return the descriptors that partitions have at the table's version, by their numbers: none without a query."""
-    if not table.has_descriptors:
-        return {}
-    with database.reading() as connection:
-        return _used(connection, table, *at_version(partitions, table))
+class Descriptors:
+    """Partitions that are read otherwise than their table."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def formats(database: Database, table: Table) -> dict[str, str]:
-    """Return the formats of the partitions that are not read as their table, by name: none without a query."""
-    found = described(database, table)
-    if not found:
-        return {}
-    statement = sa.select(partitions.c.name, partitions.c.descriptor_id).where(
-        *at_version(partitions, table), partitions.c.descriptor_id.is_not(None)
-    )
-    with database.reading() as connection:
-        return {name: found[number].format for name, number in connection.execute(statement)}
+    def of_table(self, table: Table) -> dict[int, PartitionDescriptor]:
+        """Return the descriptors of partitions at the table's version, by their numbers; no query where none has one."""
+        if not table.has_descriptors:
+            return {}
+        with self._database.reading() as connection:
+            return _used(connection, table, *at_version(partitions, table))
+
+    def formats(self, table: Table) -> dict[str, str]:
+        """Return the formats of the partitions that are not read as their table, by name: none without a query."""
+        found = self.of_table(table)
+        if not found:
+            return {}
+        statement = sa.select(partitions.c.name, partitions.c.descriptor_id).where(
+            *at_version(partitions, table), partitions.c.descriptor_id.is_not(None)
+        )
+        with self._database.reading() as connection:
+            return {name: found[number].format for name, number in connection.execute(statement)}
 
 
 def of_numbers(connection: sa.Connection, table_id: int, numbers: Collection[int]) -> dict[int, PartitionDescriptor]:

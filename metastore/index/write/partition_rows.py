@@ -16,6 +16,7 @@ from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.index.tables.tables import load_row_by_id
 from catalog_ext.metastore.index.write.settling import require_settled
 from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
 from catalog_ext.metastore.index.write.transactions import ask_locked_row
@@ -47,28 +48,56 @@ def partition_of(row: Mapping[str, Any]) -> Partition:
     )  # fmt: skip
 
 
-def partitions_of_values(database: Database, table: Table, names: Sequence[str]) -> list[Partition]:
-    """Return the living partitions whose typed values are those of one of the names."""
-    with database.reading() as connection:
-        return [partition_of(row) for row in by_values(connection, table, names, living(partitions, table.table_id))]
+class LivingPartitions:
+    """The partitions of a table's newest version."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def partitions_matching(
-    database: Database, table: Table, predicate: Predicate, limit: int | None = None
-) -> list[Partition]:
-    """Return the living partitions that a bound predicate is true for, or so many of them; no order is promised."""
-    with database.reading() as connection:
-        if limit is None:
-            return [partition_of(row) for row in matching(connection, table, predicate)]
-        statement, exact = _matching_statement(connection, table, predicate, partitions.c)
-        evaluator = Evaluator(predicate, table.definition.keys)
-        streamed = {"yield_per": min(limit, _STREAMED_AT_ONCE)}
-        with connection.execute(statement.limit(limit) if exact else statement, execution_options=streamed) as rows:
-            keys = table.definition.keys
-            found: Iterator[Any] = (
-                r for r in rows.mappings() if exact or evaluator.matches(typed_values(r["name"], keys))
-            )
-            return [partition_of(row) for row in islice(found, limit)]
+    def changed_after(self, table: Table, names: Sequence[str]) -> dict[str, int]:
+        """Return which of the names came, changed or went after the table's version, and the last version that did it.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
+        with self._database.reading() as connection:
+            row = load_row_by_id(connection, table.table_id)
+            return changed_after(connection, row, names, table.version)
+
+    def of_values(self, table: Table, names: Sequence[str]) -> list[Partition]:
+        """Return the living partitions whose typed values are those of one of the names."""
+        with self._database.reading() as connection:
+            return [
+                partition_of(row) for row in by_values(connection, table, names, living(partitions, table.table_id))
+            ]
+
+    def matching(self, table: Table, predicate: Predicate, limit: int | None = None) -> list[Partition]:
+        """Return the living partitions that a bound predicate is true for, or so many of them; no order is promised."""
+        with self._database.reading() as connection:
+            if limit is None:
+                return [partition_of(row) for row in matching(connection, table, predicate)]
+            statement, exact = _matching_statement(connection, table, predicate, partitions.c)
+            evaluator = Evaluator(predicate, table.definition.keys)
+            streamed = {"yield_per": min(limit, _STREAMED_AT_ONCE)}
+            with connection.execute(statement.limit(limit) if exact else statement, execution_options=streamed) as rows:
+                keys = table.definition.keys
+                found: Iterator[Any] = (
+                    r for r in rows.mappings() if exact or evaluator.matches(typed_values(r["name"], keys))
+                )
+                return [partition_of(row) for row in islice(found, limit)]
+
+    def files(self, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
+        """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
+        f = files.c
+        statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash).where(
+            f.partition_id.in_(partition_ids), f.end_version == ALIVE
+        )
+        found: dict[int, list[DataFile]] = {}
+        with self._database.reading() as connection:
+            ordered = statement.order_by(f.partition_id, f.file_id)
+            for partition_id, path, size, at, rows, etag in connection.execute(ordered):
+                found.setdefault(partition_id, []).append(DataFile(path, size, at, rows, etag=etag))
+        return found
 
 
 def changed_after(
@@ -103,20 +132,6 @@ def changed_after(
             last[name] = max(last.get(name, 0), row.begin_version, ended)
         changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
     return changed
-
-
-def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
-    """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
-    f = files.c
-    statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash).where(
-        f.partition_id.in_(partition_ids), f.end_version == ALIVE
-    )
-    found: dict[int, list[DataFile]] = {}
-    with database.reading() as connection:
-        ordered = statement.order_by(f.partition_id, f.file_id)
-        for partition_id, path, size, at, rows, etag in connection.execute(ordered):
-            found.setdefault(partition_id, []).append(DataFile(path, size, at, rows, etag=etag))
-    return found
 
 
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:

@@ -63,60 +63,63 @@ class Publication:
                     self.partitions)  # fmt: skip
 
 
-def last_delivery(database: Database, table: Table) -> int:
-    """Return the number of the newest message, 0 where there is none: what the table's up to it tell of is committed.
+class Publications:
+    """Whole tables as messages for the metastore."""
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def work(connection: sa.Connection) -> int:
-        # Messages are numbered before they are committed, and the table's while its row is held.
-        lock_table(connection, table.table_id, str(table.identifier))
-        return int(connection.execute(sa.select(sa.func.max(outbox.c.outbox_id))).scalar() or 0)
+    def last_delivery(self, table: Table) -> int:
+        """Return the number of the newest message; 0 where there is none. What messages up to it say is committed.
 
-    return database.write(work, durable=False)
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
 
+        def work(connection: sa.Connection) -> int:
+            # Messages are numbered before they are committed, and the table's while its row is held.
+            lock_table(connection, table.table_id, str(table.identifier))
+            return int(connection.execute(sa.select(sa.func.max(outbox.c.outbox_id))).scalar() or 0)
 
-def publish(database: Database, table: Table, publication: Publication) -> int:
-    """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages.
+        return self._database.write(work, durable=False)
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
+    def publish(self, table: Table, publication: Publication) -> int:
+        """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages.
 
-    def work(connection: sa.Connection) -> int:
-        now = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
-        # The state replaces the steps that would have led there, one of which the metastore may refuse.
-        whole = publication.create or now.definition.table_type is TableType.VIEW
-        forget_table(connection, table.table_id, upto=None if whole else publication.upto)
-        if now.definition.table_type is TableType.VIEW:
-            return _publish_view(connection, now, publication)
-        _give_orphans(connection, now)
-        count = _publish_definition(connection, now, publication)
-        if publication.dropped:
-            count += enqueue_changes(connection, now, PartitionChanges(dropped=_gone(connection, now, publication)))
-        for found in _published(connection, now, None if publication.create else publication.partitions):
-            count += enqueue_changes(connection, now, PartitionChanges(altered=found))
-        return count
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
 
-    return database.write(work)
+        def work(connection: sa.Connection) -> int:
+            now = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
+            # The state replaces the steps that would have led there, one of which the metastore may refuse.
+            whole = publication.create or now.definition.table_type is TableType.VIEW
+            forget_table(connection, table.table_id, upto=None if whole else publication.upto)
+            if now.definition.table_type is TableType.VIEW:
+                return _publish_view(connection, now, publication)
+            _give_orphans(connection, now)
+            count = _publish_definition(connection, now, publication)
+            if publication.dropped:
+                count += enqueue_changes(connection, now, PartitionChanges(dropped=_gone(connection, now, publication)))
+            for found in _published(connection, now, None if publication.create else publication.partitions):
+                count += enqueue_changes(connection, now, PartitionChanges(altered=found))
+            return count
 
+        return self._database.write(work)
 
-def published_page(database: Database, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
-    """Return the next partitions that the metastore is to have, and where the page after them begins; None: nowhere.
+    def page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
+        """Return the next partitions that the metastore is to have, and where the page after them begins, if any.
 
-    Args:
-        database: The index.
-        table: The table.
-        after: -1, or what the page before has returned.
-    """
-    with database.reading() as connection:
-        rows = _rows(connection, table, after)
-        orphans = _orphans(connection, table, rows)
-        held = [row for row in rows if row["in_metastore"]]
-        found = _partitions(connection, table, [*held, *orphans])
-    return found, rows[-1]["partition_id"] if len(rows) == PAGE else None
+        Args:
+            table: The table.
+            after: -1, or what the page before has returned.
+        """
+        with self._database.reading() as connection:
+            rows = _rows(connection, table, after)
+            orphans = _orphans(connection, table, rows)
+            held = [row for row in rows if row["in_metastore"]]
+            found = _partitions(connection, table, [*held, *orphans])
+        return found, rows[-1]["partition_id"] if len(rows) == PAGE else None
 
 
 def _publish_view(connection: sa.Connection, table: Table, publication: Publication) -> int:

@@ -7,7 +7,7 @@ table may have been unregistered and registered again since.
 from __future__ import annotations
 
 import json
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -247,7 +247,7 @@ def _removed(
     if not any(map(other.plan.may_delete_near, found)):
         return taken
     if settling.is_unsettled(connection, other.transaction_id):
-        raise ComesAfter(partial(settling.settle_write, transaction_id=other.transaction_id))
+        raise ComesAfter(lambda database: settling.Settlements(database).settle_write(other.transaction_id))
     after: int | None = -1
     while after is not None:
         after, payload = next_document(connection, other.transaction_id, after, removal=True)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.schema import repairs, skipped_paths
 from catalog_ext.metastore.index.write.table_lock import locked_row
+from catalog_ext.metastore.index.write.verifications import Verifications
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,26 +106,76 @@ class RepairRecord:
     error: str | None = None
 
 
-def add_repair(database: Database, record: RepairRecord, skipped: Sequence[SkippedPath] | None = None) -> None:
-    """Keep the record of a repair that has just ended; when that was, the database says.
+class Repairs:
+    """Reports of repairs."""
 
-    Args:
-        database: The index.
-        record: Of the repair.
-        skipped: The paths that it skipped, of which the first ``MOST_SKIPPED`` replace those of the repair before;
-            None leaves those.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        IndexUnavailableError: The database is gone or locked.
-    """
-    statement = _add_statement(database.dialect)
+    def add(self, record: RepairRecord, skipped: Sequence[SkippedPath] | None = None) -> None:
+        """Keep the record of a repair that has just ended; when that was, the database says.
 
-    def write(connection: sa.Connection) -> None:
-        connection.execute(statement, asdict(record))
-        if skipped is not None:
-            _replace_skipped(connection, record.table_id, skipped[:MOST_SKIPPED])
+        Args:
+            record: Of the repair.
+            skipped: The paths that it skipped, of which the first ``MOST_SKIPPED`` replace those of the repair before;
+                None leaves those.
 
-    database.write(write)
+        Raises:
+            IndexUnavailableError: The database is gone or locked.
+        """
+        statement = _add_statement(self._database.dialect)
+
+        def write(connection: sa.Connection) -> None:
+            connection.execute(statement, asdict(record))
+            if skipped is not None:
+                _replace_skipped(connection, record.table_id, skipped[:MOST_SKIPPED])
+
+        self._database.write(write)
+
+    def skipped_rows(self, table: Table) -> pa.RecordBatchReader:
+        """Return the paths that the last repair of a table skipped, in the order of its report (``SKIPPED_SCHEMA``)."""
+        s = skipped_paths.c
+        select = sa.select(
+            s.path, s.partition_name.label("partition"), s.files, s.bytes, s.reason, s.skipped_at_ms.label("skipped_at")
+        ).where(s.table_id == table.table_id)
+        with self._database.reading() as connection:
+            found = connection.execute(select.order_by(s.position)).mappings().all()
+        batch = pa.RecordBatch.from_pylist([dict(row) for row in found], schema=SKIPPED_SCHEMA)
+        return pa.RecordBatchReader.from_batches(SKIPPED_SCHEMA, [batch])
+
+    def rows(self, table: Table) -> pa.RecordBatchReader:
+        """Return the repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
+        r = repairs.c
+        select = sa.select(repairs).where(r.table_id == table.table_id).order_by(r.repair_id.desc()).limit(_PAGE)
+
+        def pages() -> Iterator[pa.RecordBatch]:
+            page_of = select
+            while True:
+                with self._database.reading() as connection:
+                    page = connection.execute(page_of).mappings().all()
+                if not page:
+                    return
+                yield pa.RecordBatch.from_pylist([_row(dict(row)) for row in page], schema=REPAIRS_SCHEMA)
+                page_of = select.where(r.repair_id < page[-1]["repair_id"])
+
+        return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
+
+    def expire(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
+        """Forget the repairs that had ended before a time, and what was verified before it; return how many repairs.
+
+        Args:
+            table_id: The table's number.
+            before_ms: Milliseconds since the epoch, UTC.
+            dry_run: Only count.
+        """
+        if not dry_run:
+            Verifications(self._database).expire(table_id, before_ms)
+        old = sa.and_(repairs.c.table_id == table_id, repairs.c.ended_at_ms < before_ms)
+        with self._database.reading() as connection:
+            found = connection.execute(sa.select(sa.func.count()).where(old)).scalar() or 0
+        if dry_run or not found:
+            return found
+        return self._database.write(lambda connection: int(connection.execute(sa.delete(repairs).where(old)).rowcount))
 
 
 def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence[SkippedPath]) -> None:
@@ -140,41 +191,11 @@ def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence
     connection.execute(sa.insert(skipped_paths), rows)
 
 
-def skipped_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """Return the paths that the last repair of a table skipped, in the order of its report (``SKIPPED_SCHEMA``)."""
-    s = skipped_paths.c
-    select = sa.select(
-        s.path, s.partition_name.label("partition"), s.files, s.bytes, s.reason, s.skipped_at_ms.label("skipped_at")
-    ).where(s.table_id == table.table_id)
-    with database.reading() as connection:
-        found = connection.execute(select.order_by(s.position)).mappings().all()
-    batch = pa.RecordBatch.from_pylist([dict(row) for row in found], schema=SKIPPED_SCHEMA)
-    return pa.RecordBatchReader.from_batches(SKIPPED_SCHEMA, [batch])
-
-
 @cache
 def _add_statement(dialect: str) -> sa.Insert:
     now = database_now_ms(dialect).scalar_subquery()
     began = now - sa.bindparam("duration_ms", type_=sa.BigInteger())
     return sa.insert(repairs).values(began_at_ms=began, ended_at_ms=now)
-
-
-def repair_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """Return the repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
-    r = repairs.c
-    select = sa.select(repairs).where(r.table_id == table.table_id).order_by(r.repair_id.desc()).limit(_PAGE)
-
-    def pages() -> Iterator[pa.RecordBatch]:
-        page_of = select
-        while True:
-            with database.reading() as connection:
-                page = connection.execute(page_of).mappings().all()
-            if not page:
-                return
-            yield pa.RecordBatch.from_pylist([_row(dict(row)) for row in page], schema=REPAIRS_SCHEMA)
-            page_of = select.where(r.repair_id < page[-1]["repair_id"])
-
-    return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
 
 
 def _row(kept: dict[str, object]) -> dict[str, object]:
@@ -188,20 +209,3 @@ def _row(kept: dict[str, object]) -> dict[str, object]:
         "where": kept["limited_to"],
         "strict": bool(kept["strict"]),
     }
-
-
-def expire_repairs(database: Database, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
-    """Forget the repairs that had ended before a time; return how many, in a dry run how many it would be.
-
-    Args:
-        database: The index.
-        table_id: The table's number.
-        before_ms: Milliseconds since the epoch, UTC.
-        dry_run: Only count.
-    """
-    old = sa.and_(repairs.c.table_id == table_id, repairs.c.ended_at_ms < before_ms)
-    with database.reading() as connection:
-        found = connection.execute(sa.select(sa.func.count()).where(old)).scalar() or 0
-    if dry_run or not found:
-        return found
-    return database.write(lambda connection: int(connection.execute(sa.delete(repairs).where(old)).rowcount))

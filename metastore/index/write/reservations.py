@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key, Value
@@ -119,45 +118,9 @@ _CLAIMS_OF_OTHERS = {
 }
 
 
-def reserve(
-    database: Database,
-    transaction_id: str,
-    plan: WritePlan,
-    staged: int | None,
-    brought: Sequence[StagedFile] = (),
-    known: Transaction | None = None,
-) -> Transaction | ApplicationVersion:
-    """Claim what the transaction touches and move it from open to reserved; return it as it then is.
+class Reservation:
+    """The reservation of one transaction, under the lock of its table's row."""
 
-    Where the batch is committed already the answer says by which transaction, and nothing was changed. The plan that
-    is returned is the very object that was given if this call has reserved it, and no files but those that it brings
-    are recorded.
-
-    Args:
-        database: The index's.
-        transaction_id: The transaction's.
-        plan: Checked.
-        staged: How many files are recorded, as its writer counts them; None where nobody has counted.
-        brought: Staged files that are not recorded yet, and are with the reservation.
-        known: The transaction as its caller has loaded it, so that it is read once.
-
-    Raises:
-        ConflictError: Another transaction, a repair or a partition DDL was first.
-        TableNotFoundError: The table is gone.
-        TableAlreadyExistsError: The table to be created is there.
-        InvalidInputError: A file is staged twice, or a partition does not fit the table.
-        StagedFileMissingError: The index remembers another number of recorded files.
-        TransactionNotFoundError: There is no such transaction.
-        TransactionStateError: Somebody undid it.
-    """
-    return database.write(
-        lambda connection: _Reservation(
-            connection, known or rows.load_within(connection, transaction_id), plan, staged, brought
-        ).run()
-    )
-
-
-class _Reservation:
     def __init__(
         self, connection: sa.Connection, known: Transaction, plan: WritePlan, staged: int | None,
         brought: Sequence[StagedFile],
@@ -176,6 +139,7 @@ class _Reservation:
         self._has_others = False
 
     def run(self) -> Transaction | ApplicationVersion:
+        """Return the transaction, reserved, or the batch of its application that is committed already."""
         if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
             return self._reserve_name(self._plan.asked)
         locked = self._lock()

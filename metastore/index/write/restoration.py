@@ -29,8 +29,8 @@ from catalog_ext.metastore.index.tables.incarnations import (
     INCARNATION,
     RESTORING,
     VERSIONS,
+    Incarnations,
     new_mark,
-    newest_number,
 )
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.transactions import MOVES
@@ -49,19 +49,32 @@ _REASON = "the index was put back to an earlier time; what became of the write, 
 _BEFORE_COMMIT = [str(state) for state in (State.OPEN, State.RESERVED, State.ABORTING)]
 
 
-def begin_incarnation(database: Database, position: Position, newest_table: int) -> None:
-    """End every unfinished transaction and delivery, and begin an incarnation; called again, it does no harm.
+class Restoration:
+    """Begins incarnations."""
 
-    Args:
-        database: The index.
-        position: The incarnation and its first counter, above all that the store knows of.
-        newest_table: The greatest number that a table has had, as far as the store knows.
-    """
-    settling.settle_all(database)
-    first = max(newest_number(database), newest_table) + _NUMBERS_LEFT_OUT
-    database.write(lambda connection: _begin(connection, position))
-    # Last, since MySQL commits with it: a number that is left out twice is no loss.
-    database.write(lambda connection: _raise_numbers(connection, first))
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, position: Position, newest_table: int) -> None:
+        """End every unfinished transaction and delivery, and begin an incarnation; called again, it does no harm.
+
+        Args:
+            position: The incarnation and its first counter, above all that the store knows of.
+            newest_table: The greatest number that a table has had, as far as the store knows.
+        """
+        settling.Settlements(self._database).settle_all()
+        first = max(Incarnations(self._database).newest_table_number(), newest_table) + _NUMBERS_LEFT_OUT
+        self._database.write(lambda connection: _begin(connection, position))
+        # Last, since MySQL commits with it: a number that is left out twice is no loss.
+        self._database.write(lambda connection: _raise_numbers(connection, first))
+
+    def require_restoring(self) -> None:
+        """Have every process refuse changes until ``catalog-ext restored`` has run."""
+        properties.Properties(self._database).replace({RESTORING: "true"})
+
+    def end_restoring(self) -> None:
+        """Note that all tables were compared with the store since the incarnation began."""
+        properties.Properties(self._database).replace({}, [RESTORING])
 
 
 def _begin(connection: sa.Connection, position: Position) -> None:
@@ -77,16 +90,6 @@ def _begin(connection: sa.Connection, position: Position) -> None:
         RESTORING: "true",
     }  # fmt: skip
     properties.replace_in(connection, values)
-
-
-def require_restoring(database: Database) -> None:
-    """Have every process refuse changes until ``catalog-ext restored`` has run."""
-    properties.replace(database, {RESTORING: "true"})
-
-
-def end_restoring(database: Database) -> None:
-    """Note that all tables were compared with the store since the incarnation began."""
-    properties.replace(database, {}, [RESTORING])
 
 
 def _end_transactions(connection: sa.Connection) -> None:

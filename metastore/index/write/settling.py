@@ -88,52 +88,76 @@ def require_settled(table_id: int, floor: int) -> None:
         ComesAfter: It has one.
     """
     if floor:
-        raise ComesAfter(partial(settle, table_id=table_id))
+        raise ComesAfter(lambda database: Settlements(database).settle(table_id))
 
 
-def settle(database: Database, table_id: int) -> None:
-    """Settle a table, in short transactions; one without a floor needs nothing.
+class Settlements:
+    """Ends rows one by one that a commit has ended at once."""
 
-    Any number of processes may be at it; what one that dies has done is done.
-    """
-    _settle(database, _OF_TABLE, table_id)
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
+    def settle(self, table_id: int) -> None:
+        """Settle a table, in short transactions; one without a floor needs nothing.
 
-def settle_write(database: Database, transaction_id: str) -> None:
-    """Settle what a committed write has ended, as ``settle`` does: then all that it leaves to be deleted is known."""
-    _settle(database, _OF_WRITE, transaction_id)
+        Any number of processes may be at it; what one that dies has done is done.
+        """
+        self._settle(_OF_TABLE, table_id)
+
+    def settle_write(self, transaction_id: str) -> None:
+        """Settle what a committed write has ended, as ``settle``: then all that it leaves to be deleted is known."""
+        self._settle(_OF_WRITE, transaction_id)
+
+    def settle_all(self) -> None:
+        """Settle every table, as before a migration to a release that knows no floors."""
+        with self._database.reading() as connection:
+            if not sa.inspect(connection).has_table(settlements.name):
+                # Such a migration was interrupted, and goes on.
+                return
+            numbers = connection.execute(sa.select(settlements.c.table_id)).scalars().all()
+        for table_id in numbers:
+            self.settle(table_id)
+
+    def _settle(self, which: Prepared, of: int | str) -> None:
+        with self._database.reading() as connection:
+            left = _found(connection, which, of)
+        if left is None:
+            return
+        fault_point("settle.before")
+        with self._database.reading() as connection:
+            plan = transactions.from_row(transactions.load_row(connection, left.transaction_id)).plan
+        while left is not None:
+            # Read before the lock is taken: rows that nobody has settled meanwhile are as they were.
+            page = self._page(left)
+            left = self._database.write(partial(_settle_page, before=left, page=page, plan=plan))
+            fault_point("settle.page")
+        fault_point("settle.after")
+
+    def _page(self, left: _Settlement) -> list[Row]:
+        """Return the next rows of partitions that are to be settled, in the order of their numbers; or none."""
+        p, high = partitions.c, partition_ids(left.table_id)[1]
+        statement = (
+            sa.select(p.partition_id, p.name, p.location, p.in_metastore, p.n_files)
+            .where(
+                p.partition_id > left.settled_id, p.partition_id < high,
+                p.end_version == ALIVE, p.begin_version < left.version,
+            )
+            .order_by(p.partition_id)
+            .limit(_PAGE)
+        )  # fmt: skip
+        with self._database.reading() as connection:
+            rows: list[Row] = [dict(row) for row in connection.execute(statement).mappings()]
+        n_files = 0
+        for number, row in enumerate(rows, start=1):
+            n_files += row["n_files"]
+            if n_files >= _FILES:
+                return rows[:number]
+        return rows
 
 
 def is_unsettled(connection: sa.Connection, transaction_id: str) -> bool:
     """Return whether a committed write has ended rows whose files it has not listed to be deleted yet."""
     return _found(connection, _OF_WRITE, transaction_id) is not None
-
-
-def settle_all(database: Database) -> None:
-    """Settle every table, as before a migration to a release that knows no floors."""
-    with database.reading() as connection:
-        if not sa.inspect(connection).has_table(settlements.name):
-            # Such a migration was interrupted, and goes on.
-            return
-        numbers = connection.execute(sa.select(settlements.c.table_id)).scalars().all()
-    for table_id in numbers:
-        settle(database, table_id)
-
-
-def _settle(database: Database, which: Prepared, of: int | str) -> None:
-    with database.reading() as connection:
-        left = _found(connection, which, of)
-    if left is None:
-        return
-    fault_point("settle.before")
-    with database.reading() as connection:
-        plan = transactions.from_row(transactions.load_row(connection, left.transaction_id)).plan
-    while left is not None:
-        # Read before the lock is taken: rows that nobody has settled meanwhile are as they were.
-        page = _page(database, left)
-        left = database.write(partial(_settle_page, before=left, page=page, plan=plan))
-        fault_point("settle.page")
-    fault_point("settle.after")
 
 
 def _found(connection: sa.Connection, which: Prepared, of: int | str) -> _Settlement | None:
@@ -149,28 +173,6 @@ def _settlement_of(column: sa.Column[Any]) -> Prepared:
 
 _OF_TABLE = _settlement_of(settlements.c.table_id)
 _OF_WRITE = _settlement_of(settlements.c.transaction_id)
-
-
-def _page(database: Database, left: _Settlement) -> list[Row]:
-    """Return the next rows of partitions that are to be settled, in the order of their numbers; or none."""
-    p, high = partitions.c, partition_ids(left.table_id)[1]
-    statement = (
-        sa.select(p.partition_id, p.name, p.location, p.in_metastore, p.n_files)
-        .where(
-            p.partition_id > left.settled_id, p.partition_id < high,
-            p.end_version == ALIVE, p.begin_version < left.version,
-        )
-        .order_by(p.partition_id)
-        .limit(_PAGE)
-    )  # fmt: skip
-    with database.reading() as connection:
-        rows: list[Row] = [dict(row) for row in connection.execute(statement).mappings()]
-    n_files = 0
-    for number, row in enumerate(rows, start=1):
-        n_files += row["n_files"]
-        if n_files >= _FILES:
-            return rows[:number]
-    return rows
 
 
 def _settle_page(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
-from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingError
 from catalog_ext.metastore.index.database.bulk import insert_rows
@@ -22,7 +21,6 @@ from catalog_ext.metastore.model.json import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
 
@@ -33,41 +31,65 @@ FILES_PER_DOCUMENT = 500
 _COLUMNS = ("transaction_id", "number", "removal", "n_files", "payload")
 
 
-def record_files(
-    database: Database, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None
-) -> None:
-    """Add to the list of the files that an open transaction has staged.
+class TransactionFiles:
+    """Files that transactions have staged, or are to delete."""
 
-    Args:
-        database: The index's database.
-        transaction_id: The transaction.
-        files: The files.
-        staged: How many have gone before them. A call that is repeated, because the writer had no answer, records
-            nothing then, however late it comes. None where no call is repeated.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Raises:
-        TransactionNotFoundError: There is no such transaction.
-        TransactionStateError: It is not open any more.
-        StagedFileMissingError: The index does not remember all of those that have gone before.
-        InvalidInputError: Other files are recorded in their place.
-    """
+    def record(self, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None) -> None:
+        """Add to the list of the files that an open transaction has staged.
 
-    def work(connection: sa.Connection) -> None:
-        row = load_row(connection, transaction_id, lock=True)
-        if row["state"] != State.OPEN:
-            raise wrong_state(row, "take more files")
-        if staged is not None:
-            recorded = _count(connection, transaction_id)
-            if recorded >= staged + len(files):
-                known = islice(staged_within(connection, transaction_id), staged, staged + len(files))
-                if [to_json(value) for value in known] != [to_json(staged_file_to_dict(file)) for file in files]:
-                    raise other_files(transaction_id, row["table_name"])
-                return
-            check_remembered(recorded, staged, row["table_name"])
-        add_files(connection, transaction_id, files)
+        Args:
+            transaction_id: The transaction.
+            files: The files.
+            staged: How many have gone before them. A call that is repeated, because the writer had no answer, records
+                nothing then, however late it comes. None where no call is repeated.
 
-    # The reservation makes them durable; whoever dies before it has only files to be removed.
-    database.write(work, durable=False)
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not open any more.
+            StagedFileMissingError: The index does not remember all of those that have gone before.
+            InvalidInputError: Other files are recorded in their place.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            row = load_row(connection, transaction_id, lock=True)
+            if row["state"] != State.OPEN:
+                raise wrong_state(row, "take more files")
+            if staged is not None:
+                recorded = _count(connection, transaction_id)
+                if recorded >= staged + len(files):
+                    known = islice(staged_within(connection, transaction_id), staged, staged + len(files))
+                    if [to_json(value) for value in known] != [to_json(staged_file_to_dict(file)) for file in files]:
+                        raise other_files(transaction_id, row["table_name"])
+                    return
+                check_remembered(recorded, staged, row["table_name"])
+            add_files(connection, transaction_id, files)
+
+        # The reservation makes them durable; whoever dies before it has only files to be removed.
+        self._database.write(work, durable=False)
+
+    def staged_count(self, transaction_id: str) -> int:
+        """Return how many files the transaction has staged and not yet committed."""
+        with self._database.reading() as connection:
+            return _count(connection, transaction_id)
+
+    def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
+        """Yield the staged files in the order in which they were recorded, a document at a time."""
+        for payload in documents(self._database, transaction_id, removal=False):
+            yield from map(staged_file_from_dict, json.loads(payload))
+
+
+def documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
+    """Yield the documents of a transaction's staged files, or of its removals, each read by itself."""
+    after: int | None = -1
+    while after is not None:
+        with database.reading() as connection:
+            number, payload = next_document(connection, transaction_id, after, removal=removal)
+        if payload is not None:
+            yield payload
+        after = number
 
 
 def other_files(transaction_id: str, table: str) -> InvalidInputError:
@@ -122,12 +144,6 @@ def add_documents(
     insert_rows(connection, transaction_files, _COLUMNS, rows)
 
 
-def staged_count(database: Database, transaction_id: str) -> int:
-    """Return how many files the transaction has staged and not yet committed."""
-    with database.reading() as connection:
-        return _count(connection, transaction_id)
-
-
 def _count(connection: sa.Connection, transaction_id: str) -> int:
     return int(_STAGED.scalar(connection, {"id": transaction_id}))
 
@@ -139,36 +155,6 @@ _STAGED = Prepared(
         _MINE, transaction_files.c.removal == 0
     )
 )
-
-
-def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile]:
-    """Yield the staged files in the order in which they were recorded, a document at a time."""
-    for payload in _documents(database, transaction_id, removal=False):
-        for value in json.loads(payload):
-            yield staged_file_from_dict(value)
-
-
-def removals(database: Database, transaction_id: str) -> Iterator[Removal]:
-    """Yield what a committed transaction still has to delete, by absolute URIs, a document at a time."""
-    for payload in _documents(database, transaction_id, removal=True):
-        yield from map(removal_from_json, json.loads(payload))
-
-
-def forget_removals(database: Database, transaction_id: str) -> None:
-    """Remove the list of what a committed transaction had to delete."""
-    t = transaction_files.c
-    done = sa.delete(transaction_files).where(t.transaction_id == transaction_id, t.removal == 1)
-    database.write(lambda connection: connection.execute(done))
-
-
-def _documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
-    after: int | None = -1
-    while after is not None:
-        with database.reading() as connection:
-            number, payload = next_document(connection, transaction_id, after, removal=removal)
-        if payload is not None:
-            yield payload
-        after = number
 
 
 def next_document(

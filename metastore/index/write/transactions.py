@@ -68,61 +68,303 @@ class DeadWritersError(Exception):
     """Somebody's lease is over: what was to begin is to wait until that is recovered."""
 
 
-def begin(
-    database: Database,
-    transaction: Transaction,
-    replaced: int | None = None,
-    planned: PlannedFormat | None = None,
-    *,
-    looks: bool = False,
-) -> Transaction:
-    """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
+class Transactions:
+    """The rows of transactions."""
 
-    It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is returned:
-    the writer asks again, because it had no answer.
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    Args:
-        database: The index.
-        transaction: The transaction; its times are not looked at.
-        replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is of;
-            None where it found none.
-        planned: What the files of one that brings some are like.
-        looks: Whether it is to begin only if nobody's lease is over; not for one that makes a table.
+    def begin(
+        self,
+        transaction: Transaction,
+        replaced: int | None = None,
+        planned: PlannedFormat | None = None,
+        *,
+        looks: bool = False,
+    ) -> Transaction:
+        """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
-    Raises:
-        DeadWritersError: Somebody's is. Nothing was done.
-        InvalidInputError: The one of its id writes another table.
-        ConflictError: The table's location has changed since it was loaded, or it is read otherwise than the files of
-            the write are, or another table has its name.
-    """
+        It begins now, by the database's clock, and so does its lease. Where there is one of its id, that one is
+        returned: the writer asks again, because it had no answer.
 
-    def inserted(connection: sa.Connection) -> Transaction:
-        replaces, now = None, None
-        if transaction.plan.definition is not None:
-            replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
-            # Another table of the name has the same versions; the one that was found may be renamed, at its place.
-            if replaces != replaced and not isinstance(transaction.plan.asked, Create):
-                raise replaced_meanwhile(transaction.table)
-        else:
-            now = _check_table(connection, transaction, planned, looks=looks)
-        if now is None:
-            now = now_ms(connection)
-        begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
-        _INSERT.run(connection, {**_to_row(begun), "replaces": replaces})
-        return begun
+        Args:
+            transaction: The transaction; its times are not looked at.
+            replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is
+                of; None where it found none.
+            planned: What the files of one that brings some are like.
+            looks: Whether it is to begin only if nobody's lease is over; not for one that makes a table.
 
-    # Hardly anybody asks again: the database says of those who do that the id is taken.
-    try:
-        return database.write(inserted)
-    except (ConflictError, IndexDatabaseError) as error:
-        if isinstance(error, IndexDatabaseError) and not (error.__cause__ and is_duplicate(error.__cause__)):
-            raise
-        # What the first call has begun stands, whatever has become of the table since.
-        with database.reading() as connection:
-            row = _find_row(connection, transaction.transaction_id)
-        if row is None:
-            raise
-        return _same(from_row(row), transaction)
+        Raises:
+            DeadWritersError: Somebody's is. Nothing was done.
+            InvalidInputError: The one of its id writes another table.
+            ConflictError: The table's location has changed since it was loaded, or it is read otherwise than the files
+                of the write are, or another table has its name.
+        """
+
+        def inserted(connection: sa.Connection) -> Transaction:
+            replaces, now = None, None
+            if transaction.plan.definition is not None:
+                replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
+                # Another table of the name has the same versions; the one that was found may be renamed, at its place.
+                if replaces != replaced and not isinstance(transaction.plan.asked, Create):
+                    raise replaced_meanwhile(transaction.table)
+            else:
+                now = _check_table(connection, transaction, planned, looks=looks)
+            if now is None:
+                now = now_ms(connection)
+            begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
+            _INSERT.run(connection, {**_to_row(begun), "replaces": replaces})
+            return begun
+
+        # Hardly anybody asks again: the database says of those who do that the id is taken.
+        try:
+            return self._database.write(inserted)
+        except (ConflictError, IndexDatabaseError) as error:
+            if isinstance(error, IndexDatabaseError) and not (error.__cause__ and is_duplicate(error.__cause__)):
+                raise
+            # What the first call has begun stands, whatever has become of the table since.
+            with self._database.reading() as connection:
+                row = _find_row(connection, transaction.transaction_id)
+            if row is None:
+                raise
+            return _same(from_row(row), transaction)
+
+    def begin_among_living(self, transaction: Transaction, planned: PlannedFormat | None = None) -> Transaction | None:
+        """Return the same for one that makes no table; None, and do nothing, where the lease of another is over."""
+        try:
+            return self.begin(transaction, planned=planned, looks=True)
+        except DeadWritersError:
+            return None
+
+    def finish(self, transaction_id: str) -> bool:
+        """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
+        return self.move(transaction_id, (State.COMMITTED,), State.FINISHED)
+
+    def load(self, transaction_id: str) -> Transaction:
+        """Return the transaction of this id.
+
+        Raises:
+            TransactionNotFoundError: There is none, or vacuum has forgotten it.
+        """
+        with self._database.reading() as connection:
+            return load_within(connection, transaction_id)
+
+    def load_with_table(self, transaction_id: str) -> tuple[Transaction, Table | None]:
+        """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
+
+        Raises:
+            TransactionNotFoundError: There is none, or vacuum has forgotten it.
+        """
+        with self._database.reading() as connection:
+            found = _WITH_TABLE.row(connection, {"id": transaction_id})
+            row = _usable(found, transaction_id)
+            table = {name.removeprefix(_OF_TABLE): row[name] for name in row if name.startswith(_OF_TABLE)}
+            transaction = with_locations(connection, from_row(row))
+        return transaction, None if table["table_id"] is None else table_from_row(table)
+
+    def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
+        """Keep where an open transaction puts files of partitions, and return it; what it had before stays as it was.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not open any more.
+        """
+
+        def work(connection: sa.Connection) -> dict[str, str]:
+            row = load_row(connection, transaction_id, lock=True)
+            if row["state"] != State.OPEN:
+                raise wrong_state(row, "put files anywhere")
+            a, hashes = transaction_locations.c, {name_hash(name): name for name in own}
+            mine = sa.select(a.name, a.location).where(a.transaction_id == transaction_id, a.name_hash.in_(hashes))
+            known = {found.name: found.location for found in connection.execute(mine)}
+            new = [
+                {"transaction_id": transaction_id, "name_hash": digest, "name": name, "location": own[name]}
+                for digest, name in hashes.items()
+                if name not in known
+            ]
+            if new:
+                connection.execute(sa.insert(transaction_locations), new)
+            return {**own, **known}
+
+        # Whoever dies before the reservation has only files to be removed.
+        return self._database.write(work, durable=False)
+
+    def state_of(self, transaction_id: str) -> State | None:
+        """Return the transaction's state now; None where there is no such transaction."""
+        with self._database.reading() as connection:
+            state: str | None = _STATE.scalar(connection, {"id": transaction_id})
+        return None if state is None else State(state)
+
+    def while_in_state(self, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
+        """Do some work while nobody moves the transaction out of a state; return False, and do nothing, in another one.
+
+        Args:
+            transaction_id: The transaction's.
+            state: The one that the work is right in.
+            work: Is short, and may be called again.
+        """
+        t = transactions.c
+        held = sa.select(t.transaction_id).where(t.transaction_id == transaction_id, t.state == state).with_for_update()
+
+        def locked(connection: sa.Connection) -> bool:
+            if connection.execute(held).scalar() is None:
+                return False
+            work()
+            return True
+
+        return self._database.write(locked)
+
+    def all(
+        self,
+        table_id: int | None = None,
+        *,
+        states: Collection[State] | None = None,
+        expired: bool = False,
+        limit: int | None = None,
+    ) -> list[Transaction]:
+        """Return transactions, newest first: of a table, in some states, with a lease that is over."""
+        asked: dict[str, Any] = {}
+        if table_id is not None:
+            asked["table_id"] = table_id
+        if states is not None:
+            asked["states"] = [str(state) for state in states]
+        if limit is not None:
+            asked["limit"] = limit
+        with self._database.reading() as connection:
+            found = [from_row(row) for row in _listed(frozenset(asked), expired=expired).rows(connection, asked)]
+            return [with_locations(connection, transaction) for transaction in found]
+
+    def extend_lease(self, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+        """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
+        living = [str(state) for state in IN_FLIGHT if undoing or state is not State.ABORTING]
+        statement = (
+            sa.update(transactions)
+            .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
+            .values(expires_at_ms=until_ms)
+        )
+        return self._database.write(lambda connection: connection.execute(statement).rowcount == 1, durable=False)
+
+    def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
+        """Return whether the lease is the one that was loaded; it then lasts until ``until_ms``."""
+        t = transactions.c
+        statement = (
+            sa.update(transactions)
+            .where(t.transaction_id == transaction.transaction_id, t.expires_at_ms == transaction.expires_at_ms)
+            .values(expires_at_ms=until_ms)
+        )
+        return self._database.write(lambda connection: connection.execute(statement).rowcount == 1)
+
+    def move(self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None) -> bool:
+        """Return whether the transaction was in one of the states and now is in the other."""
+        mine = {"id": transaction_id}
+        moved: dict[str, Any] = {**mine, "from": [str(state) for state in from_], "to": str(to)}
+        if error is not None:
+            moved["why"] = ascii_safe(error)[:_ERROR_LENGTH]
+
+        def work(connection: sa.Connection) -> bool:
+            if _moved(ends=to is State.ABORTED, fails=error is not None).changed(connection, moved) != 1:
+                return False
+            if to in (State.ABORTING, State.ABORTED):
+                # Files are still to be moved back: until then the partitions are nobody else's.
+                (_END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else _END_CLAIMS).run(connection, mine)
+            if to in (State.ABORTED, State.FINISHED):
+                forget_locations(connection, transaction_id)
+                # A slow mover may have died with one of a command's files: that is to be put back, too.
+                _FORGET_FILES_UNLESS_MOVING.run(connection, mine)
+            return True
+
+        # What is finished twice is finished: a clean-up finds nothing more to remove.
+        return self._database.write(work, durable=to is not State.FINISHED)
+
+    def suspect_reservation(self, transaction_id: str) -> None:
+        """Have an open transaction count as one that was reserved: the index may have forgotten that it was.
+
+        Its files are then nobody else's wherever they are, and are removed from there if it is undone.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            row = load_row(connection, transaction_id, lock=True)
+            if row["state"] == State.OPEN:
+                mine = transactions.c.transaction_id == transaction_id
+                connection.execute(sa.update(transactions).where(mine).values(reserved=1))
+
+        self._database.write(work)
+
+    def remember_undone(self, transaction: Transaction, error: str) -> Transaction:
+        """Return a transaction whose reservation the index has forgotten, as it then is: being undone, as reserved.
+
+        So it is recovered like any other from then on, and no repair takes its files for somebody's. One that is
+        committed after all stays as it is.
+
+        Args:
+            transaction: As its owner has reserved it, and has acknowledged nothing of.
+            error: Why it is undone.
+        """
+        plan = transaction.plan
+        asked = _to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
+        undone = {"plan": asked["plan"], "error": ascii_safe(error)[:_ERROR_LENGTH], "reserved": 1}
+
+        def work(connection: sa.Connection) -> Transaction:
+            row = _find_row(connection, transaction.transaction_id, lock=True)
+            if row is None:
+                _INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
+            elif row["state"] == State.OPEN or not row["reserved"]:
+                state = State.ABORTING if row["state"] == State.OPEN else row["state"]
+                mine = transactions.c.transaction_id == transaction.transaction_id
+                connection.execute(sa.update(transactions).where(mine).values(**undone, state=str(state)))
+            if plan.asks_locations:
+                keep_locations(connection, transaction.transaction_id, plan.locations)
+            return replace(from_row(load_row(connection, transaction.transaction_id)), plan=plan)
+
+        return self._database.write(work)
+
+    def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
+        """Return the newest committed batch of the application in the table."""
+        with self._database.reading() as connection:
+            return application(connection, table_id, app_id)
+
+    def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
+        """Return the transactions whose files the version does not show, in whole (or, while files wait, in part).
+
+        Those of all tables are among them while they can be undone or were, and those that make a table: other tables
+        may be at the same location or around it, and a replacement belongs to no table before its commit.
+
+        One that was never reserved has no visible files: where a store shows some, the index has been restored to a
+        time before it was, and cannot know that it was not committed.
+        """
+        with self._database.reading() as connection:
+            rows = _UNCOMMITTED.rows(connection, {"table_id": table_id, "version": version})
+        return {row["transaction_id"]: State(row["state"]) for row in rows}
+
+    def moving_commands(
+        self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)
+    ) -> list[Transaction]:
+        """Return the partition commands in these states that move files: those not committed, unless others are named.
+
+        Of those that have ended only if they staged some.
+
+        Plans are long, and those that have ended are many: they are found by the lists of files that such commands
+        alone keep.
+        """
+        ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
+        in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
+        with self._database.reading() as connection:
+            found = _MOVING.rows(connection, {"in_flight": in_flight, "ended": ended})
+        return [from_row(row) for row in found]
+
+    def at_work(self) -> AtWork:
+        """Return whether others may be deleting or moving files that a listing finds."""
+        with self._database.reading() as connection:
+            (row,) = _AT_WORK.rows(connection)
+        return AtWork(bool(row["cleans"]), bool(row["moves"]))
+
+    def relocations(self, table_id: int) -> set[int]:
+        """Return the versions that relocating overwrites have made."""
+        with self._database.reading() as connection:
+            return set(_RELOCATIONS.scalars(connection, {"table_id": table_id}))
 
 
 def insert_within(connection: sa.Connection, transaction: Transaction) -> None:
@@ -254,33 +496,9 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
     )
 
 
-def load(database: Database, transaction_id: str) -> Transaction:
-    """Return the transaction of this id.
-
-    Raises:
-        TransactionNotFoundError: There is none, or vacuum has forgotten it.
-    """
-    with database.reading() as connection:
-        return load_within(connection, transaction_id)
-
-
 def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
     """Return the same as ``load``, within a transaction."""
     return with_locations(connection, from_row(load_row(connection, transaction_id)))
-
-
-def load_with_table(database: Database, transaction_id: str) -> tuple[Transaction, Table | None]:
-    """Return the transaction of this id, and its table as it is now; None where it has none, or no longer.
-
-    Raises:
-        TransactionNotFoundError: There is none, or vacuum has forgotten it.
-    """
-    with database.reading() as connection:
-        found = _WITH_TABLE.row(connection, {"id": transaction_id})
-        row = _usable(found, transaction_id)
-        table = {name.removeprefix(_OF_TABLE): row[name] for name in row if name.startswith(_OF_TABLE)}
-        transaction = with_locations(connection, from_row(row))
-    return transaction, None if table["table_id"] is None else table_from_row(table)
 
 
 def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
@@ -306,34 +524,6 @@ _LOCATIONS = Prepared(
 )
 
 
-def record_locations(database: Database, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Keep where an open transaction puts files of partitions, and return it; what it had before stays as it was.
-
-    Raises:
-        TransactionNotFoundError: There is no such transaction.
-        TransactionStateError: It is not open any more.
-    """
-
-    def work(connection: sa.Connection) -> dict[str, str]:
-        row = load_row(connection, transaction_id, lock=True)
-        if row["state"] != State.OPEN:
-            raise wrong_state(row, "put files anywhere")
-        a, hashes = transaction_locations.c, {name_hash(name): name for name in own}
-        mine = sa.select(a.name, a.location).where(a.transaction_id == transaction_id, a.name_hash.in_(hashes))
-        known = {found.name: found.location for found in connection.execute(mine)}
-        new = [
-            {"transaction_id": transaction_id, "name_hash": digest, "name": name, "location": own[name]}
-            for digest, name in hashes.items()
-            if name not in known
-        ]
-        if new:
-            connection.execute(sa.insert(transaction_locations), new)
-        return {**own, **known}
-
-    # Whoever dies before the reservation has only files to be removed.
-    return database.write(work, durable=False)
-
-
 def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[str, str]) -> None:
     """Keep all that a reserved transaction needs, besides what its tasks have asked for."""
     known = _asked_locations(connection, transaction_id)
@@ -356,35 +546,7 @@ _FORGET_LOCATIONS = Prepared(
 )
 
 
-def state_of(database: Database, transaction_id: str) -> State | None:
-    """Return the transaction's state now; None where there is no such transaction."""
-    with database.reading() as connection:
-        state: str | None = _STATE.scalar(connection, {"id": transaction_id})
-    return None if state is None else State(state)
-
-
 _STATE = Prepared(sa.select(transactions.c.state).where(transactions.c.transaction_id == sa.bindparam("id")))
-
-
-def while_in_state(database: Database, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
-    """Do some work while nobody moves the transaction out of a state; return False, and do nothing, in another one.
-
-    Args:
-        database: The index.
-        transaction_id: The transaction's.
-        state: The one that the work is right in.
-        work: Is short, and may be called again.
-    """
-    t = transactions.c
-    held = sa.select(t.transaction_id).where(t.transaction_id == transaction_id, t.state == state).with_for_update()
-
-    def locked(connection: sa.Connection) -> bool:
-        if connection.execute(held).scalar() is None:
-            return False
-        work()
-        return True
-
-    return database.write(locked)
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
@@ -447,27 +609,6 @@ _LOCKED_ROW = Prepared(partial(_row_statement, lock=True))
 _WITH_TABLE = Prepared(_with_table)
 
 
-def list_all(
-    database: Database,
-    table_id: int | None,
-    *,
-    states: Collection[State] | None,
-    expired: bool,
-    limit: int | None,
-) -> list[Transaction]:
-    """Return transactions, newest first."""
-    asked: dict[str, Any] = {}
-    if table_id is not None:
-        asked["table_id"] = table_id
-    if states is not None:
-        asked["states"] = [str(state) for state in states]
-    if limit is not None:
-        asked["limit"] = limit
-    with database.reading() as connection:
-        found = [from_row(row) for row in _listed(frozenset(asked), expired=expired).rows(connection, asked)]
-        return [with_locations(connection, transaction) for transaction in found]
-
-
 @cache
 def _listed(asked: frozenset[str], *, expired: bool) -> Prepared:
     return Prepared(partial(_list_statement, asked=asked, expired=expired))
@@ -485,28 +626,6 @@ def _list_statement(dialect: str, *, asked: frozenset[str], expired: bool) -> sa
     return statement.limit(sa.bindparam("limit")) if "limit" in asked else statement
 
 
-def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
-    """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
-    living = [str(state) for state in IN_FLIGHT if undoing or state is not State.ABORTING]
-    statement = (
-        sa.update(transactions)
-        .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
-        .values(expires_at_ms=until_ms)
-    )
-    return database.write(lambda connection: connection.execute(statement).rowcount == 1, durable=False)
-
-
-def claim_recovery(database: Database, transaction: Transaction, until_ms: int) -> bool:
-    """Return whether the lease is the one that was loaded; it then lasts until ``until_ms``."""
-    t = transactions.c
-    statement = (
-        sa.update(transactions)
-        .where(t.transaction_id == transaction.transaction_id, t.expires_at_ms == transaction.expires_at_ms)
-        .values(expires_at_ms=until_ms)
-    )
-    return database.write(lambda connection: connection.execute(statement).rowcount == 1)
-
-
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
     """Return the error that says that a transaction cannot do this any more."""
     state = row["state"]
@@ -521,29 +640,6 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
         f"The transaction {row['transaction_id']} on table {row['table_name']} is {state} and cannot {what}.{why}",
         {"transaction": row["transaction_id"], "table": row["table_name"], "state": state},
     )
-
-
-def move(database: Database, transaction_id: str, from_: Collection[State], to: State, *, error: str | None) -> bool:
-    """Return whether the transaction was in one of the states and now is in the other."""
-    mine = {"id": transaction_id}
-    moved: dict[str, Any] = {**mine, "from": [str(state) for state in from_], "to": str(to)}
-    if error is not None:
-        moved["why"] = ascii_safe(error)[:_ERROR_LENGTH]
-
-    def work(connection: sa.Connection) -> bool:
-        if _moved(ends=to is State.ABORTED, fails=error is not None).changed(connection, moved) != 1:
-            return False
-        if to in (State.ABORTING, State.ABORTED):
-            # Files are still to be moved back: until then the partitions are nobody else's.
-            (_END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else _END_CLAIMS).run(connection, mine)
-        if to in (State.ABORTED, State.FINISHED):
-            forget_locations(connection, transaction_id)
-            # A slow mover may have died with one of a command's files: that is to be put back, too.
-            _FORGET_FILES_UNLESS_MOVING.run(connection, mine)
-        return True
-
-    # What is finished twice is finished: a clean-up finds nothing more to remove.
-    return database.write(work, durable=to is not State.FINISHED)
 
 
 @cache
@@ -576,60 +672,6 @@ _END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
 _FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
 
 
-def suspect_reservation(database: Database, transaction_id: str) -> None:
-    """Have an open transaction count as one that was reserved: the index may have forgotten that it was.
-
-    Its files are then nobody else's wherever they are, and are removed from there if it is undone.
-
-    Raises:
-        TransactionNotFoundError: There is no such transaction.
-    """
-
-    def work(connection: sa.Connection) -> None:
-        row = load_row(connection, transaction_id, lock=True)
-        if row["state"] == State.OPEN:
-            mine = transactions.c.transaction_id == transaction_id
-            connection.execute(sa.update(transactions).where(mine).values(reserved=1))
-
-    database.write(work)
-
-
-def remember_undone(database: Database, transaction: Transaction, error: str) -> Transaction:
-    """Return a transaction whose reservation the index has forgotten, as it then is: being undone, as reserved.
-
-    So it is recovered like any other from then on, and no repair takes its files for somebody's. One that is committed
-    after all stays as it is.
-
-    Args:
-        database: The index, which was put back to an earlier time, or failed over without its last transactions.
-        transaction: As its owner has reserved it, and has acknowledged nothing of.
-        error: Why it is undone.
-    """
-    plan = transaction.plan
-    asked = _to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))
-    undone = {"plan": asked["plan"], "error": ascii_safe(error)[:_ERROR_LENGTH], "reserved": 1}
-
-    def work(connection: sa.Connection) -> Transaction:
-        row = _find_row(connection, transaction.transaction_id, lock=True)
-        if row is None:
-            _INSERT.run(connection, {**asked, **undone, "state": str(State.ABORTING), "replaces": None})
-        elif row["state"] == State.OPEN or not row["reserved"]:
-            state = State.ABORTING if row["state"] == State.OPEN else row["state"]
-            mine = transactions.c.transaction_id == transaction.transaction_id
-            connection.execute(sa.update(transactions).where(mine).values(**undone, state=str(state)))
-        if plan.asks_locations:
-            keep_locations(connection, transaction.transaction_id, plan.locations)
-        return replace(from_row(load_row(connection, transaction.transaction_id)), plan=plan)
-
-    return database.write(work)
-
-
-def find_application(database: Database, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """Return the newest committed batch of the application in the table."""
-    with database.reading() as connection:
-        return application(connection, table_id, app_id)
-
-
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
     """Return the same as ``find_application``, within a transaction."""
     row = _APPLICATION.row(connection, {"table_id": table_id, "app_hash": name_hash(app_id)})
@@ -641,20 +683,6 @@ _APPLICATION = Prepared(
         applications.c.table_id == sa.bindparam("table_id"), applications.c.app_hash == sa.bindparam("app_hash")
     )
 )
-
-
-def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str, State]:
-    """Return the transactions whose files the version does not show, in whole (or, while files wait, in part).
-
-    Those of all tables are among them while they can be undone or were, and those that make a table: other tables may
-    be at the same location or around it, and a replacement belongs to no table before its commit.
-
-    One that was never reserved has no visible files: where a store shows some, the index has been restored to a time
-    before it was, and cannot know that it was not committed.
-    """
-    with database.reading() as connection:
-        rows = _UNCOMMITTED.rows(connection, {"table_id": table_id, "version": version})
-    return {row["transaction_id"]: State(row["state"]) for row in rows}
 
 
 def _uncommitted() -> sa.CompoundSelect[Any]:
@@ -677,19 +705,6 @@ def _uncommitted() -> sa.CompoundSelect[Any]:
 
 
 _UNCOMMITTED = Prepared(_uncommitted())
-
-
-def moving_commands(database: Database, states: Collection[State]) -> list[Transaction]:
-    """Return the partition commands in these states that move files; of those that have ended, if they staged some.
-
-    Plans are long, and those that have ended are many: they are found by the lists of files that such commands alone
-    keep.
-    """
-    ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
-    in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
-    with database.reading() as connection:
-        found = _MOVING.rows(connection, {"in_flight": in_flight, "ended": ended})
-    return [from_row(row) for row in found]
 
 
 def _moving() -> sa.CompoundSelect[Any]:
@@ -720,13 +735,6 @@ class AtWork:
     moves: bool
 
 
-def at_work(database: Database) -> AtWork:
-    """Return whether others may be deleting or moving files that a listing finds."""
-    with database.reading() as connection:
-        (row,) = _AT_WORK.rows(connection)
-    return AtWork(bool(row["cleans"]), bool(row["moves"]))
-
-
 def _at_work() -> sa.Select[Any]:
     t, f = transactions.c, transaction_files.c
     moves = t.plan.like(MOVES)
@@ -740,12 +748,6 @@ def _at_work() -> sa.Select[Any]:
 
 
 _AT_WORK = Prepared(_at_work())
-
-
-def relocations(database: Database, table_id: int) -> set[int]:
-    """Return the versions that relocating overwrites have made."""
-    with database.reading() as connection:
-        return set(_RELOCATIONS.scalars(connection, {"table_id": table_id}))
 
 
 _RELOCATIONS = Prepared(

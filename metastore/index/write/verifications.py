@@ -43,7 +43,7 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class Verifications:
+class LastVerified:
     """When partitions were last compared with the store.
 
     Attributes:
@@ -63,39 +63,79 @@ class Verifications:
         return max(found, key=lambda each: each.at_ms, default=None)
 
 
-def verified(database: Database, table: Table, names: Sequence[str] | None) -> Verifications:
-    """Return when the named partitions, and the whole table, were last compared with the store."""
-    found: dict[str, Verified] = {}
-    with database.reading() as connection:
-        now = now_ms(connection)
-        for some in batched([_WHOLE, *(name_hash(name) for name in names or ())], _AT_ONCE):
-            for row in _OF_NAMES.rows(connection, {"table_id": table.table_id, "hashes": list(some)}):
-                found[row["name_hash"]] = Verified(row["verified_at_ms"], row["version"])
-    return Verifications(now, found.pop(_WHOLE, None), found)
+class Verifications:
+    """When partitions were compared with the store."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def note_verified(database: Database, table: Table, verified: Verified, names: Iterable[str] | None) -> None:
-    """Keep that partitions were compared with the store; None for all there are.
+    def verified(self, table: Table, names: Sequence[str] | None) -> LastVerified:
+        """Return when the named partitions, and the whole table, were last compared with the store."""
+        found: dict[str, Verified] = {}
+        with self._database.reading() as connection:
+            now = now_ms(connection)
+            for some in batched([_WHOLE, *(name_hash(name) for name in names or ())], _AT_ONCE):
+                for row in _OF_NAMES.rows(connection, {"table_id": table.table_id, "hashes": list(some)}):
+                    found[row["name_hash"]] = Verified(row["verified_at_ms"], row["version"])
+        return LastVerified(now, found.pop(_WHOLE, None), found)
 
-    A table that is gone by now has nothing kept.
-    """
-    of = {"table_id": table.table_id}
-    hashes = [_WHOLE] if names is None else [name_hash(name) for name in dict.fromkeys(names)]
-    values = {"table_id": table.table_id, "verified_at_ms": verified.at_ms, "version": verified.version}
+    def note(self, table: Table, verified: Verified, names: Iterable[str] | None) -> None:
+        """Keep that partitions were compared with the store; None for all there are.
 
-    def work(connection: sa.Connection) -> None:
-        # Two that note the same partitions come one after the other.
-        if _LOCK.scalar(connection, of) is None:
-            return
-        if names is None:
-            _FORGET_BEFORE.run(connection, {**of, "at_ms": verified.at_ms})
-        for some in batched(hashes, _AT_ONCE):
-            _FORGET_NAMES.run(connection, {**of, "hashes": list(some)})
-            connection.execute(sa.insert(rows_), [{**values, "name_hash": each} for each in some])
+        A table that is gone by now has nothing kept.
+        """
+        of = {"table_id": table.table_id}
+        hashes = [_WHOLE] if names is None else [name_hash(name) for name in dict.fromkeys(names)]
+        values = {"table_id": table.table_id, "verified_at_ms": verified.at_ms, "version": verified.version}
 
-    if hashes:
-        # Losing it costs a listing.
-        database.write(work, durable=False)
+        def work(connection: sa.Connection) -> None:
+            # Two that note the same partitions come one after the other.
+            if _LOCK.scalar(connection, of) is None:
+                return
+            if names is None:
+                _FORGET_BEFORE.run(connection, {**of, "at_ms": verified.at_ms})
+            for some in batched(hashes, _AT_ONCE):
+                _FORGET_NAMES.run(connection, {**of, "hashes": list(some)})
+                connection.execute(sa.insert(rows_), [{**values, "name_hash": each} for each in some])
+
+        if hashes:
+            # Losing it costs a listing.
+            self._database.write(work, durable=False)
+
+    def expire(self, table_id: int, before_ms: int) -> None:
+        """Forget comparisons that began before a time (milliseconds since the epoch, UTC)."""
+        old = sa.and_(rows_.c.table_id == table_id, rows_.c.verified_at_ms < before_ms)
+        with self._database.reading() as connection:
+            found = connection.execute(sa.select(rows_.c.name_hash).where(old).limit(1)).first()
+        if found is not None:
+            self._database.write(lambda connection: connection.execute(sa.delete(rows_).where(old)))
+
+    def first_repairs_after(self, table: Table, names: Sequence[str] | None) -> dict[str, int]:
+        """Return which partitions a repair was the first to change after the table's version, and the version it made.
+
+        At that version such a partition is as the table's version has it, and as the store had it besides: nothing that
+        somebody has committed to it is in between.
+        """
+        p = partitions.c
+        later = sa.or_(p.begin_version > table.version, sa.and_(p.end_version > table.version, p.end_version < ALIVE))
+        of = sa.select(p.name, p.begin_version, p.end_version).where(p.table_id == table.table_id, later)
+        asked = [of] if names is None else [
+            of.where(p.name_hash.in_([name_hash(name) for name in some])) for some in batched(names, _AT_ONCE)
+        ]  # fmt: skip
+        first: dict[str, int] = {}
+        repairs: set[int] = set()
+        with self._database.reading() as connection:
+            for statement in asked:
+                for row in connection.execute(statement):
+                    version = row.begin_version if row.begin_version > table.version else row.end_version
+                    first[row.name] = min(version, first.get(row.name, version))
+            t = table_versions.c
+            for some in batched(sorted(set(first.values())), _AT_ONCE):
+                made = sa.select(t.version).where(
+                    t.table_id == table.table_id, t.version.in_(some), t.operation == REPAIR, t.transaction_id.is_(None)
+                )
+                repairs |= set(connection.execute(made).scalars())
+        return {name: version for name, version in first.items() if version in repairs}
 
 
 _LOCK = Prepared(sa.select(tables.c.table_id).where(tables.c.table_id == sa.bindparam("table_id")).with_for_update())
@@ -104,40 +144,3 @@ _NAMED = rows_.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
 _OF_NAMES = Prepared(sa.select(rows_).where(_OF_TABLE, _NAMED))
 _FORGET_NAMES = Prepared(sa.delete(rows_).where(_OF_TABLE, _NAMED))
 _FORGET_BEFORE = Prepared(sa.delete(rows_).where(_OF_TABLE, rows_.c.verified_at_ms <= sa.bindparam("at_ms")))
-
-
-def expire(database: Database, table_id: int, before_ms: int) -> None:
-    """Forget comparisons that began before a time (milliseconds since the epoch, UTC)."""
-    old = sa.and_(rows_.c.table_id == table_id, rows_.c.verified_at_ms < before_ms)
-    with database.reading() as connection:
-        found = connection.execute(sa.select(rows_.c.name_hash).where(old).limit(1)).first()
-    if found is not None:
-        database.write(lambda connection: connection.execute(sa.delete(rows_).where(old)))
-
-
-def first_repairs_after(database: Database, table: Table, names: Sequence[str] | None) -> dict[str, int]:
-    """Return which partitions a repair was the first to change after the table's version, and the version it made.
-
-    At that version such a partition is as the table's version has it, and as the store had it besides: nothing that
-    somebody has committed to it is in between.
-    """
-    p = partitions.c
-    later = sa.or_(p.begin_version > table.version, sa.and_(p.end_version > table.version, p.end_version < ALIVE))
-    of = sa.select(p.name, p.begin_version, p.end_version).where(p.table_id == table.table_id, later)
-    asked = [of] if names is None else [
-        of.where(p.name_hash.in_([name_hash(name) for name in some])) for some in batched(names, _AT_ONCE)
-    ]  # fmt: skip
-    first: dict[str, int] = {}
-    repairs: set[int] = set()
-    with database.reading() as connection:
-        for statement in asked:
-            for row in connection.execute(statement):
-                version = row.begin_version if row.begin_version > table.version else row.end_version
-                first[row.name] = min(version, first.get(row.name, version))
-        t = table_versions.c
-        for some in batched(sorted(set(first.values())), _AT_ONCE):
-            made = sa.select(t.version).where(
-                t.table_id == table.table_id, t.version.in_(some), t.operation == REPAIR, t.transaction_id.is_(None)
-            )
-            repairs |= set(connection.execute(made).scalars())
-    return {name: version for name, version in first.items() if version in repairs}

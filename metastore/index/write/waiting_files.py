@@ -40,33 +40,66 @@ class WaitingFiles:
     files: tuple[StagedFile, ...]
 
 
-def waiting_tables(database: Database) -> list[int]:
-    """Return the numbers of the tables that have waiting files."""
-    w = waiting_files.c
-    with database.reading() as connection:
-        return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
+class WaitingLists:
+    """Staged files that wait for their partitions to be due."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def discard(database: Database, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
-    """Forget waiting files, given by transaction, partition and name; return how many there were.
+    def tables(self) -> list[int]:
+        """Return the numbers of the tables that have waiting files."""
+        w = waiting_files.c
+        with self._database.reading() as connection:
+            return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
 
-    Raises:
-        TableNotFoundError: The table is gone.
-    """
-    gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
-    w = waiting_files.c
+    def discard(self, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
+        """Forget waiting files, given by transaction, partition and name; return how many there were.
 
-    def work(connection: sa.Connection) -> int:
-        # A commit that takes them comes before this, or does not find them.
-        lock_table(connection, table_id, str(table_id))
-        count = 0
-        for some in batched(origins, _ORIGINS_AT_ONCE):
-            statement = sa.select(waiting_files).where(w.table_id == table_id, w.transaction_id.in_(some))
-            for row in connection.execute(statement).mappings().all():
-                count += _discard_from(connection, row, gone)
-        return count
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
+        gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
+        w = waiting_files.c
 
-    return database.write(work)
+        def work(connection: sa.Connection) -> int:
+            # A commit that takes them comes before this, or does not find them.
+            lock_table(connection, table_id, str(table_id))
+            count = 0
+            for some in batched(origins, _ORIGINS_AT_ONCE):
+                statement = sa.select(waiting_files).where(w.table_id == table_id, w.transaction_id.in_(some))
+                for row in connection.execute(statement).mappings().all():
+                    count += _discard_from(connection, row, gone)
+            return count
+
+        return self._database.write(work)
+
+    def all(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
+        """Yield the waiting files of a table, or of one application in it, by partition, some documents at a time."""
+        w = waiting_files.c
+        keys = (w.name_hash, w.transaction_id, w.number)
+        after: tuple[Any, ...] | None = None
+        while True:
+            statement = sa.select(waiting_files).where(w.table_id == table_id).order_by(*keys).limit(_WAITING_AT_ONCE)
+            if app_id is not None:
+                statement = statement.join(transactions, transactions.c.transaction_id == w.transaction_id)
+                statement = statement.where(transactions.c.app_id == app_id)
+            if after is not None:
+                hashed, transaction_id, number = after
+                statement = statement.where(
+                    sa.or_(
+                        w.name_hash > hashed,
+                        sa.and_(w.name_hash == hashed, w.transaction_id > transaction_id),
+                        sa.and_(w.name_hash == hashed, w.transaction_id == transaction_id, w.number > number),
+                    )
+                )
+            with self._database.reading() as connection:
+                rows = connection.execute(statement).mappings().all()
+            for row in rows:
+                files = tuple(staged_file_from_dict(value) for value in json.loads(row["payload"]))
+                yield WaitingFiles(row["transaction_id"], row["name"], row["since_ms"], files)
+                after = (row["name_hash"], row["transaction_id"], row["number"])
+            if len(rows) < _WAITING_AT_ONCE:
+                return
 
 
 def _discard_from(connection: sa.Connection, row: sa.RowMapping, gone: Collection[tuple[str, str, str]]) -> int:
@@ -84,32 +117,3 @@ def _discard_from(connection: sa.Connection, row: sa.RowMapping, gone: Collectio
     else:
         connection.execute(sa.delete(waiting_files).where(*this))
     return len(files) - len(left)
-
-
-def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:
-    """Yield the waiting files of a table, or of one application in it, by partition, some documents at a time."""
-    w = waiting_files.c
-    keys = (w.name_hash, w.transaction_id, w.number)
-    after: tuple[Any, ...] | None = None
-    while True:
-        statement = sa.select(waiting_files).where(w.table_id == table_id).order_by(*keys).limit(_WAITING_AT_ONCE)
-        if app_id is not None:
-            statement = statement.join(transactions, transactions.c.transaction_id == w.transaction_id)
-            statement = statement.where(transactions.c.app_id == app_id)
-        if after is not None:
-            hashed, transaction_id, number = after
-            statement = statement.where(
-                sa.or_(
-                    w.name_hash > hashed,
-                    sa.and_(w.name_hash == hashed, w.transaction_id > transaction_id),
-                    sa.and_(w.name_hash == hashed, w.transaction_id == transaction_id, w.number > number),
-                )
-            )
-        with database.reading() as connection:
-            rows = connection.execute(statement).mappings().all()
-        for row in rows:
-            files = tuple(staged_file_from_dict(value) for value in json.loads(row["payload"]))
-            yield WaitingFiles(row["transaction_id"], row["name"], row["since_ms"], files)
-            after = (row["name_hash"], row["transaction_id"], row["number"])
-        if len(rows) < _WAITING_AT_ONCE:
-            return
