@@ -77,5 +77,5 @@ def grow(catalog: Catalog, metastore: ManyPartitions, count: int) -> None:
     for start in range(metastore.count, count, _AT_ONCE):
         new = range(start, min(start + _AT_ONCE, count))
         changes = [AddPartition(f"ds={number:07}", (DataFile("f", 7, 1),)) for number in new]
-        catalog.index.commit(table.table_id, changes, operation="repair", deliver=False)
+        catalog.index.commits.apply_changes(table.table_id, changes, operation="repair", deliver=False)
     metastore.count = count

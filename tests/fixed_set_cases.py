@@ -37,14 +37,14 @@ def filled(index: Index, name: str = "t") -> Table:
     """A table with the partitions k=1 and k=2 of two files each."""
     table = create(index, name, keys={"k": "int"})
     adds = [AddPartition(f"k={i}", data_files(2, 5)) for i in (1, 2)]
-    index.commit(table.table_id, adds, operation="repair", deliver=True)
-    return index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, adds, operation="repair", deliver=True)
+    return index.tables.load(table.identifier)
 
 
 def register_late(index: Index, table: Table) -> None:
     """Register a file in k=1, and a new partition k=9 with one: what a repair does when Hive has written there."""
     changes = [ReplaceFiles("k=1", (LATE,)), AddPartition("k=9", (LATE,))]
-    index.commit(table.table_id, changes, operation="repair", deliver=True)
+    index.commits.apply_changes(table.table_id, changes, operation="repair", deliver=True)
 
 
 def drop(table: Table, deletes: DataDeletion = DataDeletion.ALL) -> WritePlan:
@@ -110,22 +110,22 @@ STATEMENTS = (
 def check(index: Index, table: Table, statement: Statement) -> None:
     """Run a statement, with a repair between its ``reserve`` and its commit, and look at what is left."""
     made = begin(index, table, statement.plan(table), *statement.brings)
-    index.reserve(made.transaction_id, made.plan, known=made)
+    index.commits.reserve(made.transaction_id, made.plan, known=made)
     register_late(index, table)
-    late = index.load_table(table.identifier)
-    committed = index.commit_transaction(made.transaction_id, deliver=True)
+    late = index.tables.load(table.identifier)
+    committed = index.commits.apply(made.transaction_id, deliver=True)
     left = {
         name: tuple(NEW if made.transaction_id in path else path for path in paths)
         for name, paths in files_by_partition(index, table).items()
     }
     assert left == {name: tuple(sorted(paths)) for name, paths in statement.left.items()}
-    index.settle(made.transaction_id)
-    removals = [r.path for r in index.removals(made.transaction_id) if not r.is_directory]
+    index.settlements.settle_write(made.transaction_id)
+    removals = [r.path for r in index.deletions.of(made.transaction_id) if not r.is_directory]
     location = table.definition.location
     assert sorted(removals) == [f"{location}/{name}/{path}" for name in statement.deleted for path in OLD]
     check_totals(index, table)
-    assert index.plan_files(late, None).read_all().num_rows == 6, "readers of the version before see all of it"
-    (newest, *_) = index.history(table.identifier)
+    assert index.partitions.files(late, None).read_all().num_rows == 6, "readers of the version before see all of it"
+    (newest, *_) = index.tables.history(table.identifier)
     assert committed.outcome is not None
     assert newest.summary["files_removed"] == committed.outcome.files_removed
     assert newest.summary.get("partitions_carried") == sum(LATE.path in paths for paths in statement.left.values()) - (
@@ -139,11 +139,11 @@ _OF_K1 = ("INSERT OVERWRITE of a static partition", "REPLACE WHERE", "DELETE")
 
 def check_totals(index: Index, table: Table) -> None:
     """The table's totals, and its sums by the first key, are those of its rows."""
-    now = index.load_table(table.identifier)
+    now = index.tables.load(table.identifier)
     assert now.floor == 0
-    found = index.plan_files(now, None).read_all().to_pylist()
-    names = index.list_partitions(now, None).read_all().to_pylist()
+    found = index.partitions.files(now, None).read_all().to_pylist()
+    names = index.partitions.all(now, None).read_all().to_pylist()
     assert (now.totals.files, now.totals.bytes) == (len(found), sum(row["size"] for row in found))
     assert now.totals.partitions == len(names)
-    groups = index.partition_groups(now, None, now.definition.keys, Wanted.ROWS).read_all().to_pylist()
+    groups = index.partition_groups.groups(now, None, now.definition.keys, Wanted.ROWS).read_all().to_pylist()
     assert sum(row["files"] for row in groups) == len(found)

@@ -142,12 +142,12 @@ def create(
     index: Index, name: str = "t", keys: dict[str, str] | None = None, namespace: str = "s", folder: str | None = None
 ) -> Table:
     """A new table, in a namespace that is made when it is not there; in a folder of its name if none is given."""
-    if namespace not in index.list_namespaces():
-        index.create_namespace(Namespace(namespace), deliver=False)
+    if namespace not in index.namespaces.all():
+        index.namespaces.create(Namespace(namespace), deliver=False)
     made = definition(namespace, name, keys or {})
     if folder is not None:
         made = replace(made, location=f"file:///data/{namespace}/{folder}")
-    return index.create_table(made, deliver=False)
+    return index.tables.create(made, deliver=False)
 
 
 def partition_name(values: dict[str, Value]) -> str:
@@ -175,10 +175,10 @@ def fill_with_every_kind(index: Index) -> Table:
         })
         for i in range(200)
     }  # fmt: skip
-    index.commit(
+    index.commits.apply_changes(
         table.table_id, [AddPartition(n, data_files(1)) for n in sorted(names)], operation="test", deliver=False
     )
-    return index.load_table(table.identifier)
+    return index.tables.load(table.identifier)
 
 
 class Filled:
@@ -236,12 +236,12 @@ predicates: st.SearchStrategy[Predicate] = st.recursive(
 
 
 def listed_names(index: Index, table: Table, predicate: Predicate | None = None) -> list[str]:
-    names: list[str] = index.list_partitions(table, predicate).read_all().column("partition").to_pylist()
+    names: list[str] = index.partitions.all(table, predicate).read_all().column("partition").to_pylist()
     return names
 
 
 def planned_names(index: Index, table: Table, predicate: Predicate | None = None) -> list[str]:
-    names: list[str] = index.plan_files(table, predicate).read_all().column("partition").to_pylist()
+    names: list[str] = index.partitions.files(table, predicate).read_all().column("partition").to_pylist()
     return names
 
 
@@ -249,7 +249,7 @@ def alter_properties(
     index: Index, identifier: TableIdentifier, set_: Mapping[str, str], remove: Sequence[str] = ()
 ) -> Table:
     """The table with properties set and removed, for the metastore too."""
-    return index.alter_table(identifier, lambda d: with_properties(d, set_, remove), removed=remove, deliver=True)
+    return index.alterations.alter(identifier, lambda d: with_properties(d, set_, remove), removed=remove, deliver=True)
 
 
 class _LeavesItToTheSystem(sqlite3.Connection):

@@ -118,8 +118,8 @@ def looking_at(catalog: Catalog, *, signed_in: bool = True) -> Iterator[Visitor]
 def fill(index: Index, table: Table, names: Iterable[str], *, size: int = 40 * _MB, rows: int | None = 1000) -> Table:
     """The table, with partitions of a file each."""
     changes = [AddPartition(name, (DataFile("part-0.parquet", size, 1, rows),)) for name in names]
-    index.commit(table.table_id, changes, operation="INSERT", deliver=False)
-    return index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, changes, operation="INSERT", deliver=False)
+    return index.tables.load(table.identifier)
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _trips(index: Index) -> Table:
                     DataFile(f"part-{month}-{i}.parquet", size, 1, size // 90) for i, size in enumerate(sizes)
                 )
                 changes.append(AddPartition(f"ds={at}/region={region}", files))
-        index.commit(
+        index.commits.apply_changes(
             trips.table_id, changes, operation="INSERT" if month % 3 else "INSERT OVERWRITE",
             summary={"user": "ada" if month % 2 else "bo"}, deliver=month == 7,
         )  # fmt: skip
@@ -175,8 +175,8 @@ def _trips(index: Index) -> Table:
     for version, days in enumerate((240, 210, 178, 151, 118, 90, 60, 31, 0)):
         _date(index, trips.table_id, version, now - days * _DAY_MS - 7_200_000)
     record = RepairRecord(trips.table_id, 4200, "sync", None, 0, "ada@host:71", 3, 1, 2, 5, 4, 4, None)
-    index.add_repair(record)
-    index.add_repair(
+    index.repairs.add(record)
+    index.repairs.add(
         RepairRecord(trips.table_id, 900, "add", "ds >= '2025-06-01'", 1, "bo@host:72", 0, 0, 0, 1, 6, 6,
                      "The store refuses to list s3a://lake/trips/ds=2025-06-01/: Access Denied")
     )  # fmt: skip
@@ -186,8 +186,8 @@ def _trips(index: Index) -> Table:
             connection.execute(
                 sa.update(repairs).where(repairs.c.repair_id == number).values(began_at_ms=end - 4200, ended_at_ms=end)
             )
-    trips = index.load_table(trips.identifier)
-    index.note_verified(trips, Verified(now - 3 * _DAY_MS, trips.version), None)
+    trips = index.tables.load(trips.identifier)
+    index.verifications.note(trips, Verified(now - 3 * _DAY_MS, trips.version), None)
     return trips
 
 
@@ -211,9 +211,9 @@ def _under_way(index: Index, trips: Table) -> None:
                     for i in range(2)
                 ]),
             ))  # fmt: skip
-    for message in index.pending_deliveries():
-        assert index.claim_delivery(message.outbox_id, "c" * 32, 1000)
-        index.delivery_failed(
+    for message in index.outbox.pending():
+        assert index.outbox.claim(message.outbox_id, "c" * 32, 1000)
+        index.outbox.failed(
             message.outbox_id, "c" * 32, "The metastore refused <b>partitions</b>: Duplicate entry \"ds='2025'\"",
             60_000, refused=True,
         )  # fmt: skip

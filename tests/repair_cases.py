@@ -69,9 +69,9 @@ def catalog_of_files(folder: Path, root: Path, *paths: str) -> Iterator[Catalog]
 def indexed(catalog: Catalog, table: str = "s.t") -> dict[str, dict[str, int]]:
     """What the index holds: partition names as they are on the store, in each the files with their sizes."""
     there = catalog.load_table(table)
-    listed = catalog.index.list_partitions(there, None).read_all()
+    listed = catalog.index.partitions.all(there, None).read_all()
     held: dict[str, dict[str, int]] = {name: {} for name in listed.column("partition").to_pylist()}
-    for row in catalog.index.plan_files(there, None).read_all().to_pylist():
+    for row in catalog.index.partitions.files(there, None).read_all().to_pylist():
         assert row["path"] not in held[row["partition"]], "a file is registered once"
         held[row["partition"]][row["path"]] = row["size"]
     return held

@@ -49,7 +49,7 @@ class Stream:
 
 
 def waiting(stand: Stand) -> list[str]:
-    return sorted({w.partition for w in stand.index.waiting_files(stand.table().table_id)})
+    return sorted({w.partition for w in stand.index.waiting_files.all(stand.table().table_id)})
 
 
 def announced(calls: Calls) -> list[str | None]:

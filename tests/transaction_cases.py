@@ -68,34 +68,34 @@ def staged(
 def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: int = 1, **more: Any) -> Transaction:
     """A transaction with files staged, at the table's version, whose plan knows where partitions are."""
     if not write.relocate:
-        write = replace(write, locations=dict(index.located_partitions(table)))
+        write = replace(write, locations=dict(index.partitions.located(table)))
     made = transaction(write, table_id=table.table_id, table=str(table.identifier), base_version=table.version, **more)
-    made = index.begin_transaction(made)
+    made = index.transactions.begin(made)
     if partitions:
-        index.record_files(made.transaction_id, staged(made.transaction_id, *partitions, each=each))
+        index.transaction_files.record(made.transaction_id, staged(made.transaction_id, *partitions, each=each))
     return made
 
 
 def finish(index: Index, made: Transaction, *, deliver: bool = False) -> WriteOutcome:
     """Reserves and commits what ``begin`` made."""
-    reserved = index.reserve(made.transaction_id, made.plan, known=made)
+    reserved = index.commits.reserve(made.transaction_id, made.plan, known=made)
     assert isinstance(reserved, Transaction)
-    outcome = index.commit_transaction(made.transaction_id, deliver=deliver, known=reserved).outcome
+    outcome = index.commits.apply(made.transaction_id, deliver=deliver, known=reserved).outcome
     assert outcome is not None
     return outcome
 
 
 def write(index: Index, table: Table, plan: WritePlan, *partitions: str, deliver: bool = False) -> WriteOutcome:
     """One write from its begin to its commit, at the newest version of the table."""
-    return finish(index, begin(index, index.load_table(table.identifier), plan, *partitions), deliver=deliver)
+    return finish(index, begin(index, index.tables.load(table.identifier), plan, *partitions), deliver=deliver)
 
 
 def files_by_partition(index: Index, table: Table) -> dict[str, list[str]]:
     """The names of the files of every partition, now."""
-    now = index.load_table(table.identifier)
-    names = index.list_partitions(now, None).read_all().column("partition").to_pylist()
+    now = index.tables.load(table.identifier)
+    names = index.partitions.all(now, None).read_all().column("partition").to_pylist()
     found: dict[str, list[str]] = {name: [] for name in names}
-    for row in index.plan_files(now, None).read_all().to_pylist():
+    for row in index.partitions.files(now, None).read_all().to_pylist():
         found[row["partition"]].append(row["path"])
     return {name: sorted(paths) for name, paths in found.items()}
 

@@ -62,12 +62,12 @@ class Stand:
 
     def create(self, table: TableDefinition) -> Table:
         with contextlib.suppress(NamespaceAlreadyExistsError):
-            self.index.create_namespace(Namespace(table.identifier.namespace), deliver=False)
+            self.index.namespaces.create(Namespace(table.identifier.namespace), deliver=False)
         self.storage.create_directory(table.location)
-        return self.index.create_table(table, deliver=False)
+        return self.index.tables.create(table, deliver=False)
 
     def table(self, identifier: TableIdentifier = TABLE) -> Table:
-        return self.index.load_table(identifier)
+        return self.index.tables.load(identifier)
 
     def begin(self, kind: WriteKind = WriteKind.APPEND, table: Table | None = None, **more: Any) -> BegunWrite:
         table = None if more.get("definition") is not None and table is None else table or self.table()
@@ -107,9 +107,9 @@ class Stand:
     def rows(self, identifier: TableIdentifier = TABLE) -> dict[str, str]:
         """What a reader of the index reads: the contents of the files, sorted, by partition."""
         table = self.table(identifier)
-        found = dict.fromkeys(self.index.list_partitions(table, None).read_all().column("partition").to_pylist(), "")
+        found = dict.fromkeys(self.index.partitions.all(table, None).read_all().column("partition").to_pylist(), "")
         parts: dict[str, list[str]] = {}
-        for row in self.index.plan_files(table, None).read_all().to_pylist():
+        for row in self.index.partitions.files(table, None).read_all().to_pylist():
             base = row["location"] or "/".join(filter(None, (table.definition.location, row["partition"])))
             content = self._read(f"{base}/{row['path']}")
             assert len(content) == row["size"]
@@ -119,7 +119,7 @@ class Stand:
     def listed(self, identifier: TableIdentifier = TABLE) -> dict[str, str]:
         """What an engine that lists directories reads; of partitions at their own location, that."""
         table = self.table(identifier)
-        own = self.index.located_partitions(table)
+        own = self.index.partitions.located(table)
         root = Location.parse(table.definition.location)
         depth = len(table.definition.partition_columns)
         found: dict[str, list[str]] = {name: [] for name in (own if depth else {"": ""})}
@@ -140,7 +140,7 @@ class Stand:
         table = self.table(identifier)
         root = Location.parse(table.definition.location)
         known: set[str] = set()
-        for row in self.index.plan_files(table, None).read_all().to_pylist():
+        for row in self.index.partitions.files(table, None).read_all().to_pylist():
             base = row["location"] or "/".join(filter(None, (table.definition.location, row["partition"])))
             known.add(f"{base}/{row['path']}".removeprefix(f"{root}/"))
         walked = list(self._walked(root))

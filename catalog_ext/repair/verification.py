@@ -113,7 +113,7 @@ class Verification:
         """Report the registered files that cannot be read; they stay registered.
 
         Args:
-            batches: The registered files, as ``Index.plan_files`` yields them. Those that the repair changes or drops
+            batches: The registered files, as ``Partitions.files`` yields them. Those that the repair changes or drops
                 are left out: they have been looked at, or have gone.
         """
         seen = 0

@@ -41,7 +41,7 @@ def _in_memory(folder: Path, count: int, moved: int, what: str) -> None:
         if what == "make":
             register(catalog, folder / "t")
             grow(catalog, metastore, count)
-            catalog.index.analyze()
+            catalog.index.planner_statistics.analyze()
             print(json.dumps({"made": count}))
         else:
             metastore.restore(catalog, count)

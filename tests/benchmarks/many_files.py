@@ -84,9 +84,9 @@ def _prepare(stand: Stand) -> None:
         )
         changes.append(AddPartition(partition, (file,)))
         if len(changes) == _BATCH or number == COUNT:
-            stand.catalog.index.commit(table.table_id, changes, operation="benchmark", deliver=False)
+            stand.catalog.index.commits.apply_changes(table.table_id, changes, operation="benchmark", deliver=False)
             changes = []
-    stand.catalog.index.analyze()
+    stand.catalog.index.planner_statistics.analyze()
 
 
 def _names(count: int) -> Iterator[str]:

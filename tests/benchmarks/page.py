@@ -48,7 +48,7 @@ def page() -> Outcome:
         catalog.create_namespace("s")
         _fill(catalog, "daily", {"ds": "date", "region": "string"}, _daily)
         _fill(catalog, "hashed", {"hash": "string"}, _hashed)
-        catalog.index.analyze()
+        catalog.index.planner_statistics.analyze()
         for name, path in PAGES.items():
             # Each from a service that has kept nothing yet.
             with Service(catalog, page=True) as service, open_browser() as browser:
@@ -82,7 +82,7 @@ def _fill(catalog: Catalog, name: str, keys: dict[str, str], names: Callable[[in
             AddPartition(each, (DataFile("part-0.parquet", (i * 104_729) % 300_000_000, 1, i % 1000),))
             for i, each in enumerate(names(number))
         ]
-        catalog.index.commit(table.table_id, changes, operation="INSERT", deliver=False)
+        catalog.index.commits.apply_changes(table.table_id, changes, operation="INSERT", deliver=False)
 
 
 def _daily(number: int) -> Iterator[str]:

@@ -68,8 +68,8 @@ def fill_index(catalog: Catalog, table: str, count: int, seed: Path, *, deliver:
     size, modified = seed.stat().st_size, int(seed.stat().st_mtime * 1000)
     for batch in _batches(count):
         changes = [AddPartition(f"p={key}", (DataFile(FILE_NAME, size, modified),)) for key in batch]
-        catalog.index.commit(target.table_id, changes, operation="benchmark", deliver=deliver)
-    catalog.index.analyze()
+        catalog.index.commits.apply_changes(target.table_id, changes, operation="benchmark", deliver=deliver)
+    catalog.index.planner_statistics.analyze()
     if deliver:
         catalog.deliver(timeout_s=600)
 

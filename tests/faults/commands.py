@@ -130,7 +130,7 @@ def attempt(stand: Stand, command: Command) -> str:
 
 
 def check(stand: Stand, command: Command, told: str, *, point: str) -> None:
-    states = {t.state for t in stand.index.list_transactions()}
+    states = {t.state for t in stand.index.transactions.all()}
     assert states <= {State.FINISHED, State.ABORTED}, point
     found = stand.rows(), stand.rows(OTHER), incoming(stand)
     old, new = (BEFORE, THEIRS, INCOMING), (command.after, command.theirs, {} if command.takes else INCOMING)

@@ -92,7 +92,7 @@ class Scenario:
 
     def check(self, stand: Stand, told: str, location: str | None = None) -> None:
         """The promises, after recovery has run to its end."""
-        unfinished = [t for t in stand.index.list_transactions() if t.state not in (State.FINISHED, State.ABORTED)]
+        unfinished = [t for t in stand.index.transactions.all() if t.state not in (State.FINISHED, State.ABORTED)]
         assert unfinished == []
         state = self.state(stand)
         assert state in ([self.after] if told == "success" else [self.before] if told == "failure" else

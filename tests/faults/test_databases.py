@@ -115,7 +115,7 @@ def test_a_connection_that_is_lost_at_commit(postgres_url: str, tmp_path: Path, 
             assert lost_answers.lost == number + 1
             OVERWRITE.check(stand, "success")
             assert stand.table().version == 2, "it is committed once"
-            index.drop_table(stand.table().identifier, deliver=False)
+            index.tables.drop(stand.table().identifier, deliver=False)
 
 
 def test_a_commit_that_nobody_answers_for_is_unknown(
@@ -132,7 +132,7 @@ def test_a_commit_that_nobody_answers_for_is_unknown(
             assert stand.engine.recover(older_than_s=0).failed == ()
             assert stand.rows() == OVERWRITE.after
             OVERWRITE.check(stand, "success")
-            index.drop_table(stand.table().identifier, deliver=False)
+            index.tables.drop(stand.table().identifier, deliver=False)
 
 
 def write_many(url: str, number: int) -> None:
@@ -175,9 +175,9 @@ def test_many_processes_write_to_one_table(index_url: str, tmp_path: Path) -> No
         assert stand.strays() == []
         table = stand.table()
         assert table.version == 2 * PROCESSES * WRITES + won
-        assert [v.version for v in index.history(table.identifier)] == list(range(table.version, -1, -1))
+        assert [v.version for v in index.tables.history(table.identifier)] == list(range(table.version, -1, -1))
         assert (table.totals.files, table.totals.rows) == (PROCESSES * WRITES + PROCESSES + 1,) * 2
-        states = {t.state for t in index.list_transactions()}
+        states = {t.state for t in index.transactions.all()}
         assert states <= {State.FINISHED, State.ABORTED}
 
 
@@ -236,15 +236,15 @@ def test_a_metastore_that_is_gone_is_told_later(tmp_path: Path) -> None:
         raise MetastoreUnavailableError("The metastore is gone.")
 
     with Index.open(str(tmp_path / "index.db")) as index:
-        deliverer = Deliverer(index, gone)
+        deliverer = Deliverer(index.outbox, gone)
         stand = Stand(index, options={"deliver": lambda _: True, "publish": lambda _: deliverer.deliver(timeout_s=5.0)})
         stand.create(definition(tmp_path / "t"))
         outcome = stand.write({"k=1": "1\n"})
         assert (outcome.version, outcome.pending_deliveries) == (1, 1)
         assert stand.rows() == {"k=1": "1\n"}
-        assert [m.operation for m in index.pending_deliveries()] == ["sync_partitions"]
+        assert [m.operation for m in index.outbox.pending()] == ["sync_partitions"]
         assert stand.write({"k=2": "2\n"}).pending_deliveries == 2
         with armed("commit.after", "error"):
             assert OVERWRITE.write(stand, tmp_path / "t") == "unknown"
         stand.engine.recover(older_than_s=0)
-        assert [m.operation for m in index.pending_deliveries()] == ["sync_partitions"] * 3
+        assert [m.operation for m in index.outbox.pending()] == ["sync_partitions"] * 3

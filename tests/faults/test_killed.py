@@ -107,7 +107,7 @@ def test_a_writer_killed_on_postgresql(tmp_path: Path, postgres_url: str) -> Non
         assert run_all([order]) == [KILLED]
         check(order, point)
         with Index.open(order.index) as index:
-            index.drop_table(stand(index, order).table().identifier, deliver=False)
+            index.tables.drop(stand(index, order).table().identifier, deliver=False)
 
 
 @pytest.mark.parametrize("command", commands.MOVING)

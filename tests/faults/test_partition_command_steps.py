@@ -113,7 +113,7 @@ def test_an_undoing_that_dies_is_taken_up_again(stand: Stand, tmp_path: Path, na
 def test_a_table_that_is_dropped_before_the_commit_gets_its_files_back(stand: Stand, tmp_path: Path, name: str) -> None:
     prepare(stand, tmp_path / "t")
     before = sorted(str(p) for p in tmp_path.rglob("*.csv"))
-    with armed("commit.before", lambda _: stand.index.drop_table(TABLE, deliver=False) and None):
+    with armed("commit.before", lambda _: stand.index.tables.drop(TABLE, deliver=False) and None):
         assert attempt(stand, COMMANDS[name]) == "failure"
     assert sorted(str(p) for p in tmp_path.rglob("*.csv")) == before
 
@@ -122,8 +122,8 @@ def test_a_writer_of_the_source_sees_a_dead_exchange_through(stand: Stand, tmp_p
     prepare(stand, tmp_path / "t")
     with armed("promote.before", "error"):
         assert attempt(stand, COMMANDS["exchange"]) == "unknown"
-    (dead,) = stand.index.list_transactions(states=(State.RESERVED,))
-    assert stand.index.extend_lease(dead.transaction_id, 0)
+    (dead,) = stand.index.transactions.all(states=(State.RESERVED,))
+    assert stand.index.transactions.extend_lease(dead.transaction_id, 0)
     stand.write({"k=6": "7\n"}, table=stand.table(OTHER))
     assert stand.rows(OTHER) == {"k=6": "6\n7\n"}
     assert stand.rows() == COMMANDS["exchange"].after

@@ -40,7 +40,7 @@ class Metastore:
     partitions: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def take(self, index: Index) -> None:
-        for message in index.pending_deliveries(1000):
+        for message in index.outbox.pending(1000):
             assert message.operation == "sync_partitions"
             for name in message.payload["drop"]:
                 del self.partitions[name]
@@ -48,13 +48,13 @@ class Metastore:
                 for told in message.payload[kind]:
                     assert (told["name"] in self.partitions) == (kind == "alter")
                     self.partitions[told["name"]] = (told["location"], int(told["parameters"]["numFiles"]))
-            assert index.claim_delivery(message.outbox_id, "test", 60_000)
-            assert index.delivery_done(message.outbox_id, "test")
+            assert index.outbox.claim(message.outbox_id, "test", 60_000)
+            assert index.outbox.done(message.outbox_id, "test")
 
 
 def read(index: Index, table: Table) -> _State:
-    state: _State = {name: set() for name in index.list_partitions(table, None).read_all().column(1).to_pylist()}
-    for row in index.plan_files(table, None).read_all().to_pylist():
+    state: _State = {name: set() for name in index.partitions.all(table, None).read_all().column(1).to_pylist()}
+    for row in index.partitions.files(table, None).read_all().to_pylist():
         state[row["partition"]].add(row["path"])
     return state
 
@@ -69,7 +69,7 @@ def repaired(rng: random.Random, index: Index, table: Table, state: _State) -> _
     change = (
         DropPartition(name) if name in state else AddPartition(name, (DataFile(path, 5, 7, rng.choice((None, 3))),))
     )
-    index.commit(table.table_id, [change], operation="repair", deliver=True)
+    index.commits.apply_changes(table.table_id, [change], operation="repair", deliver=True)
     return {**{n: f for n, f in state.items() if n != name}, **({} if name in state else {name: {path}})}
 
 
@@ -131,7 +131,7 @@ def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
         state: _State = {}
         added: list[tuple[int, str]] = []
         for _ in range(30):
-            before = index.load_table(table.identifier)
+            before = index.tables.load(table.identifier)
             if rng.random() < 0.25:
                 state = repaired(rng, index, table, state)
             else:
@@ -143,8 +143,8 @@ def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
                 arrivals = {f.partition: {f.name} for f in staged(made.transaction_id, *chosen)}
                 state = expected(write, table, state, arrivals)
                 finish(index, made, deliver=True)
-                assert index.move_transaction(made.transaction_id, (State.COMMITTED,), State.FINISHED)
-            now = index.load_table(table.identifier)
+                assert index.transactions.move(made.transaction_id, (State.COMMITTED,), State.FINISHED)
+            now = index.tables.load(table.identifier)
             assert read(index, now) == state, write
             if now.version > before.version:
                 known = {path for files in states[before.version][1].values() for path in files}
@@ -155,7 +155,7 @@ def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
             check_metastore(index, now, metastore)
         for version_table, version_state in states.values():
             assert read(index, version_table) == version_state
-        changes = index.changes(table.table_id, 0, now.version).read_all().to_pylist()
+        changes = index.changes.between(table.table_id, 0, now.version).read_all().to_pylist()
         assert sorted((c["version"], c["path"]) for c in changes) == sorted(added)
 
 
@@ -164,7 +164,7 @@ def check_totals(table: Table, state: _State) -> None:
 
 
 def check_metastore(index: Index, table: Table, metastore: Metastore) -> None:
-    rows = index.list_partitions(table, None).read_all().to_pylist()
+    rows = index.partitions.all(table, None).read_all().to_pylist()
     assert metastore.partitions == {
         row["partition"]: (row["location"] or f"{table.definition.location}/{row['partition']}", row["files"])
         for row in rows

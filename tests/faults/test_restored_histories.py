@@ -72,7 +72,7 @@ class Place:
         return Stand(catalog.index, catalog.storage, upload=upload)
 
     def make_tables(self, catalog: Catalog) -> None:
-        catalog.index.create_namespace(Namespace("s"), deliver=False)
+        catalog.index.namespaces.create(Namespace("s"), deliver=False)
         for name in TABLES:
             self.stand(catalog).create(definition(f"{self.warehouse}/{name}", name=name))
 
@@ -87,7 +87,7 @@ class Place:
         found: set[str] = set()
         for name in TABLES:
             table = catalog.load_table(f"s.{name}")
-            for row in catalog.index.plan_files(table, None).read_all().to_pylist():
+            for row in catalog.index.partitions.files(table, None).read_all().to_pylist():
                 base = row["location"] or f"{table.definition.location}/{row['partition']}"
                 found.add(f"{base}/{row['path']}".removeprefix(f"{Location.parse(self.warehouse)}/"))
         return found

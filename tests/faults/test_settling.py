@@ -57,7 +57,7 @@ def _everything_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def floor_of(index: Index, table: Table) -> int:
-    return index.load_table(table.identifier).floor
+    return index.tables.load(table.identifier).floor
 
 
 @dataclass
@@ -177,7 +177,7 @@ class History:
             change = AddPartition(name, (DataFile("000000_0", 2, there.modified_ms, self.rng.choice((None, 1))),))
             after[name] = {"000000_0"}
         self.unknown = after
-        self.stand.index.commit(table.table_id, [change], operation="repair", deliver=True)
+        self.stand.index.commits.apply_changes(table.table_id, [change], operation="repair", deliver=True)
         return after
 
     def add(self, table: Table) -> STATE:
@@ -204,7 +204,7 @@ class History:
         return self.unknown
 
     def settle(self, table: Table) -> STATE:
-        settling.settle(self.stand.index._database, table.table_id)
+        self.stand.index.settlements.settle(table.table_id)
         return self.state
 
     def recover(self, _: Table) -> STATE:
@@ -218,7 +218,7 @@ class History:
     def expire(self, table: Table) -> STATE:
         rows = self.rng.choice((1, 5, None))
         upto = self.rng.randint(0, table.version)
-        self.stand.index.expire_versions(table.table_id, upto, max_rows=rows, aborted=False)
+        self.stand.index.versions.expire(table.table_id, upto, max_rows=rows, aborted=False)
         return self.state
 
     def end(self) -> None:
@@ -290,5 +290,5 @@ def test_somebody_else_at_every_step_of_settling(tmp_path: Path, point: str) -> 
         assert seen == [EVERYTHING.after]
         assert stand.rows() == stand.listed() == after
         assert stand.strays() == []
-        dropped = [name for message in index.pending_deliveries(100) for name in message.payload["drop"]]
+        dropped = [name for message in index.outbox.pending(100) for name in message.payload["drop"]]
         assert sorted(dropped) == ["k=2", "k=4", "k=5"], "once each"

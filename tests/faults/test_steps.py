@@ -36,8 +36,8 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
 
 def forget(stand: Stand) -> None:
     """Makes room for the same tables."""
-    for name in stand.index.list_tables("s"):
-        stand.index.drop_table(TableIdentifier("s", name), deliver=False)
+    for name in stand.index.tables.all("s"):
+        stand.index.tables.drop(TableIdentifier("s", name), deliver=False)
 
 
 def recover(stand: Stand) -> None:
@@ -236,7 +236,7 @@ def test_a_file_that_vanishes_while_it_is_promoted_undoes_the_write(stand: Stand
     with armed("promote.before", lose):
         assert scenario.write(stand, tmp_path / "t") == "failure"
     scenario.check(stand, "failure")
-    (last,) = stand.index.list_transactions(limit=1)
+    (last,) = stand.index.transactions.all(limit=1)
     assert "gone" in (last.error or "")
 
 
@@ -245,7 +245,7 @@ def test_a_table_that_is_dropped_before_the_commit_undoes_the_write(stand: Stand
     identifier = stand.table().identifier
 
     def drop(_: str) -> None:
-        stand.index.drop_table(identifier, deliver=False)
+        stand.index.tables.drop(identifier, deliver=False)
 
     with armed("commit.before", drop):
         assert APPEND.write(stand, tmp_path / "t") == "failure"

@@ -81,7 +81,7 @@ def test_up_down_and_up_again(url: str, engine: sa.Engine) -> None:
         assert index.migrate() == (None, head_revision())
         assert index.migrate() == (head_revision(), head_revision())
         table = create(index, keys={"k": "string"})
-        index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=True)
+        index.commits.apply_changes(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=True)
         assert index.migrate("base") == (head_revision(), None)
         assert set(sa.inspect(engine).get_table_names()) <= {VERSION_TABLE}
         assert index.migrate() == (None, head_revision())
@@ -95,19 +95,19 @@ def test_a_filled_index_goes_up_and_down(url: str, engine: sa.Engine) -> None:
             for statement in _FILLED_AT_0001:
                 connection.exec_driver_sql(statement)
         index.migrate()
-        table = index.load_table(TableIdentifier("s", "t"))
+        table = index.tables.load(TableIdentifier("s", "t"))
         assert listed_names(index, table) == ["k=a"]
-        assert [row["transaction"] for row in index.history_rows(table).read_all().to_pylist()] == [None, None]
+        assert [row["transaction"] for row in index.history.rows(table).read_all().to_pylist()] == [None, None]
         write(index, table, plan(table), "k=a", "k=b")
-        begin(index, index.load_table(table.identifier), plan(table), "k=a")
-        assert index.changes(table.table_id, 0, 2).read_all().num_rows == 3
+        begin(index, index.tables.load(table.identifier), plan(table), "k=a")
+        assert index.changes.between(table.table_id, 0, 2).read_all().num_rows == 3
         index.migrate("0001")
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT version, total_files FROM tables")).one() == (2, 3)
             assert connection.execute(sa.text("SELECT count(*) FROM files")).scalar() == 3
         index.migrate()
-        assert sorted(planned_names(index, index.load_table(table.identifier))) == ["k=a", "k=a", "k=b"]
-        assert index.list_transactions() == []
+        assert sorted(planned_names(index, index.tables.load(table.identifier))) == ["k=a", "k=a", "k=b"]
+        assert index.transactions.all() == []
 
 
 def test_sums_of_a_filled_index_are_right_at_every_version(url: str, engine: sa.Engine) -> None:
@@ -116,12 +116,14 @@ def test_sums_of_a_filled_index_are_right_at_every_version(url: str, engine: sa.
         table = create(index, keys={"k": "string", "n": "int"})
         unpartitioned = create(index, name="u", keys={})
         names = [f"k={k}/n={n}" for k in ("a", "b", DEFAULT_PARTITION) for n in range(3)]
-        index.commit(table.table_id, [AddPartition(n, data_files(2)) for n in names], operation="x", deliver=False)
+        index.commits.apply_changes(
+            table.table_id, [AddPartition(n, data_files(2)) for n in names], operation="x", deliver=False
+        )
         uncounted = (DataFile("f", 1, 1, None),)
         changes = [*map(DropPartition, names[:5]), AddPartition("k=a/n=9", uncounted)]
-        index.commit(table.table_id, changes, operation="x", deliver=False)
-        write(index, index.load_table(table.identifier), plan(table), "k=b/n=2", "k=c/n=0")
-        index.commit(unpartitioned.table_id, [AddPartition("", uncounted)], operation="x", deliver=False)
+        index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
+        write(index, index.tables.load(table.identifier), plan(table), "k=b/n=2", "k=c/n=0")
+        index.commits.apply_changes(unpartitioned.table_id, [AddPartition("", uncounted)], operation="x", deliver=False)
         with engine.connect() as connection:
             before = sorted(connection.execute(sa.select(partition_sums)).all())
             check_sums(connection)
@@ -130,7 +132,7 @@ def test_sums_of_a_filled_index_are_right_at_every_version(url: str, engine: sa.
         with engine.connect() as connection:
             check_sums(connection)
             assert sorted(connection.execute(sa.select(partition_sums)).all()) == before
-        index.expire_versions(table.table_id, 3)
+        index.versions.expire(table.table_id, 3)
         with engine.connect() as connection:
             check_sums(connection)
             kept = connection.execute(sa.select(sa.func.count()).select_from(partition_sums)).scalar_one()
@@ -146,14 +148,14 @@ def test_partitions_that_are_not_read_as_their_table_hold_a_downgrade(url: str) 
         assert not table.has_descriptors
         own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
         changes = [AddPartition("k=a", data_files(1), descriptor=own), AddPartition("k=b", data_files(1))]
-        index.commit(table.table_id, changes, operation="x", deliver=False)
+        index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
         with pytest.raises(RuntimeError, match="1 partitions of the index are not read as their tables"):
             index.migrate("0015")
-        assert index.descriptors(index.load_table(table.identifier)) == {1: own}
-        index.commit(table.table_id, [DropPartition("k=a")], operation="x", deliver=False)
+        assert index.descriptors.of_table(index.tables.load(table.identifier)) == {1: own}
+        index.commits.apply_changes(table.table_id, [DropPartition("k=a")], operation="x", deliver=False)
         index.migrate("0015")
         index.migrate()
-        assert listed_names(index, index.load_table(table.identifier)) == ["k=b"]
+        assert listed_names(index, index.tables.load(table.identifier)) == ["k=b"]
 
 
 def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engine: sa.Engine) -> None:
@@ -162,13 +164,13 @@ def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engin
         index.migrate()
         table = create(index, keys={"k": "string"})
         for more in ({"takes": True}, {"hive_locks": LockSettings(LockMode.SHARED)}):
-            made = begin(index, index.load_table(table.identifier), plan(table, **more), "k=a")
+            made = begin(index, index.tables.load(table.identifier), plan(table, **more), "k=a")
             with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
                 index.migrate("0015")
             finish(index, made)
             with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
                 index.migrate("0015")
-            index.finish_transaction(made.transaction_id)
+            index.transactions.finish(made.transaction_id)
         own = PartitionDescriptor("orc", {}, (Column("x", "int"),), {"columns": []})
         # The property has a field's name, and is none.
         of_old = replace(table.definition, properties={"descriptor": "kept"})
@@ -189,7 +191,7 @@ def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engin
             enqueue(connection, SyncPartitions(table.identifier, (published,)))
             enqueue(connection, AlterTable(of_old, rebuild=True))
         for more in ({}, {"hive_locks": LockSettings(wait_s=1.0)}):
-            begin(index, index.load_table(table.identifier), plan(table, **more), "k=a")
+            begin(index, index.tables.load(table.identifier), plan(table, **more), "k=a")
         index.migrate("0015")
 
 
@@ -204,10 +206,10 @@ def test_versions_with_partitions_not_read_as_their_table_do_not_outlive_a_downg
             [DropPartition("k=a")],
             [AddPartition("k=c", data_files(1))],
         ):
-            index.commit(table.table_id, changes, operation="x", deliver=False)
+            index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
         index.migrate("0015")
         index.migrate()
-        now = index.load_table(table.identifier)
+        now = index.tables.load(table.identifier)
         assert [listed_names(index, replace(now, version=version)) for version in (3, 4)] == [["k=b"], ["k=b", "k=c"]]
         with pytest.raises(VersionExpiredError):
             listed_names(index, replace(now, version=2))
@@ -229,22 +231,22 @@ def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: s
         index.migrate()
         table = create(index, keys={"k": "string"})
         files = tuple(DataFile(path, 1, 1, 3, found) for path, found in recorded.items())
-        index.commit(table.table_id, [AddPartition("k=a", files)], operation="x", deliver=False)
+        index.commits.apply_changes(table.table_id, [AddPartition("k=a", files)], operation="x", deliver=False)
         staged = {"partition": "k=a", "name": f"{name}.orc", "rows": 3, "statistics": statistics_to_dict({"x": nulls})}
         with engine.begin() as connection:
             row = {"transaction_id": "0" * 32, "number": 0, "removal": 0, "n_files": 1, "payload": to_json([staged])}
             connection.execute(sa.insert(transaction_files), row)
         index.migrate("0016")
         index.migrate()
-        now = index.load_table(table.identifier)
-        found = index.file_rows(now, None).read_all().to_pylist()
+        now = index.tables.load(table.identifier)
+        found = index.file_rows.rows(now, None).read_all().to_pylist()
         known = {file["path"].rpartition("/")[2]: json.loads(file["statistics"] or "{}") for file in found}
         assert {path: columns for path, columns in known.items() if columns} == {
             f"{name}.orc": statistics_to_dict({"y": some}),
             f"{name}.parquet": statistics_to_dict({"x": nulls}),
         }
         assert [file["rows"] for file in found] == [3] * len(files)
-        unmeasured = index.plan_files(now, None, unmeasured=True).read_all().column("path").to_pylist()
+        unmeasured = index.partitions.files(now, None, unmeasured=True).read_all().column("path").to_pylist()
         assert sorted(unmeasured) == sorted(set(recorded) - {f"{name}.orc", f"{name}.parquet"})
         with engine.connect() as connection:
             payload = connection.execute(sa.select(transaction_files.c.payload)).scalar_one()
@@ -295,7 +297,7 @@ def test_a_migration_that_was_interrupted_is_run_again(url: str, engine: sa.Engi
         assert described(engine) == expected
         assert index.current_revision() == head_revision()
         table = create(index, keys={"k": "string"})
-        index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=True)
+        index.commits.apply_changes(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=True)
         assert interrupt_everywhere(index._database.engine, lambda: index.migrate("base"))
         assert set(described(engine)) <= {VERSION_TABLE}
         index.migrate()

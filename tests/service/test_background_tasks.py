@@ -38,7 +38,7 @@ def test_dead_writers_are_finished_or_undone(tmp_path: Path, monkeypatch: pytest
         crash_at("promote.after", lambda: insert(catalog, "k=1", "k=2", kind=WriteKind.OVERWRITE_PARTITIONS))
         crash_at("check.after", lambda: insert(catalog, "k=3"))
         with Service(catalog):
-            wait_until(lambda: {t.state for t in catalog.index.list_transactions()} == {State.FINISHED, State.ABORTED})
+            wait_until(lambda: {t.state for t in catalog.index.transactions.all()} == {State.FINISHED, State.ABORTED})
         assert indexed(catalog) == walked(root, 1)
         assert set(indexed(catalog)) == {"k=1", "k=2"}
 

@@ -88,7 +88,7 @@ def test_what_could_not_be_done_is_to_be_pushed_again(
         def commit(*_: object, **__: object) -> object:
             raise StorageUnavailableError("not today")
 
-        failing.setattr(catalog.index, "commit", commit)
+        failing.setattr(catalog.index.commits, "apply_changes", commit)
         answer = client.call("events/put", Records=[record(f"{A}/2.csv")])
         assert (answer.status, answer.error["retryable"]) == (503, True)
     assert client.call("events/put", Records=[record(f"{A}/2.csv")]).status == 200

@@ -111,8 +111,8 @@ def test_an_index_of_another_schema_is_not_ready_and_has_no_values(
 
 def test_index_that_was_restored_is_ready_for_queries_alone(client: Client, catalog: Catalog, tmp_path: Path) -> None:
     assert value(client, "index_behind") == 0
-    catalog.index.before_deleting()
-    catalog.index.replace_properties({COUNTER: "0"})
+    catalog.index.incarnations.before_deleting()
+    catalog.index.properties.replace({COUNTER: "0"})
     catalog.look_whether_restored()
     answer = get(client, "/ready")
     assert (answer.status, answer.json["ready"], answer.json["writes"]) == (200, True, False)

@@ -478,7 +478,7 @@ def test_metadata_of_files_and_repairs(writer: Writer, catalog: Catalog, root: P
     assert (idle["added"], idle["dropped"], idle["changed"], idle["error"]) == (0, 0, 0, None)
     assert (refused["strict"], refused["skipped"]) == (True, 1)
     assert refused["error"].startswith("Nothing was changed")
-    assert catalog.index.expire_repairs(table_id, catalog.index.now_ms() + 1, dry_run=True) == before + 2
+    assert catalog.index.repairs.expire(table_id, catalog.index.now_ms() + 1, dry_run=True) == before + 2
     catalog.vacuum("s.t", retention="0s", allow_short_retention=True)
     assert metadata("repairs").rows == []
 

@@ -197,13 +197,13 @@ def test_a_table_that_hive_cannot_hold_stays_in_the_index_alone(tmp_path: Path) 
     (tmp_path / "t").mkdir()
     settings = Settings.resolve(index=str(tmp_path / "i.db"), metastore="thrift://127.0.0.1:1", warehouse=str(tmp_path))
     with Catalog(settings, Storage) as catalog:
-        catalog.index.create_namespace(Namespace("sales"), deliver=False)
+        catalog.index.namespaces.create(Namespace("sales"), deliver=False)
         location = str(tmp_path / "t")
         table = catalog.register_table("sales.t", location=location, partition_columns={}, schema="at TIME")
         assert "Hive has no type for column 'at' TIME" in catalog.metastore_state(table)
         (tmp_path / "t" / "f.parquet").write_bytes(b"PAR1")
         assert len(catalog.repair_partitions("sales.t").added) == 1
-        assert catalog.index.pending_deliveries() == []
+        assert catalog.index.outbox.pending() == []
 
 
 @pytest.mark.parametrize(

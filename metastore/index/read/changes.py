@@ -93,8 +93,8 @@ class Changes:
         table = f"{row.namespace}.{row.name}" if row else f"with the id {table_id}"
         return StreamChangedError(
             f"Version {version} of table {table} ({operation}) removed files, and a stream that has read their rows "
-            "cannot take them back. Set the option 'skipChangeCommits' to true to pass over versions that remove files, those "
-            "that replace them by others too; or start the query with a new checkpoint.",
+            "cannot take them back. Set the option 'skipChangeCommits' to true to pass over versions that remove "
+            "files, those that replace them by others too; or start the query with a new checkpoint.",
             {"table": table, "version": str(version), "operation": operation},
         )
 

@@ -53,7 +53,7 @@ class FileRows:
     def rows(
         self,
         table: Table,
-        predicate: Predicate | None,
+        predicate: Predicate | None = None,
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
     ) -> pa.RecordBatchReader:

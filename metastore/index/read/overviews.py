@@ -50,7 +50,7 @@ class Overviews:
     def count_deliveries(self, table: Table | None) -> tuple[int, int]:
         """Return the number of pending outbox messages, and how many of them have failed.
 
-        The messages of a table are those of its name, as ``Index.pending_deliveries`` lists them.
+        The messages of a table are those of its name, as ``Outbox.pending`` lists them.
         """
         statement = sa.select(sa.func.count(), sa.func.count(outbox.c.last_error))
         if table is not None:

@@ -52,7 +52,7 @@ class PartitionStates:
         columns: Collection[str] | None = None,
         numbers: NumberPredicate | None = None,
     ) -> pa.RecordBatchReader:
-        """Yield the partitions at the table's version by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
+        """Yield partitions at the table's version by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
 
         Args:
             table: The table.
@@ -91,7 +91,7 @@ class PartitionStates:
         located: Mapping[str, str],
         numbers: NumberPredicate | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the partitions that wait and satisfy both predicates; see ``partition_rows``."""
+        """Return the partitions that wait and satisfy both predicates; see ``rows``."""
         rows = self._waiting(table.table_id, table.definition.location, located)
         rows = [row for row in rows if numbers is None or numbers.matches(row)]
         if predicate is None:

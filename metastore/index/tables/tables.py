@@ -169,7 +169,7 @@ class Tables:
         """Return the table as it was; its name is free again, and its rows are removed.
 
         The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock. With
-        ``deletes`` the directory stays the table's until ``dropped.note_deleted``.
+        ``deletes`` the directory stays the table's until ``DroppedTables.note_deleted``.
 
         Raises:
             TableNotFoundError: There is none of this name.
@@ -230,7 +230,7 @@ class Tables:
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """Return the same as ``load_table``, within a transaction."""
+    """Return the same as ``Tables.load``, within a transaction."""
     table = table_from_row(load_row(connection, identifier))
     if table.definition.table_type is TableType.VIEW:
         raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})

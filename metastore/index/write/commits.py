@@ -1,4 +1,4 @@
-"""``commit_transaction``: one database transaction that makes all partitions of a write visible at one instant.
+"""``Commits.apply``: one database transaction that makes all partitions of a write visible at one instant.
 
 The changes are computed under the lock of the table's row. A commit ends only rows of its fixed set (``fixed_set``);
 what is alive now in the claimed partitions and came after ``reserve`` is carried over.

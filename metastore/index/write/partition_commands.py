@@ -1,4 +1,4 @@
-"""Partition commands as part of ``commit_transaction``: what they change of the rows that ``reserve`` saw."""
+"""Partition commands as part of ``Commits.apply``: what they change of the rows that ``reserve`` saw."""
 
 from __future__ import annotations
 

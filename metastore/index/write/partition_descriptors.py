@@ -29,7 +29,7 @@ class Descriptors:
         self._database = database
 
     def of_table(self, table: Table) -> dict[int, PartitionDescriptor]:
-        """Return the descriptors of partitions at the table's version, by their numbers; no query where none has one."""
+        """Return the descriptors of partitions at the table's version, by number; no query where none has one."""
         if not table.has_descriptors:
             return {}
         with self._database.reading() as connection:

@@ -1,4 +1,4 @@
-"""Writes as part of ``commit_transaction``: which partitions their files make, add to, replace and end."""
+"""Writes as part of ``Commits.apply``: which partitions their files make, add to, replace and end."""
 
 from __future__ import annotations
 

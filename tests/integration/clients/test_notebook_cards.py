@@ -36,7 +36,7 @@ def cards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 def _of_a_table_that_is_gone(catalog: Catalog) -> str:
     table = catalog.table("sales.riders")
-    catalog.index.drop_table(catalog.identify("sales.riders"), deliver=False)
+    catalog.index.tables.drop(catalog.identify("sales.riders"), deliver=False)
     return table._repr_html_()
 
 

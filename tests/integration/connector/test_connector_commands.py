@@ -232,7 +232,7 @@ class TestTables:
     def test_describe(self, spark: SparkSession, service: RecordedService) -> None:
         # A table has an owner that came from Hive.
         trips = service.table("trips").identifier
-        service.catalog.index.alter_table(trips, lambda found: replace(found, owner="ada"), deliver=False)
+        service.catalog.index.alterations.alter(trips, lambda found: replace(found, owner="ada"), deliver=False)
         hidden = "hidden: SELECT * leaves it out"
         keys = [("k", "int", hidden), ("r", "string", hidden)]
         partitioned = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]

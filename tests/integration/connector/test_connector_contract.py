@@ -725,7 +725,7 @@ class TestWrites:
         for place in places.values():
             place.mkdir(parents=True)
         added = [AddPartition(f"k={k}", (), location=f"file://{place}") for k, place in places.items()]
-        service.catalog.index.commit(table.table_id, added, operation="x", deliver=False)
+        service.catalog.index.commits.apply_changes(table.table_id, added, operation="x", deliver=False)
         with service.answering(late(0.3), "writes/locations"):
             spark.range(32).repartition(8).selectExpr("id", "cast(id % 16 as int) k").writeTo(
                 "lake.sales.located"

@@ -139,7 +139,7 @@ def test_a_message_goes_when_what_it_says_is_committed(lake: Lake, monkeypatch: 
         def commit(*_: object, **__: object) -> object:
             raise StorageUnavailableError("no commit today")
 
-        failing.setattr("catalog_ext.metastore.index.Index.commit", commit)
+        failing.setattr("catalog_ext.metastore.index.write.commits.Commits.apply_changes", commit)
         assert lake.run() == 4
     assert (lake.waiting(), indexed(lake.catalog)) == (1, {A: {"1.csv": 2}})
     assert lake.run() == 0

@@ -103,7 +103,7 @@ def test_every_statement_of_hive_arrives(catalog: Catalog, hive: HiveCli, tmp_pa
     catalog.follower.look()
     assert sizes(catalog, "f.plain") == {"": 0}
     assert "made" not in catalog.list_tables("f")
-    assert catalog.index.count_deliveries() == 0
+    assert catalog.index.outbox.count() == 0
     assert catalog.follower.look().is_idle
     assert catalog.index.followed.doubts() == []
 
@@ -193,7 +193,7 @@ def test_how_files_are_read_and_where_they_lie(catalog: Catalog, hive: HiveCli, 
     parted = catalog.load_table("f.d")
     assert (parted.definition.options["sep"], parted.definition.location) == ("|", f"file://{tmp_path}/new")
     assert sizes(catalog, "f.d") == {"k=1": 1, "k=2": 1}
-    assert catalog.index.located_partitions(parted) == {"k=1": f"file://{tmp_path}/t/k=1"}
+    assert catalog.index.partitions.located(parted) == {"k=1": f"file://{tmp_path}/t/k=1"}
     (said,) = [entry for entry in catalog.status() if entry.kind == "doubt"]
     assert (said.table, said.state) == ("f.d", "refused")
     assert "partitions that are there keep their own: of 'k=1' its option sep is '|'" in said.detail
@@ -208,4 +208,4 @@ def test_how_files_are_read_and_where_they_lie(catalog: Catalog, hive: HiveCli, 
     assert catalog.load_table("f.d").definition.options["sep"] == ","
     assert catalog.load_table("f.w").definition.format == "orc"
     assert catalog.index.followed.doubts() == []
-    assert catalog.index.count_deliveries() == 0
+    assert catalog.index.outbox.count() == 0

@@ -92,7 +92,7 @@ def test_what_hive_does_arrives(metastore: ReleaseMetastore, hive: HiveCli, tmp_
         catalog.follower.look()
         assert catalog.list_tables("f") == ["u"]
         assert _sizes(indexed(catalog, "f.u")) == {"": 1}
-        assert catalog.index.count_deliveries() == 0
+        assert catalog.index.outbox.count() == 0
         assert catalog.follower.look().is_idle
 
 
@@ -174,7 +174,7 @@ def test_drift_is_found_and_mended_and_tables_leave(
     ) as left:
         left.import_table("d.t")
         # Its own is another one from now on.
-        left.index.replace_properties({**left.index.properties(), METASTORE: "thrift://elsewhere:9083"})
+        left.index.properties.replace({**left.index.properties.load(), METASTORE: "thrift://elsewhere:9083"})
         client = connect(metastore.uri)
         client.drop_table("d", "t")
         client.close()

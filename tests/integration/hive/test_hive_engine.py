@@ -98,10 +98,10 @@ def tables(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFacto
     """A table of each format, from files to the index, and from there through the outbox to the metastore."""
     root = tmp_path_factory.mktemp("tables of the engine")
     index = Index.open(f"sqlite:///{root}/index.db")
-    index.create_namespace(Namespace(DATABASE, location=(root / "db").as_uri()), deliver=True)
+    index.namespaces.create(Namespace(DATABASE, location=(root / "db").as_uri()), deliver=True)
     found = {name: register(index, root / name, name) for name in ("parquet", "orc", "csv", "json", "text")}
     metastore = connect(hive_metastore.uri)
-    report = Deliverer(index, lambda: metastore).deliver(timeout_s=120)
+    report = Deliverer(index.outbox, lambda: metastore).deliver(timeout_s=120)
     assert (report.pending, report.error) == (0, None)
     yield found
     metastore.close()
@@ -109,7 +109,7 @@ def tables(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFacto
 
 
 def register(index: Index, location: Path, data_format: str) -> Expected:
-    table = index.create_table(
+    table = index.tables.create(
         TableDefinition(
             TableIdentifier(DATABASE, data_format),
             TableType.EXTERNAL,
@@ -131,7 +131,7 @@ def register(index: Index, location: Path, data_format: str) -> Expected:
         write(content, file, data_format)
         changes.append(AddPartition(name, (DataFile(file.name, file.stat().st_size, 1),)))
         rows += [(r["Id"], r["name"], r["fare"], ds, region) for r in content.to_pylist()]
-    index.commit(table.table_id, changes, operation="repair", deliver=True)
+    index.commits.apply_changes(table.table_id, changes, operation="repair", deliver=True)
     return Expected(location, sorted(rows))
 
 

@@ -233,21 +233,23 @@ def test_a_metastore_killed_between_messages_gets_each_in_order(
     server = make_hive_metastore()
     client = CountingMetastore(connect(server.uri, connect_timeout=2))
     index = Index.open(f"sqlite:///{tmp_path}/index.db")
-    index.create_namespace(Namespace("dying"), deliver=True)
-    table = index.create_table(definition("dying", location=f"file:{tmp_path}/trips"), deliver=True)
+    index.namespaces.create(Namespace("dying"), deliver=True)
+    table = index.tables.create(definition("dying", location=f"file:{tmp_path}/trips"), deliver=True)
     a, b = ("ds=2025-01-01/region=a/hour=1", "ds=2025-01-01/region=b/hour=1")
-    index.commit(table.table_id, [AddPartition(a, ()), AddPartition(b, ())], operation="repair", deliver=True)
+    index.commits.apply_changes(
+        table.table_id, [AddPartition(a, ()), AddPartition(b, ())], operation="repair", deliver=True
+    )
     change = ReplaceFiles(a, (DataFile("f", 7, 1),))
     for changes in ([change], [DropPartition(b)], [AddPartition(b, (DataFile("g", 8, 1),))]):
-        index.commit(table.table_id, changes, operation="repair", deliver=True)
+        index.commits.apply_changes(table.table_id, changes, operation="repair", deliver=True)
     dying = Dying(client, server, method, answers=answers)
-    report = Deliverer(index, lambda: dying).deliver(timeout_s=60)
+    report = Deliverer(index.outbox, lambda: dying).deliver(timeout_s=60)
     assert (report.delivered, report.pending) == (3, 3)
-    assert [m.operation for m in index.pending_deliveries()] == ["sync_partitions"] * 3
+    assert [m.operation for m in index.outbox.pending()] == ["sync_partitions"] * 3
     server.start()
     before = Counter(client.calls)
-    index.retry_deliveries()
-    later = Deliverer(index, lambda: client)
+    index.outbox.retry()
+    later = Deliverer(index.outbox, lambda: client)
     assert later.deliver(timeout_s=60) == DeliveryReport(3, 0, None)
     # What the killed one had done already is looked at and not done again.
     made = Counter(client.calls) - before

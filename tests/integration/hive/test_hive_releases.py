@@ -125,17 +125,17 @@ def _altered_and_renamed(
         DropColumn(("at",)), AddColumn(("note",), "string"),
     ]  # fmt: skip
     before = [(p.values, p.location) for p in client.partitions(identifier.namespace, identifier.name)]
-    index.create_namespace(Namespace("archive"), deliver=True)
-    index.alter_table(identifier, lambda d: altered(d, changes), deliver=True)
-    renamed = index.rename_table(identifier, TableIdentifier("archive", "Old_Trips"), deliver=True)
-    again = index.rename_table(renamed.identifier, TableIdentifier("sales", "trips2"), deliver=True)
+    index.namespaces.create(Namespace("archive"), deliver=True)
+    index.alterations.alter(identifier, lambda d: altered(d, changes), deliver=True)
+    renamed = index.alterations.rename(identifier, TableIdentifier("archive", "Old_Trips"), deliver=True)
+    again = index.alterations.rename(renamed.identifier, TableIdentifier("sales", "trips2"), deliver=True)
     assert deliverer.deliver(timeout_s=120).error is None
     found = client.get_table("sales", "trips2")
     assert [(c.name, c.type) for c in found.columns] == [("fare", "double"), ("id", "bigint"), ("note", "string")]
     assert from_hive(found) == again.definition
     assert [(p.values, p.location) for p in client.partitions("sales", "trips2")] == before
     assert "trips" not in client.list_tables("sales")
-    index.drop_namespace("archive", deliver=True)
+    index.namespaces.drop("archive", deliver=True)
     return again.definition
 
 
@@ -183,7 +183,7 @@ def _files_are_never_deleted(client: CountingMetastore, definition: TableDefinit
 @pytest.mark.slow
 def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     index = Index.open(f"sqlite:///{tmp_path}/index.db")
-    deliverer = Deliverer(index, lambda: client)
+    deliverer = Deliverer(index.outbox, lambda: client)
     definition = TableDefinition(
         TableIdentifier("sales", "trips"),
         TableType.EXTERNAL,
@@ -196,9 +196,11 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
         owner="ada",
     )
     names = [f"ds=2025-01-01/Region={region}/hour=1" for region in REGIONS]
-    index.create_namespace(Namespace("sales", comment="all"), deliver=True)
-    table = index.create_table(definition, deliver=True)
-    index.commit(table.table_id, [AddPartition(name, ()) for name in names], operation="repair", deliver=True)
+    index.namespaces.create(Namespace("sales", comment="all"), deliver=True)
+    table = index.tables.create(definition, deliver=True)
+    index.commits.apply_changes(
+        table.table_id, [AddPartition(name, ()) for name in names], operation="repair", deliver=True
+    )
     alter_properties(index, definition.identifier, {"new": "2"}, ["gone"])
     report = deliverer.deliver(timeout_s=120)
     assert (report.pending, report.error) == (0, None)
@@ -217,13 +219,15 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     assert client.list_tables("nowhere") == []
 
     _statistics_and_relocation(client, names, tmp_path)
-    index.commit(table.table_id, [DropPartition(name) for name in names[1:]], operation="repair", deliver=True)
+    index.commits.apply_changes(
+        table.table_id, [DropPartition(name) for name in names[1:]], operation="repair", deliver=True
+    )
     assert deliverer.deliver(timeout_s=120).error is None
     assert list(client.partition_names("sales", "trips")) == ["ds=2025-01-01/region=a b/hour=1"]
     definition = _altered_and_renamed(index, deliverer, client, definition.identifier)
     _files_are_never_deleted(client, definition, tmp_path / "managed")
-    index.drop_table(definition.identifier, deliver=True)
-    index.drop_namespace("sales", deliver=True)
+    index.tables.drop(definition.identifier, deliver=True)
+    index.namespaces.drop("sales", deliver=True)
     assert deliverer.deliver(timeout_s=120).pending == 0
     assert client.list_databases() == ["default"]
     index.close()

@@ -141,7 +141,7 @@ def test_each_partition_is_read_by_its_descriptor(
         catalog.import_table(f"{DB}.{table}")
         spark.sql(f"ALTER TABLE lake.{DB}.{table} SET TBLPROPERTIES ('partition-columns' = 'declared')")
     formats = {
-        table: [d.format for d in catalog.index.descriptors(catalog.load_table(f"{DB}.{table}")).values()]
+        table: [d.format for d in catalog.index.descriptors.of_table(catalog.load_table(f"{DB}.{table}")).values()]
         for table in QUERIES
     }
     assert formats == {

@@ -24,11 +24,11 @@ def test_server_database_that_lost_commits_goes_on(request: pytest.FixtureReques
     with connect(index=url, metastore=None, warehouse=str(tmp_path)) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        catalog.index.before_deleting()
+        catalog.index.incarnations.before_deleting()
         # A replica that lagged does not have the last change of the counter.
-        catalog.index.replace_properties({COUNTER: "0"})
+        catalog.index.properties.replace({COUNTER: "0"})
         with pytest.raises(IndexRestoredError):
-            catalog.index.before_deleting()
+            catalog.index.incarnations.before_deleting()
     with connect(index=url, metastore=None, warehouse=str(tmp_path)) as catalog:
         with pytest.raises(IndexRestoredError):
             write(catalog, "t", "refused")
@@ -53,8 +53,8 @@ def test_change_on_a_new_connection_asks_for_the_counter(
     with connect(index=url, metastore=None, warehouse=str(tmp_path)) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        catalog.index.before_deleting()
-        catalog.index.replace_properties({COUNTER: "0"})
+        catalog.index.incarnations.before_deleting()
+        catalog.index.properties.replace({COUNTER: "0"})
         write(catalog, "t", "not noticed yet")
         engine = sa.create_engine(url)
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as other:

@@ -38,7 +38,7 @@ def test_alterations_follow_one_another(index: Index) -> None:
         try:
             for i in range(5):
                 new = AddColumn((f"c{number}_{i}",), "int")
-                index.alter_table(table.identifier, lambda d, n=new: altered(d, [n]), deliver=True)  # type: ignore[misc]
+                index.alterations.alter(table.identifier, lambda d, n=new: altered(d, [n]), deliver=True)  # type: ignore[misc]
         except CatalogExtError as error:
             errors.append(error)
 
@@ -48,11 +48,11 @@ def test_alterations_follow_one_another(index: Index) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    after = index.load_table(table.identifier)
+    after = index.tables.load(table.identifier)
     wanted = {f"c{n}_{i}" for n in range(4) for i in range(5)}
     assert {c.name for c in after.definition.columns} == wanted | {c.name for c in table.definition.columns}
     assert after.version == table.version
-    told = [d.payload for d in index.pending_deliveries() if d.table == "busy" and d.operation == "alter_table"]
+    told = [d.payload for d in index.outbox.pending() if d.table == "busy" and d.operation == "alter_table"]
     assert [len(p["columns"]) for p in told] == [len(table.definition.columns) + i + 1 for i in range(20)]
     assert all(p["rebuild"] for p in told)
 
@@ -60,20 +60,20 @@ def test_alterations_follow_one_another(index: Index) -> None:
 def test_a_rename_changes_the_name_only(index: Index) -> None:
     table = create(index, "old", namespace="renaming")
     create(index, "taken", namespace="renaming")
-    index.create_namespace(Namespace("renaming2"), deliver=False)
+    index.namespaces.create(Namespace("renaming2"), deliver=False)
     new = TableIdentifier("renaming2", "new")
     with pytest.raises(TableAlreadyExistsError, match=r"renaming\.taken exists already"):
-        index.rename_table(table.identifier, TableIdentifier("renaming", "taken"), deliver=True)
+        index.alterations.rename(table.identifier, TableIdentifier("renaming", "taken"), deliver=True)
     with pytest.raises(NamespaceNotFoundError, match="nowhere"):
-        index.rename_table(table.identifier, TableIdentifier("nowhere", "new"), deliver=True)
-    renamed = index.rename_table(table.identifier, new, deliver=True)
-    assert renamed == replace(table, definition=replace(table.definition, identifier=new)) == index.load_table(new)
-    assert index.load_table_by_id(table.table_id) == renamed
+        index.alterations.rename(table.identifier, TableIdentifier("nowhere", "new"), deliver=True)
+    renamed = index.alterations.rename(table.identifier, new, deliver=True)
+    assert renamed == replace(table, definition=replace(table.definition, identifier=new)) == index.tables.load(new)
+    assert index.tables.load_by_id(table.table_id) == renamed
     with pytest.raises(TableNotFoundError):
-        index.rename_table(table.identifier, new, deliver=True)
+        index.alterations.rename(table.identifier, new, deliver=True)
     # The metastore hears of it also when the table is dropped before it was told: else it would keep the old name.
-    index.drop_table(new, deliver=True)
-    told = [(d.operation, d.namespace, d.table) for d in index.pending_deliveries() if d.namespace.startswith("renam")]
+    index.tables.drop(new, deliver=True)
+    told = [(d.operation, d.namespace, d.table) for d in index.outbox.pending() if d.namespace.startswith("renam")]
     assert told[-2:] == [("rename_table", "renaming", "old"), ("drop_table", "renaming2", "new")]
 
 
@@ -81,27 +81,29 @@ def test_partitions_stay_where_they_are_when_the_location_changes(index: Index) 
     table = create(index, "moving", {"ds": "string"}, namespace="moving")
     first = table.definition.location
     names = [f"ds={'é%2F' * i}x" for i in range(3)]
-    index.commit(
+    index.commits.apply_changes(
         table.table_id, [AddPartition(name, data_files(1)) for name in names[:2]], operation="test", deliver=False
     )
-    before = index.load_table(table.identifier)
+    before = index.tables.load(table.identifier)
 
     def move(definition: TableDefinition) -> TableDefinition:
         return replace(definition, location="file:///elsewhere")
 
     transaction = begin(index, before, plan(before))
     with pytest.raises(ConflictError, match="somebody is writing"):
-        index.alter_table(table.identifier, move, deliver=True)
-    assert index.load_table(table.identifier) == before
-    index.move_transaction(transaction.transaction_id, [State.OPEN], State.ABORTED, error=None)
-    after = index.alter_table(table.identifier, move, deliver=True)
+        index.alterations.alter(table.identifier, move, deliver=True)
+    assert index.tables.load(table.identifier) == before
+    index.transactions.move(transaction.transaction_id, [State.OPEN], State.ABORTED, error=None)
+    after = index.alterations.alter(table.identifier, move, deliver=True)
     with pytest.raises(ConflictError, match="has just changed"):
         begin(index, before, plan(before))
-    index.commit(table.table_id, [AddPartition(names[2], data_files(1))], operation="test", deliver=False)
-    listed = index.list_partitions(index.load_table(table.identifier), None).read_all().to_pylist()
+    index.commits.apply_changes(
+        table.table_id, [AddPartition(names[2], data_files(1))], operation="test", deliver=False
+    )
+    listed = index.partitions.all(index.tables.load(table.identifier), None).read_all().to_pylist()
     places = {row["partition"]: row["location"] for row in listed}
     assert places == {names[0]: f"{first}/{names[0]}", names[1]: f"{first}/{names[1]}", names[2]: None}
     assert after.definition.location == "file:///elsewhere"
     # Who loaded the table before still finds its files.
-    old = index.plan_files(before, None).read_all().to_pylist()
+    old = index.partitions.files(before, None).read_all().to_pylist()
     assert {row["location"] for row in old} == {f"{first}/{name}" for name in names[:2]}

@@ -70,8 +70,8 @@ def add(
     index: Index, table: Table, *names: str, files: int = 1, rows: int | None = None, deliver: bool = False
 ) -> Table:
     changes = [AddPartition(name, data_files(files, rows)) for name in names]
-    index.commit(table.table_id, changes, operation="test", deliver=deliver)
-    return index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, changes, operation="test", deliver=deliver)
+    return index.tables.load(table.identifier)
 
 
 @pytest.mark.parametrize("url", [name for name in DATABASES if name != "sqlite"], indirect=True)
@@ -94,86 +94,86 @@ def test_etags_are_kept_and_noted_where_they_are_unknown(index: Index) -> None:
     known, unknown = DataFile("known", 1, 5, etag=-(1 << 63)), DataFile("unknown", 1, 5)
     table = create(index, keys={"k": "string"})
     files = (known, unknown, DataFile("changed", 1, 5), DataFile(own, 1, 5))
-    index.commit(table.table_id, [AddPartition("k=a", files)], operation="test", deliver=False)
-    table = index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=a", files)], operation="test", deliver=False)
+    table = index.tables.load(table.identifier)
     listed = [DataFile("known", 1, 5, etag=7), DataFile("unknown", 1, 5, etag=7), DataFile("changed", 1, 6, etag=7)]
-    index.note_etags(table, [("k=a", file) for file in (*listed, DataFile(own, 1, 6, etag=8))])
-    rows = index.known_files(table, None).read_all().to_pylist()
+    index.etags.note(table, [("k=a", file) for file in (*listed, DataFile(own, 1, 6, etag=8))])
+    rows = index.partitions.known_files(table, None).read_all().to_pylist()
     assert {row["path"]: row["etag_hash"] for row in rows} == {
         "known": known.etag, "unknown": 7, "changed": None, own: 8,
     }  # fmt: skip
-    assert index.load_table(table.identifier).version == table.version
-    (partition,) = index.partitions_of_values(table, ["k=a"])
-    assert {f.path: f.etag for f in index.files_of_partitions([partition.partition_id])[partition.partition_id]} == {
+    assert index.tables.load(table.identifier).version == table.version
+    (partition,) = index.living_partitions.of_values(table, ["k=a"])
+    assert {f.path: f.etag for f in index.living_partitions.files([partition.partition_id])[partition.partition_id]} == {
         "known": known.etag, "unknown": 7, "changed": None, own: 8,
     }  # fmt: skip
 
 
 def test_namespaces(index: Index) -> None:
-    made = index.create_namespace(Namespace("sales", "file:///x", "all of it", {"a": "1", "b": "2"}), deliver=True)
-    assert index.load_namespace("sales") == made
-    assert index.list_namespaces() == ["sales"]
+    made = index.namespaces.create(Namespace("sales", "file:///x", "all of it", {"a": "1", "b": "2"}), deliver=True)
+    assert index.namespaces.load("sales") == made
+    assert index.namespaces.all() == ["sales"]
     with pytest.raises(NamespaceAlreadyExistsError, match="sales"):
-        index.create_namespace(Namespace("sales"), deliver=True)
-    altered = index.alter_namespace("sales", {"b": "3", "comment": "less"}, ["a", "location"], deliver=True)
-    assert altered == index.load_namespace("sales") == Namespace("sales", None, "less", {"b": "3"})
+        index.namespaces.create(Namespace("sales"), deliver=True)
+    altered = index.namespaces.alter("sales", {"b": "3", "comment": "less"}, ["a", "location"], deliver=True)
+    assert altered == index.namespaces.load("sales") == Namespace("sales", None, "less", {"b": "3"})
     create(index, "t", namespace="sales")
     with pytest.raises(NamespaceNotEmptyError, match=r"\(t\)"):
-        index.drop_namespace("sales", deliver=True)
-    index.drop_table(TableIdentifier("sales", "t"), deliver=False)
-    index.drop_namespace("sales", deliver=True)
-    for act in (index.load_namespace, index.list_tables, lambda name: index.drop_namespace(name, deliver=True)):
+        index.namespaces.drop("sales", deliver=True)
+    index.tables.drop(TableIdentifier("sales", "t"), deliver=False)
+    index.namespaces.drop("sales", deliver=True)
+    for act in (index.namespaces.load, index.tables.all, lambda name: index.namespaces.drop(name, deliver=True)):
         with pytest.raises(NamespaceNotFoundError, match="sales"):
             act("sales")
-    told = [(d.operation, d.namespace, d.table) for d in index.pending_deliveries()]
+    told = [(d.operation, d.namespace, d.table) for d in index.outbox.pending()]
     assert told == [(f"{verb}_namespace", "sales", None) for verb in ("create", "alter", "drop")]
 
 
 def test_tables(index: Index) -> None:
     with pytest.raises(NamespaceNotFoundError):
-        index.create_table(definition("s", "t", {}), deliver=True)
-    index.create_namespace(Namespace("s"), deliver=False)
+        index.tables.create(definition("s", "t", {}), deliver=True)
+    index.namespaces.create(Namespace("s"), deliver=False)
     wanted = definition("s", "t", {"ds": "date"})
-    table = index.create_table(wanted, deliver=True)
+    table = index.tables.create(wanted, deliver=True)
     assert (table.definition, table.version) == (wanted, 0)
-    assert index.load_table(wanted.identifier) == index.load_table_by_id(table.table_id) == table
+    assert index.tables.load(wanted.identifier) == index.tables.load_by_id(table.table_id) == table
     with pytest.raises(TableAlreadyExistsError, match=r"s\.t exists"):
-        index.create_table(wanted, deliver=True)
-    assert index.list_tables("s") == ["t"]
+        index.tables.create(wanted, deliver=True)
+    assert index.tables.all("s") == ["t"]
     odd = {"key": "v'; -- ✓ \U0001f600 \\", "nul": "\x00", "comment": "why"}
     altered = alter_properties(index, wanted.identifier, odd, ["absent"])
-    assert altered == index.load_table(wanted.identifier)
+    assert altered == index.tables.load(wanted.identifier)
     assert altered.definition.comment == "why"
     assert altered.definition.properties == {"key": odd["key"], "nul": "\x00"}
-    created, changed = index.pending_deliveries()
+    created, changed = index.outbox.pending()
     assert (created.operation, changed.operation) == ("create_table", "alter_table")
     assert created.payload["partition_columns"][0]["type"] == "date"
-    assert index.drop_table(wanted.identifier, deliver=True, purge=True) == altered
+    assert index.tables.drop(wanted.identifier, deliver=True, purge=True) == altered
     with pytest.raises(TableNotFoundError, match=r"s\.t"):
-        index.load_table(wanted.identifier)
+        index.tables.load(wanted.identifier)
     with pytest.raises(TableNotFoundError):
-        index.drop_table(wanted.identifier, deliver=True)
+        index.tables.drop(wanted.identifier, deliver=True)
     # What the metastore has not been told of a table that is gone, it need not hear.
-    (dropped,) = index.pending_deliveries()
+    (dropped,) = index.outbox.pending()
     assert (dropped.operation, dropped.payload["purge"]) == ("drop_table", True)
-    assert index.create_table(wanted, deliver=False).table_id != table.table_id
+    assert index.tables.create(wanted, deliver=False).table_id != table.table_id
 
 
 def test_overlapping_locations(index: Index) -> None:
     for name in ("a", "a_b", "a0", "other"):
         create(index, name)
     at = "file:///data/s/a"
-    assert index.overlapping_tables(at) == [TableIdentifier("s", "a")]
-    assert index.overlapping_tables(f"{at}/ds=1/") == [TableIdentifier("s", "a")]
-    assert len(index.overlapping_tables("file:///data/s")) == len(index.overlapping_tables("file:///data")) == 4
-    assert index.overlapping_tables("file:///data/s/a1") == []
+    assert index.tables.overlapping(at) == [TableIdentifier("s", "a")]
+    assert index.tables.overlapping(f"{at}/ds=1/") == [TableIdentifier("s", "a")]
+    assert len(index.tables.overlapping("file:///data/s")) == len(index.tables.overlapping("file:///data")) == 4
+    assert index.tables.overlapping("file:///data/s/a1") == []
 
 
 def test_a_statement_sees_one_version(index: Index) -> None:
     first = add(index, create(index, keys={"k": "string"}), "k=a", "k=b", "k=c", files=2, rows=10)
     assert (first.version, first.totals.partitions, first.totals.files, first.totals.rows) == (1, 3, 6, 60)
     changed = DataFile("part-00001.parquet", 999, 2, None)
-    outcome = index.commit(
+    outcome = index.commits.apply_changes(
         first.table_id,
         [
             ReplaceFiles("k=a", added=(changed, DataFile("new.parquet", 1, 3, 5)), removed=("part-00001.parquet",)),
@@ -185,7 +185,7 @@ def test_a_statement_sees_one_version(index: Index) -> None:
         summary={"why": "test"},
         deliver=False,
     )
-    second = index.load_table(first.identifier)
+    second = index.tables.load(first.identifier)
     assert (outcome.version, outcome.partitions_added, outcome.partitions_dropped, outcome.partitions_changed) == (
         2,
         1,
@@ -194,7 +194,7 @@ def test_a_statement_sees_one_version(index: Index) -> None:
     )
     assert (outcome.files_added, outcome.files_removed) == (3, 5)
     assert sorted(planned_names(index, first)) == ["k=a", "k=a", "k=b", "k=b", "k=c", "k=c"]
-    rows = index.plan_files(second, None).read_all().to_pylist()
+    rows = index.partitions.files(second, None).read_all().to_pylist()
     files = {(r["partition"], r["location"], r["path"], r["size"], r["rows"]) for r in rows}
     assert files == {
         ("k=a", None, "part-00000.parquet", 100, 10),
@@ -202,19 +202,21 @@ def test_a_statement_sees_one_version(index: Index) -> None:
         ("k=a", None, "new.parquet", 1, 5),
         ("k=c", "file:///elsewhere", "part-00000.parquet", 100, 7),
     }
-    partitions = index.list_partitions(second, None).read_all().to_pylist()
+    partitions = index.partitions.all(second, None).read_all().to_pylist()
     assert [(p["partition"], p["files"], p["bytes"], p["rows"]) for p in partitions] == [
         ("k=a", 3, 1100, None),
         ("k=c", 1, 100, 7),
     ]
-    before = index.list_partitions(first, None).read_all().to_pylist()
+    before = index.partitions.all(first, None).read_all().to_pylist()
     assert before[0]["partition_id"] == partitions[0]["partition_id"]
     assert before[2]["partition_id"] != partitions[1]["partition_id"]
     totals = second.totals
     assert (totals.partitions, totals.files, totals.bytes, totals.rows) == (2, 4, 1200, None)
-    index.commit(second.table_id, [ReplaceFiles("k=a", removed=("part-00001.parquet",))], operation="x", deliver=False)
-    assert index.load_table(first.identifier).totals.rows == 10 + 5 + 7
-    history = index.history(first.identifier)
+    index.commits.apply_changes(
+        second.table_id, [ReplaceFiles("k=a", removed=("part-00001.parquet",))], operation="x", deliver=False
+    )
+    assert index.tables.load(first.identifier).totals.rows == 10 + 5 + 7
+    history = index.tables.history(first.identifier)
     assert [(h.version, h.operation) for h in history] == [(3, "x"), (2, "repair"), (1, "test"), (0, "create")]
     assert history[1].summary == {
         "why": "test",
@@ -234,8 +236,8 @@ def test_a_statement_sees_one_version(index: Index) -> None:
 def test_nothing_to_do_makes_no_version(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), "k=a")
     for changes in ([], [ReplaceFiles("k=a")]):
-        assert index.commit(table.table_id, changes, operation="none", deliver=True).version == 1
-    assert index.load_table(table.identifier) == table
+        assert index.commits.apply_changes(table.table_id, changes, operation="none", deliver=True).version == 1
+    assert index.tables.load(table.identifier) == table
 
 
 @pytest.mark.parametrize(
@@ -251,10 +253,12 @@ def test_nothing_to_do_makes_no_version(index: Index) -> None:
 def test_a_commit_that_presumes_otherwise_changes_nothing(index: Index, change: AddPartition, words: str) -> None:
     table = add(index, create(index, keys={"k": "string"}), "k=a")
     with pytest.raises(ConflictError, match=words):
-        index.commit(table.table_id, [AddPartition("k=new", data_files(1)), change], operation="x", deliver=True)
-    assert index.load_table(table.identifier) == table
+        index.commits.apply_changes(
+            table.table_id, [AddPartition("k=new", data_files(1)), change], operation="x", deliver=True
+        )
+    assert index.tables.load(table.identifier) == table
     assert listed_names(index, table) == ["k=a"]
-    assert index.pending_deliveries() == []
+    assert index.outbox.pending() == []
 
 
 def test_one_of_many_new_partitions_that_is_there_changes_nothing(index: Index) -> None:
@@ -262,21 +266,21 @@ def test_one_of_many_new_partitions_that_is_there_changes_nothing(index: Index) 
     table = add(index, create(index, keys={"k": "string"}), "k=here", "k=other")
     many = [AddPartition(f"k={i}", data_files(1)) for i in range(1500)]
     with pytest.raises(ConflictError, match=r"'k=here', but it is there already"):
-        index.commit(table.table_id, [*many, AddPartition("k=here", ())], operation="x", deliver=True)
-    assert index.load_table(table.identifier) == table
+        index.commits.apply_changes(table.table_id, [*many, AddPartition("k=here", ())], operation="x", deliver=True)
+    assert index.tables.load(table.identifier) == table
     assert sorted(listed_names(index, table)) == ["k=here", "k=other"]
-    assert index.pending_deliveries() == []
+    assert index.outbox.pending() == []
     again = [*many, AddPartition("k=here", data_files(2)), DropPartition("k=here")]
-    done = index.commit(table.table_id, again, operation="x", deliver=True)
+    done = index.commits.apply_changes(table.table_id, again, operation="x", deliver=True)
     assert (done.partitions_added, done.partitions_dropped, done.files_added) == (1501, 1, 1502)
-    after = index.load_table(table.identifier)
+    after = index.tables.load(table.identifier)
     assert (after.totals.partitions, after.totals.files) == (1502, 1503)
     assert len(listed_names(index, after)) == 1502
 
 
 def test_a_commit_that_names_its_base_leaves_alone_what_changed_after_it(index: Index) -> None:
     base = add(index, create(index, keys={"k": "string"}), "k=same", "k=changed", "k=gone", "k=again")
-    index.commit(
+    index.commits.apply_changes(
         base.table_id,
         [
             ReplaceFiles("k=changed", removed=("part-00000.parquet",)),
@@ -286,10 +290,10 @@ def test_a_commit_that_names_its_base_leaves_alone_what_changed_after_it(index: 
         ],
         operation="x", deliver=False,
     )  # fmt: skip
-    index.commit(base.table_id, [AddPartition("k=again", ())], operation="x", deliver=False)
+    index.commits.apply_changes(base.table_id, [AddPartition("k=again", ())], operation="x", deliver=False)
     names = ["k=same", "k=changed", "k=gone", "k=again", "k=come", "k=never"]
     first, second = base.version + 1, base.version + 2
-    assert index.changed_after(base, names) == {
+    assert index.living_partitions.changed_after(base, names) == {
         "k=changed": first, "k=gone": first, "k=again": second, "k=come": first,
     }  # fmt: skip
     for change in (
@@ -299,16 +303,16 @@ def test_a_commit_that_names_its_base_leaves_alone_what_changed_after_it(index: 
         DropPartition("k=come"),
     ):
         with pytest.raises(ConflictError, match="changed it"):
-            index.commit(base.table_id, [change], operation="repair", deliver=False, base=base)
-    done = index.commit(
+            index.commits.apply_changes(base.table_id, [change], operation="repair", deliver=False, base=base)
+    done = index.commits.apply_changes(
         base.table_id, [DropPartition("k=same"), AddPartition("k=never", ())], operation="repair", deliver=False,
         base=base,
     )  # fmt: skip
     assert done.version == base.version + 3
-    latest = index.load_table(base.identifier)
-    assert index.changed_after(latest, names) == {}
-    index.expire_versions(base.table_id, latest.version)
-    assert index.changed_after(base, names) == {
+    latest = index.tables.load(base.identifier)
+    assert index.living_partitions.changed_after(latest, names) == {}
+    index.versions.expire(base.table_id, latest.version)
+    assert index.living_partitions.changed_after(base, names) == {
         "k=changed": first, "k=again": second, "k=come": first, "k=never": latest.version,
         "k=same": latest.version, "k=gone": latest.version,
     }  # fmt: skip
@@ -324,10 +328,10 @@ def test_a_change_that_contradicts_another_or_the_table(index: Index) -> None:
         ([AddPartition("k=x/l=a", ())], InvalidValueError),
     ):
         with pytest.raises(error):
-            index.commit(table.table_id, changes, operation="x", deliver=True)
+            index.commits.apply_changes(table.table_id, changes, operation="x", deliver=True)
     with pytest.raises(TableNotFoundError):
-        index.commit(4711, [AddPartition("k=1/l=a", ())], operation="x", deliver=True)
-    assert index.load_table(table.identifier) == table
+        index.commits.apply_changes(4711, [AddPartition("k=1/l=a", ())], operation="x", deliver=True)
+    assert index.tables.load(table.identifier) == table
 
 
 def test_names_are_kept_exactly(index: Index) -> None:
@@ -339,34 +343,34 @@ def test_names_are_kept_exactly(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), *names)
     assert sorted(listed_names(index, table)) == sorted(names)
     assert listed_names(index, table)[:2] == ["k=__HIVE_DEFAULT_PARTITION__", "k="]
-    assert index.partition_exists(table, [*names, "k=nope"]) == set(names)
+    assert index.partitions.existing(table, [*names, "k=nope"]) == set(names)
     assert listed_names(index, table, Comparison(Operator.EQ, "k", "x")) == ["k=%78", "k=x"]
     assert listed_names(index, table, Comparison(Operator.EQ, "k", "x ")) == ["K=x%20", "k=x "]
     assert listed_names(index, table, Comparison(Operator.EQ, "k", "y" * 9_999 + "z")) == ["k=" + "y" * 9_999 + "z"]
-    index.commit(table.table_id, [DropPartition(n) for n in names], operation="x", deliver=False)
-    assert listed_names(index, index.load_table(table.identifier)) == []
+    index.commits.apply_changes(table.table_id, [DropPartition(n) for n in names], operation="x", deliver=False)
+    assert listed_names(index, index.tables.load(table.identifier)) == []
 
 
 @pytest.mark.parametrize("name", ["k=\x00", "k=\udc80"])
 def test_names_that_no_database_keeps(index: Index, name: str) -> None:
     table = create(index, keys={"k": "string"})
     with pytest.raises(InvalidPartitionNameError, match="partition name"):
-        index.commit(table.table_id, [AddPartition(name, ())], operation="x", deliver=False)
+        index.commits.apply_changes(table.table_id, [AddPartition(name, ())], operation="x", deliver=False)
     file = DataFile(name, 1, 1)
     with pytest.raises(InvalidPartitionNameError, match="file name"):
-        index.commit(table.table_id, [AddPartition("k=a", (file,))], operation="x", deliver=False)
-    assert index.load_table(table.identifier).version == 0
+        index.commits.apply_changes(table.table_id, [AddPartition("k=a", (file,))], operation="x", deliver=False)
+    assert index.tables.load(table.identifier).version == 0
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\udc80b"])
 def test_other_text_that_no_database_keeps(index: Index, text: str) -> None:
     with pytest.raises(InvalidInputError, match="comment of namespace bad has"):
-        index.create_namespace(Namespace("bad", comment=text), deliver=True)
+        index.namespaces.create(Namespace("bad", comment=text), deliver=True)
     table = create(index)
     with pytest.raises(InvalidInputError, match=r"comment of table s\.t has"):
         alter_properties(index, table.identifier, {"comment": text})
-    assert index.load_table(table.identifier) == table
-    assert index.pending_deliveries() == []
+    assert index.tables.load(table.identifier) == table
+    assert index.outbox.pending() == []
 
 
 def test_partitions_come_in_the_order_of_their_values(index: Index) -> None:
@@ -383,9 +387,11 @@ def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
     names = [f"k={i:04d}" for i in range(1500)]
     changes = [AddPartition(n, ()) for n in names[:-1]]
     changes += [AddPartition(names[-1], (), location="file:///far"), AddPartition("k=", (), in_metastore=False)]
-    assert index.commit(table.table_id, changes, operation="x", deliver=True).deliveries == 2
-    index.commit(table.table_id, [DropPartition("k="), DropPartition("k=0000")], operation="x", deliver=True)
-    first, second, third = index.pending_deliveries()
+    assert index.commits.apply_changes(table.table_id, changes, operation="x", deliver=True).deliveries == 2
+    index.commits.apply_changes(
+        table.table_id, [DropPartition("k="), DropPartition("k=0000")], operation="x", deliver=True
+    )
+    first, second, third = index.outbox.pending()
     assert [len(d.payload["add"]) for d in (first, second, third)] == [1000, 500, 0]
     statistics = {"numFiles": "0", "totalSize": "0", "numRows": "0"}
     added = first.payload["add"][0]
@@ -399,77 +405,77 @@ def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
 def test_the_last_names_go_before_the_first_come(index: Index) -> None:
     table = create(index, keys={"k": "string"})
     old = [f"k={i:04d}" for i in range(1200)]
-    index.commit(table.table_id, [AddPartition(n, ()) for n in old], operation="x", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition(n, ()) for n in old], operation="x", deliver=False)
     changes = [*(DropPartition(n) for n in old), *(AddPartition(f"{n}x", ()) for n in old)]
-    index.commit(table.table_id, changes, operation="x", deliver=True)
-    sizes = [(len(d.payload["drop"]), len(d.payload["add"])) for d in index.pending_deliveries()]
+    index.commits.apply_changes(table.table_id, changes, operation="x", deliver=True)
+    sizes = [(len(d.payload["drop"]), len(d.payload["add"])) for d in index.outbox.pending()]
     assert sizes == [(1000, 0), (200, 1000), (0, 200)]
 
 
 def test_deliveries_are_claimed_done_and_failed(index: Index) -> None:
     for name in ("a", "b"):
-        index.create_namespace(Namespace(name), deliver=True)
-    first, second = index.pending_deliveries()
+        index.namespaces.create(Namespace(name), deliver=True)
+    first, second = index.outbox.pending()
     assert first.due
-    assert index.claim_delivery(first.outbox_id, "one", 60_000)
-    assert not index.claim_delivery(first.outbox_id, "two", 60_000)
-    assert not index.pending_deliveries()[0].due
-    assert index.retry_deliveries(first.outbox_id) == 0
-    assert not index.skip_delivery(first.outbox_id)
-    index.delivery_failed(first.outbox_id, "one", "it said \x00 no ✓", 60_000, refused=True)
-    failed, _ = index.pending_deliveries()
+    assert index.outbox.claim(first.outbox_id, "one", 60_000)
+    assert not index.outbox.claim(first.outbox_id, "two", 60_000)
+    assert not index.outbox.pending()[0].due
+    assert index.outbox.retry(first.outbox_id) == 0
+    assert not index.outbox.skip(first.outbox_id)
+    index.outbox.failed(first.outbox_id, "one", "it said \x00 no ✓", 60_000, refused=True)
+    failed, _ = index.outbox.pending()
     assert (failed.attempts, failed.refusals, failed.last_error) == (1, 1, "it said \\x00 no ✓")
     assert not failed.due
-    assert index.retry_deliveries() == 2
-    assert index.claim_delivery(first.outbox_id, "three", 60_000)
-    assert index.delivery_done(first.outbox_id, "three")
-    assert not index.delivery_done(first.outbox_id, "three")
-    assert index.pending_deliveries() == [second]
-    assert index.pending_deliveries(after=second.outbox_id) == []
-    assert not index.claim_delivery(first.outbox_id, "four", 60_000)
-    assert index.skip_delivery(second.outbox_id)
-    assert index.find_delivery(second.outbox_id) is None
+    assert index.outbox.retry() == 2
+    assert index.outbox.claim(first.outbox_id, "three", 60_000)
+    assert index.outbox.done(first.outbox_id, "three")
+    assert not index.outbox.done(first.outbox_id, "three")
+    assert index.outbox.pending() == [second]
+    assert index.outbox.pending(after=second.outbox_id) == []
+    assert not index.outbox.claim(first.outbox_id, "four", 60_000)
+    assert index.outbox.skip(second.outbox_id)
+    assert index.outbox.find(second.outbox_id) is None
 
 
 def test_claims_go_by_the_databases_clock(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host whose clock is an hour ahead takes no live claim, and one that stalled past its claim has lost it."""
-    index.create_namespace(Namespace("a"), deliver=True)
-    (message,) = index.pending_deliveries()
-    assert index.claim_delivery(message.outbox_id, "slow", 60_000)
+    index.namespaces.create(Namespace("a"), deliver=True)
+    (message,) = index.outbox.pending()
+    assert index.outbox.claim(message.outbox_id, "slow", 60_000)
     later = time.time_ns() + 3600 * 10**9
     with monkeypatch.context() as host:
         host.setattr(time, "time_ns", lambda: later)
         host.setattr(time, "time", lambda: later / 10**9)
-        assert not index.claim_delivery(message.outbox_id, "ahead", 60_000)
-    assert index.keep_claim(message.outbox_id, "slow", 60_000)
-    assert index.keep_claim(message.outbox_id, "slow", 300_000), "renewed"
-    assert not index.keep_claim(message.outbox_id, "ahead", 60_000)
-    index.delivery_failed(message.outbox_id, "slow", "over", 0, refused=False)
-    assert index.claim_delivery(message.outbox_id, "next", 60_000)
-    assert not index.keep_claim(message.outbox_id, "slow", 60_000)
-    assert not index.delivery_done(message.outbox_id, "slow")
-    index.delivery_failed(message.outbox_id, "slow", "old news", 0, refused=True)
-    (left,) = index.pending_deliveries()
+        assert not index.outbox.claim(message.outbox_id, "ahead", 60_000)
+    assert index.outbox.keep_claim(message.outbox_id, "slow", 60_000)
+    assert index.outbox.keep_claim(message.outbox_id, "slow", 300_000), "renewed"
+    assert not index.outbox.keep_claim(message.outbox_id, "ahead", 60_000)
+    index.outbox.failed(message.outbox_id, "slow", "over", 0, refused=False)
+    assert index.outbox.claim(message.outbox_id, "next", 60_000)
+    assert not index.outbox.keep_claim(message.outbox_id, "slow", 60_000)
+    assert not index.outbox.done(message.outbox_id, "slow")
+    index.outbox.failed(message.outbox_id, "slow", "old news", 0, refused=True)
+    (left,) = index.outbox.pending()
     assert (left.refusals, left.due, left.last_error) == (0, False, "over")
-    assert index.delivery_done(message.outbox_id, "next")
+    assert index.outbox.done(message.outbox_id, "next")
 
 
 def test_a_reader_of_a_dropped_table_is_told(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(50)), files=3)
-    index.drop_table(table.identifier, deliver=False)
-    for read in (index.plan_files, index.list_partitions):
+    index.tables.drop(table.identifier, deliver=False)
+    for read in (index.partitions.files, index.partitions.all):
         with pytest.raises(TableNotFoundError, match="dropped while"):
             read(table, None)
-    assert index.partition_exists(table, ["k=1"]) == set()
+    assert index.partitions.existing(table, ["k=1"]) == set()
 
 
 def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: Index) -> None:
     table = create(index, keys={"k": "int"})
     table = add(index, table, *(f"k={i}" for i in range(400)), files=100)
-    reader = index.plan_files(table, None)
+    reader = index.partitions.files(table, None)
     first = reader.read_next_batch()
     assert first.num_rows < 40_000
-    index.commit(table.table_id, [DropPartition("k=399")], operation="x", deliver=False)
+    index.commits.apply_changes(table.table_id, [DropPartition("k=399")], operation="x", deliver=False)
     ids = first.column("partition_id").to_pylist()
     for batch in reader:
         ids.extend(batch.column("partition_id").to_pylist())
@@ -477,27 +483,27 @@ def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: I
     runs = 1 + sum(a != b for a, b in pairwise(ids))
     assert runs == 400, "the files of a partition lie together"
     for _ in range(100):  # more than the pool has connections
-        index.plan_files(table, Comparison(Operator.EQ, "k", 7))
+        index.partitions.files(table, Comparison(Operator.EQ, "k", 7))
 
 
 def test_rows_of_psycopg_do_where_adbc_is_missing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Index.open(postgres_url, migrate=True) as index:
         filled = Filled(index)
-        by_adbc = index.plan_files(filled.table, None).read_all()
+        by_adbc = index.partitions.files(filled.table, None).read_all()
     monkeypatch.setattr(adbc, "find_spec", lambda _: None)
     with Index.open(postgres_url) as index:
         before = index.query_count
-        assert index.plan_files(filled.table, None).read_all() == by_adbc
+        assert index.partitions.files(filled.table, None).read_all() == by_adbc
         assert index.query_count - before == 1
 
 
 def test_planning_is_one_query(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), "k=a", "k=b")
     for act in (
-        lambda: index.load_table(table.identifier),
-        lambda: index.plan_files(table, Comparison(Operator.EQ, "k", "a")).read_all(),
-        lambda: index.plan_files(table, Comparison(Operator.EQ, "k", "none")).read_all(),
-        lambda: index.list_partitions(table, None).read_all(),
+        lambda: index.tables.load(table.identifier),
+        lambda: index.partitions.files(table, Comparison(Operator.EQ, "k", "a")).read_all(),
+        lambda: index.partitions.files(table, Comparison(Operator.EQ, "k", "none")).read_all(),
+        lambda: index.partitions.all(table, None).read_all(),
     ):
         before = index.query_count
         act()
@@ -514,7 +520,9 @@ def test_concurrent_commits_take_versions_one_by_one(index: Index, url: str) -> 
             with Index.open(url) as own:
                 for i in range(5):
                     change = AddPartition(f"k={worker}-{i}", data_files(2))
-                    versions.append(own.commit(table.table_id, [change], operation="x", deliver=True).version)
+                    versions.append(
+                        own.commits.apply_changes(table.table_id, [change], operation="x", deliver=True).version
+                    )
         except Exception as error:
             failures.append(error)
             raise
@@ -526,9 +534,9 @@ def test_concurrent_commits_take_versions_one_by_one(index: Index, url: str) -> 
         thread.join()
     assert failures == []
     assert sorted(versions) == list(range(1, 21))
-    loaded = index.load_table(table.identifier)
+    loaded = index.tables.load(table.identifier)
     assert (loaded.version, loaded.totals.partitions, loaded.totals.files) == (20, 20, 40)
-    assert len(index.plan_files(loaded, None).read_all()) == 40
+    assert len(index.partitions.files(loaded, None).read_all()) == 40
 
 
 def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:
@@ -537,7 +545,9 @@ def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:
 
     def work() -> None:
         try:
-            index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=False)
+            index.commits.apply_changes(
+                table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=False
+            )
             outcomes.append("won")
         except ConflictError as error:
             outcomes.append("lost" if error.retryable else "lost for ever")
@@ -548,12 +558,12 @@ def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["lost", "lost", "lost", "won"]
-    assert index.load_table(table.identifier).totals.files == 1
+    assert index.tables.load(table.identifier).totals.files == 1
 
 
 def test_statistics_can_be_renewed(index: Index) -> None:
     add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(1200)))
-    index.analyze()
+    index.planner_statistics.analyze()
 
 
 @pytest.mark.parametrize("name", ["files", "partitions"])
@@ -566,9 +576,9 @@ def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> No
         ))
         for day in range(1, 6) for region in ("eu", "us")
     ]  # fmt: skip
-    index.commit(table.table_id, changes, operation="test", deliver=False)
-    table = index.load_table(table.identifier)
-    number, read = ("size", index.file_rows) if name == "files" else ("bytes", index.partition_rows)
+    index.commits.apply_changes(table.table_id, changes, operation="test", deliver=False)
+    table = index.tables.load(table.identifier)
+    number, read = ("size", index.file_rows.rows) if name == "files" else ("bytes", index.partition_states.rows)
     asked = [
         Aggregate(Function.COUNT, None), Aggregate(Function.SUM, number), Aggregate(Function.SUM, "rows"),
         Aggregate(Function.MIN, "rows"), Aggregate(Function.MAX, number), Aggregate(Function.COUNT, "rows"),
@@ -582,9 +592,9 @@ def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> No
         rows = [row for row in read(table).read_all().to_pylist() if numbers is None or numbers.matches(row)]
         rows = [row for row in rows if bound is None or row["partition"].endswith("region=eu")]
         assert read(table, bound, ["rows"], numbers).read_all().num_rows == len(rows)
-        assert index.count_metadata(table, name, bound, numbers).read_all().num_rows == len(rows)
+        assert index.metadata_groups.count(table, name, bound, numbers).read_all().num_rows == len(rows)
         for keys in (None, table.definition.keys[:1], table.definition.keys, ()):
-            found = index.group_metadata(table, name, bound, keys, asked, numbers).read_all().to_pylist()
+            found = index.metadata_groups.groups(table, name, bound, keys, asked, numbers).read_all().to_pylist()
             known = [row["rows"] for row in rows if row["rows"] is not None]
             values = [[row[f"value_{i}"] for row in found if row[f"value_{i}"] is not None] for i in range(len(asked))]
             assert [sum(values[0]), sum(values[1])] == [len(rows), sum(row[number] for row in rows)]
@@ -599,7 +609,7 @@ def test_the_state_of_an_index_is_what_is_open_and_pending_in_it(index: Index) -
     assert nothing.followed_s is None
     table = create(index, keys={"k": "int"})
     add(index, table, "k=1", "k=2", files=2, deliver=True)
-    table = index.load_table(table.identifier)
+    table = index.tables.load(table.identifier)
     begun = begin(index, table, plan(table), "k=3")
     other = begin(index, table, plan(table, lease_ms=-1), "k=4")
     before = index.query_count

@@ -40,12 +40,12 @@ def test_a_locked_file(tmp_path: Path) -> None:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(IndexUnavailableError, match=r"index\.db.* is locked by another process") as raised:
-            index.create_namespace(Namespace("a"), deliver=False)
+            index.namespaces.create(Namespace("a"), deliver=False)
         assert raised.value.retryable
-        assert index.list_namespaces() == []
+        assert index.namespaces.all() == []
         other.execute("ROLLBACK")
         other.close()
-        index.create_namespace(Namespace("a"), deliver=False)
+        index.namespaces.create(Namespace("a"), deliver=False)
 
 
 def test_files_that_are_no_index(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_table_that_somebody_removed(tmp_path: Path) -> None:
         other.commit()
         other.close()
         with pytest.raises(IndexDatabaseError, match="no such table") as raised:
-            index.list_namespaces()
+            index.namespaces.all()
         assert not raised.value.retryable
 
 
@@ -91,12 +91,12 @@ def test_a_database_that_goes_away_and_one_that_restarts_connections(request: py
     server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
     url = server.create_database()
     with Index.open(url, migrate=True) as index:
-        index.create_namespace(Namespace("a"), deliver=False)
+        index.namespaces.create(Namespace("a"), deliver=False)
         _kill_connections(kind, url)
-        assert index.list_namespaces() == ["a"], "a pooled connection that died is replaced"
+        assert index.namespaces.all() == ["a"], "a pooled connection that died is replaced"
         server.drop_database(url)
         with pytest.raises(IndexDatabaseError) as raised:
-            index.list_namespaces()
+            index.namespaces.all()
         assert raised.value.__cause__ is not None
 
 
@@ -115,7 +115,7 @@ def test_a_server_that_takes_no_writes_for_a_while(
             with pytest.raises(CommitStateUnknownError, match="can be read and not written"):
                 stand.write({"k=1": "2\n"}, WriteKind.OVERWRITE_PARTITIONS)
             with pytest.raises(IndexUnavailableError, match="can be read and not written") as raised:
-                index.create_namespace(Namespace("a"), deliver=False)
+                index.namespaces.create(Namespace("a"), deliver=False)
             assert raised.value.retryable
             with pytest.raises(IndexUnavailableError):
                 stand.engine.recover(older_than_s=0)
@@ -166,8 +166,8 @@ def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch)
 def test_a_relative_path_and_a_url_are_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Index.open("sub/index.db") as one, Index.open("sqlite:///sub/index.db") as other:
-        one.create_namespace(Namespace("a"), deliver=False)
-        assert other.list_namespaces() == ["a"]
+        one.namespaces.create(Namespace("a"), deliver=False)
+        assert other.namespaces.all() == ["a"]
 
 
 _OPEN_AND_COMMIT = """
@@ -191,11 +191,13 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
             for i in range(2)
         ]
         for i in range(10):
-            index.commit(table.table_id, [AddPartition(f"k=here-{i}", data_files(1))], operation="x", deliver=False)
+            index.commits.apply_changes(
+                table.table_id, [AddPartition(f"k=here-{i}", data_files(1))], operation="x", deliver=False
+            )
         for process in processes:
             _, errors = process.communicate(timeout=60)
             assert process.returncode == 0, errors
-        loaded = index.load_table(table.identifier)
+        loaded = index.tables.load(table.identifier)
         assert loaded.version == loaded.totals.partitions == len(listed_names(index, loaded)) == 30
 
 
@@ -205,7 +207,7 @@ def test_threads_that_open_a_new_file_at_once(tmp_path: Path) -> None:
     def work() -> None:
         try:
             with Index.open(str(tmp_path / "new" / "index.db")) as index:
-                index.list_namespaces()
+                index.namespaces.all()
         except BaseException as error:
             failures.append(error)
             raise

@@ -135,14 +135,14 @@ def _mysql(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
 def _fill(index: Index) -> tuple[Table, Table]:
     for i in range(3):
         other = create(index, f"other_{i}", {"ds": "date", "region": "string", "hour": "int"})
-        index.commit(other.table_id, _partitions(20), operation="test", deliver=False)
+        index.commits.apply_changes(other.table_id, _partitions(20), operation="test", deliver=False)
     table = create(index, "big", {"ds": "date", "region": "string", "hour": "int"})
-    index.commit(table.table_id, _partitions(DAYS), operation="test", deliver=False)
-    old = index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, _partitions(DAYS), operation="test", deliver=False)
+    old = index.tables.load(table.identifier)
     gone = [DropPartition(change.name) for change in _partitions(2)]
-    index.commit(table.table_id, gone, operation="test", deliver=False)
-    index.analyze()
-    return old, index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, gone, operation="test", deliver=False)
+    index.planner_statistics.analyze()
+    return old, index.tables.load(table.identifier)
 
 
 def _partitions(days: int) -> list[AddPartition]:

@@ -41,9 +41,9 @@ def test_views_and_their_partitions(index: Index) -> None:
     namespace = table.identifier.namespace
     view = index.views.create(definition("v", namespace), QUERY, (), deliver=True)
     assert index.views.load(view.identifier) == view == index.views.load_relation(view.identifier)
-    assert index.views.load_relation(table.identifier) == index.load_table(table.identifier)
+    assert index.views.load_relation(table.identifier) == index.tables.load(table.identifier)
     assert index.views.list_names(namespace) == ["v"]
-    assert index.list_tables(namespace) == [table.identifier.name]
+    assert index.tables.all(namespace) == [table.identifier.name]
     with pytest.raises(ViewAlreadyExistsError):
         index.views.create(definition("v", namespace), QUERY, (), deliver=True)
     with pytest.raises(TableAlreadyExistsError):
@@ -85,9 +85,9 @@ def test_automatic_views_are_stale_when_their_tables_change(index: Index) -> Non
     commit = index.views.refresh(view, {"ds=1": (), "ds=2": (Dependency("d"),)}, seen, deliver=False)
     assert commit is not None
     assert (commit.partitions_added, index.views.stale()) == (2, [])
-    index.commit(table.table_id, [AddPartition("ds=3", ())], operation="x", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("ds=3", ())], operation="x", deliver=False)
     assert index.views.stale() == [view.identifier]
-    table = index.load_table(table.identifier)
+    table = index.tables.load(table.identifier)
     seen[0] = Source(table.identifier, table.table_id, table.version)
     index.views.refresh(view, {"ds=2": (Dependency("e"),), "ds=3": ()}, seen, deliver=False)
     assert (shown(index, view), index.views.stale()) == (["ds=2", "ds=3"], [])

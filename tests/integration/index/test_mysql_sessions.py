@@ -39,8 +39,8 @@ def test_server_defaults_do_no_harm(index: Index) -> None:
     """Tables without transactions kept half a commit; texts that are too long were cut off without an error."""
     with index._database.reading() as connection:
         assert connection.exec_driver_sql(ENGINES).scalars().all() == ["InnoDB"]
-    index.create_namespace(Namespace("a", comment="C:\\ 'x' \\' \"y\""), deliver=False)
-    assert index.load_namespace("a").comment == "C:\\ 'x' \\' \"y\""
+    index.namespaces.create(Namespace("a", comment="C:\\ 'x' \\' \"y\""), deliver=False)
+    assert index.namespaces.load("a").comment == "C:\\ 'x' \\' \"y\""
 
     def half(connection: sa.Connection) -> None:
         connection.exec_driver_sql("UPDATE namespaces SET comment = 'half'")
@@ -48,6 +48,6 @@ def test_server_defaults_do_no_harm(index: Index) -> None:
 
     with pytest.raises(NamespaceAlreadyExistsError):
         index._database.write(half)
-    assert index.load_namespace("a").comment == "C:\\ 'x' \\' \"y\""
+    assert index.namespaces.load("a").comment == "C:\\ 'x' \\' \"y\""
     with pytest.raises(IndexDatabaseError, match="too long"):
         index._database.write(lambda c: c.exec_driver_sql(f"UPDATE namespaces SET name = '{'n' * 600}'"))

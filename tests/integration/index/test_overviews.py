@@ -71,13 +71,15 @@ def _fill(index: Index) -> list[Table]:
             )
             changes.append(AddPartition(name, files))
         names = [name for name in names if name not in gone]
-        index.commit(table.table_id, changes, operation=f"step {step % 2}", deliver=step == 2, summary={"user": "ada"})
-        versions.append(index.load_table(table.identifier))
+        index.commits.apply_changes(
+            table.table_id, changes, operation=f"step {step % 2}", deliver=step == 2, summary={"user": "ada"}
+        )
+        versions.append(index.tables.load(table.identifier))
     return versions
 
 
 def _rows(index: Index, table: Table, predicate: Predicate | None) -> list[dict[str, Any]]:
-    rows = index.list_partitions(table, None).read_all().to_pylist()
+    rows = index.partitions.all(table, None).read_all().to_pylist()
     keys = table.definition.keys
     evaluator = None if predicate is None else Evaluator(predicate, keys)
     return [row for row in rows if evaluator is None or evaluator.matches(typed_values(row["partition"], keys))]
@@ -126,7 +128,7 @@ def test_a_map_is_what_the_partitions_come_to(filled: tuple[Index, list[Table]],
 
 def test_a_map_says_when_a_place_last_changed(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
-    times = {v.version: v.committed_at_ms for v in index.history(table.identifier)}
+    times = {v.version: v.committed_at_ms for v in index.tables.history(table.identifier)}
     ds, region, _ = table.definition.keys
     whole = index.overviews.partitions.partition_map(table, None, [Axis(region, None, "", None)], 100)
     assert {cell.changed_at_ms for cell in whole.values()} == {times[3]}
@@ -173,8 +175,10 @@ def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]
     days = ("2024-12-30", "2024-12-31", "2025-01-01", "9999-12-31")
     names = [f"d={written.format(day.replace('-', dash))}/r={r}" for day in days[1:3] for r in "ab"]
     names += [f"d={day.replace('-', dash)}/r=a" for day in (days[0], days[3])] + ["d=__HIVE_DEFAULT_PARTITION__/r=a"]
-    index.commit(table.table_id, [AddPartition(name, ()) for name in names], operation="INSERT", deliver=False)
-    table = index.load_table(table.identifier)
+    index.commits.apply_changes(
+        table.table_id, [AddPartition(name, ()) for name in names], operation="INSERT", deliver=False
+    )
+    table = index.tables.load(table.identifier)
     key, other = table.definition.keys
     (bounds,) = index.overviews.partitions.key_bounds(table, None, [key])
     assert (bounds.least, bounds.newest, bounds.greatest) == ("2024-12-30", "2025-01-01", "9999-12-31")
@@ -191,7 +195,7 @@ def test_dates_are_cut_however_they_are_written(filled: tuple[Index, list[Table]
                 found = index.overviews.partitions.partition_map(table, predicate, axes, 99)
                 assert sorted({place[0] for place in found}) == list(places)
                 assert sum(cell.partitions for cell in found.values()) == (4 if unit is Unit.DAY else 5)
-    index.drop_table(table.identifier, deliver=False)
+    index.tables.drop(table.identifier, deliver=False)
 
 
 def test_what_the_index_cannot_decide_is_refused(filled: tuple[Index, list[Table]]) -> None:
@@ -207,7 +211,7 @@ def test_a_table_grows_with_its_versions(filled: tuple[Index, list[Table]]) -> N
         totals = table.totals
         expected = (totals.partitions, totals.files, totals.bytes, totals.rows)
         assert (last.partitions, last.files, last.bytes, last.rows) == expected
-    table, history = versions[-1], index.history(versions[-1].identifier)
+    table, history = versions[-1], index.tables.history(versions[-1].identifier)
     events, _ = index.overviews.history.recent_events(table, before=None, limit=100)
     assert len(events) >= len(history)
     assert index.overviews.history.history_span(table) == (events[-1].at_ms, events[0].at_ms)
@@ -226,7 +230,7 @@ def test_events_come_the_newest_first_and_repairs_with_what_they_made(filled: tu
     commits = {(0, "create"): 1, (0, "step 0"): 2, (0, "step 1"): 1}
     assert counted() == commits
     record = RepairRecord(table.table_id, 40, "sync", "n = 1", 0, "ada@host:1", 0, 0, 0, 2, 3, 3, "denied")
-    index.add_repair(record)
+    index.repairs.add(record)
     events, rest = index.overviews.history.recent_events(table, before=None, limit=10)
     assert rest is None
     assert [(e.kind, e.operation, e.version, e.who) for e in events[:3]] == [
@@ -245,7 +249,7 @@ def test_files_are_counted_by_their_size(filled: tuple[Index, list[Table]]) -> N
     index, versions = filled
     edges = (2**10, 2**24, 2**26)
     for table in versions:
-        sizes = index.plan_files(table, None).read_all()["size"].to_pylist()
+        sizes = index.partitions.files(table, None).read_all()["size"].to_pylist()
         found = index.overviews.files.count_sizes(table, edges)
         assert [(each.least, each.below) for each in found] == [
             (0, 2**10),

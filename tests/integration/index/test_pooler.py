@@ -28,10 +28,10 @@ def test_reads_and_writes_work_behind_a_pooler(pooled_url: str) -> None:
 
         def work(table: Table) -> None:
             for number in range(ROUNDS):
-                index.commit(
+                index.commits.apply_changes(
                     table.table_id, [AddPartition(f"k={number}", data_files(3))], operation="test", deliver=False
                 )
-                current = index.load_table(table.identifier)
+                current = index.tables.load(table.identifier)
                 names = [f"k={n}" for n in range(number + 1)]
                 assert sorted(listed_names(index, current)) == sorted(names)
                 assert planned_names(index, current, Comparison(Operator.EQ, "k", number)) == [names[-1]] * 3
@@ -48,7 +48,7 @@ def test_reads_and_writes_work_behind_a_pooler(pooled_url: str) -> None:
             abandoned = arrow.read("SELECT generate_series(1, 1000000)")
             next(abandoned)
             abandoned.close()
-            assert len(listed_names(index, index.load_table(tables[0].identifier))) == ROUNDS
+            assert len(listed_names(index, index.tables.load(tables[0].identifier))) == ROUNDS
     assert costs(pooled_url) == {"4"}, "no setting is left with a server connection"
 
 
@@ -86,7 +86,7 @@ def test_result_that_breaks_off_is_an_outage(postgres_url: str, function: str) -
         )
         with pytest.raises(IndexUnavailableError, match="broke off its answer"):
             list(read)
-        assert list(index.list_namespaces()) == []
+        assert list(index.namespaces.all()) == []
 
 
 def test_statement_that_fails_after_its_first_rows_is_refused(postgres_url: str) -> None:

@@ -50,17 +50,17 @@ def table(index: Index) -> Table:
         )
         for i in range(COUNT)
     ]
-    index.commit(made.table_id, changes, operation="x", deliver=False)
-    return index.load_table(made.identifier)
+    index.commits.apply_changes(made.table_id, changes, operation="x", deliver=False)
+    return index.tables.load(made.identifier)
 
 
 def test_it_gives_the_rows_that_the_driver_gives(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     before = index.query_count
     for predicate in (None, Comparison(Operator.GE, "n", 500), In("k", ("é'1", "é'2", "é'3", "é'4", "é'5"))):
-        there = index.plan_files(table, predicate).read_all()
+        there = index.partitions.files(table, predicate).read_all()
         with monkeypatch.context() as patched:
             patched.setattr(arrow_rows, "FEW_ROWS", 1 << 30)
-            assert index.plan_files(table, predicate).read_all().sort_by("partition_id") == there.sort_by(
+            assert index.partitions.files(table, predicate).read_all().sort_by("partition_id") == there.sort_by(
                 "partition_id"
             )
         assert there.num_rows > arrow_rows.FEW_ROWS
@@ -130,9 +130,9 @@ def test_few_rows_start_no_process(index: Index, table: Table, monkeypatch: pyte
 
     _readers(index).close()
     monkeypatch.setattr(subprocess, "Popen", started)
-    assert index.plan_files(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
+    assert index.partitions.files(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
     with pytest.raises(AssertionError, match="a process was started"):
-        index.plan_files(table, None)
+        index.partitions.files(table, None)
 
 
 def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table: Table) -> None:
@@ -140,7 +140,7 @@ def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table:
 
     def write(connection: sa.Connection) -> None:
         connection.execute(sa.text("UPDATE tables SET version = version"))
-        assert index.plan_files(table, None).read_all().num_rows == COUNT
+        assert index.partitions.files(table, None).read_all().num_rows == COUNT
         _readers(index).close()
         tried = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=False)
         assert "database is locked" in tried.stderr
@@ -149,13 +149,13 @@ def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table:
 
 
 def test_one_that_has_ended_is_replaced(index: Index, table: Table) -> None:
-    assert index.plan_files(table, None).read_all().num_rows == COUNT
+    assert index.partitions.files(table, None).read_all().num_rows == COUNT
     waiting = _readers(index)._idle.queue
     assert waiting
     for process in waiting:
         os.kill(process.pid, signal.SIGKILL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert index.plan_files(table, None).read_all().num_rows == COUNT
+    assert index.partitions.files(table, None).read_all().num_rows == COUNT
 
 
 def test_one_that_ends_before_the_rows_do_is_an_error(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_one_that_is_stopped_is_killed_and_its_rows_are_read_here(
 ) -> None:
     (process,) = impatient._idle.queue
     os.kill(process.pid, signal.SIGSTOP)
-    assert index.plan_files(table, None).read_all().num_rows == COUNT
+    assert index.partitions.files(table, None).read_all().num_rows == COUNT
     assert "gave no sign of life" in caplog.text
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
@@ -234,9 +234,9 @@ def test_a_limit_starts_no_process_where_the_first_files_are_enough(
 
     _readers(index).close()
     monkeypatch.setattr(subprocess, "Popen", started)
-    assert 0 < index.plan_files(table, None, rows=5).read_all().num_rows < 20
+    assert 0 < index.partitions.files(table, None, rows=5).read_all().num_rows < 20
     with pytest.raises(AssertionError, match="a process was started"):
-        index.plan_files(table, None, rows=1 << 60)
+        index.partitions.files(table, None, rows=1 << 60)
 
 
 def test_what_sqlite_refuses_is_an_error_with_its_words(index: Index) -> None:

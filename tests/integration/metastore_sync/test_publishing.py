@@ -133,7 +133,7 @@ def fill(catalog: Catalog) -> None:
     table = catalog.create_table(named)
     names = [f"ds=2025-01-01/n={n}" for n in range(PARTITIONS)]
     changes = [AddPartition(name, (DataFile("f", n, 1, rows=n),)) for n, name in enumerate(names)]
-    catalog.index.commit(table.table_id, changes, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(table.table_id, changes, operation="repair", deliver=True)
 
 
 def state(catalog: Catalog) -> object:

@@ -43,7 +43,7 @@ def test_it_gets_nothing(
     with ThriftProxy(*place(own)) as proxy:
         with catalog_ext.connect(index=index, warehouse=str(tmp_path / "wh"), metastore=proxy.uri) as catalog:
             catalog.create_namespace("s")
-            recorded = catalog.index.properties()[METASTORE_ID]
+            recorded = catalog.index.properties.load()[METASTORE_ID]
         proxy.calls.clear()
         with catalog_ext.connect(index=index) as catalog:
             catalog.create_namespace("t")

@@ -56,7 +56,7 @@ MANY = 10_000
 
 def drop_tables(stand: Stand) -> None:
     for name in ("t", "o"):
-        stand.index.drop_table(TableIdentifier("s", name), deliver=False)
+        stand.index.tables.drop(TableIdentifier("s", name), deliver=False)
 
 
 def test_every_command_on_each_database(index: Index, tmp_path: Path) -> None:
@@ -72,38 +72,38 @@ def test_a_drop_of_many_partitions_is_some_statements(index: Index, tmp_path: Pa
     stand = Stand(index)
     table = stand.create(definition(tmp_path / "many", external=True))
     adds = [AddPartition(f"k={n}", (DataFile("a.csv", 1, 1),)) for n in range(MANY)]
-    index.commit(table.table_id, adds, operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, adds, operation="repair", deliver=False)
     before = index.query_count
     asked = DropPartitions(equals("k", "9990", "<"), DataDeletion.NONE)
     outcome = stand.engine.command(stand.table(), asked, "DROP PARTITION")
     assert outcome.partitions_removed == 9990
     assert index.query_count - before <= 40 + 2 * MANY / 500
     assert stand.table().totals.partitions == 10
-    index.drop_table(table.identifier, deliver=False)
+    index.tables.drop(table.identifier, deliver=False)
 
 
 def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -> None:
     stand = Stand(index)
     table = stand.create(definition(tmp_path / "t", {"k": "string"}))
     stand.write({"k=9": "1\n2\n", "k=10": "3\n", "k=x": "4\n"})
-    files = index.plan_files(stand.table(), None).read_all().to_pylist()
+    files = index.partitions.files(stand.table(), None).read_all().to_pylist()
     found = [
         KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 7, {"x": ColumnStatistics("1")})
         for f in files
     ]
     for _ in range(2):
-        assert index.put_statistics(stand.table(), found, deliver=False).files == 3
+        assert index.file_statistics.put(stand.table(), found, deliver=False).files == 3
     assert stand.table().totals.rows == 21
     with pytest.raises(InvalidValueError, match="'k=x'"):
-        index.retype_keys(stand.table(), {"k": "int"}, deliver=False)
+        index.key_types.change(stand.table(), {"k": "int"}, deliver=False)
     stand.engine.delete(stand.table(), equals("k", "x"), truncate=False)
     old = stand.table()
-    index.retype_keys(old, {"k": "int"}, deliver=False)
-    partitions = index.list_partitions(stand.table(), None).read_all().column("partition").to_pylist()
+    index.key_types.change(old, {"k": "int"}, deliver=False)
+    partitions = index.partitions.all(stand.table(), None).read_all().column("partition").to_pylist()
     assert partitions == ["k=9", "k=10"]
     with pytest.raises(VersionExpiredError):
-        index.plan_files(old, None).read_all()
-    index.drop_table(table.identifier, deliver=False)
+        index.partitions.files(old, None).read_all()
+    index.tables.drop(table.identifier, deliver=False)
 
 
 def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_path: Path) -> None:
@@ -113,17 +113,17 @@ def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_
     names = ("a.csv", "a.csv ", "b.csv")
     adds = [AddPartition(f"k=1/r={r}", tuple(DataFile(name, 5, 70) for name in names)) for r in "xy"]
     adds += [AddPartition("k=1/r=z", (DataFile("a.csv", 5, 70),)), AddPartition("k=2/r=z", (DataFile("a.csv", 5, 70),))]
-    index.commit(table.table_id, adds, operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, adds, operation="repair", deliver=False)
     measured = KnownFile("k=1/r=x", "a.csv", 5, 70, 1, {"x": ColumnStatistics("1")})
-    index.put_statistics(stand.table(), [measured], deliver=False)
+    index.file_statistics.put(stand.table(), [measured], deliver=False)
     found = [
         KnownFile("k=1/r=x", "a.csv", 5, 70, 2), KnownFile("k=1/r=x", "a.csv ", 5, 71, 2),
         KnownFile("k=1/r=x", "b.csv", 6, 70, 2), KnownFile("k=1/r=y", "a.csv", 5, 70, 3),
         KnownFile("k=1/r=y", "c.csv", 5, 70, 3), KnownFile("k=1/r=z", "a.csv", 5, 70, 4),
         KnownFile("k=3/r=z", "a.csv", 5, 70, 3),
     ]  # fmt: skip
-    assert index.put_statistics(stand.table(), found, deliver=False).files == 3
-    planned = index.plan_files(stand.table(), None, bounds=("x",)).read_all().to_pylist()
+    assert index.file_statistics.put(stand.table(), found, deliver=False).files == 3
+    planned = index.partitions.files(stand.table(), None, bounds=("x",)).read_all().to_pylist()
     assert {(f["partition"], f["path"]): f["rows"] for f in planned if f["rows"] is not None} == {
         ("k=1/r=x", "a.csv"): 2, ("k=1/r=y", "a.csv"): 3, ("k=1/r=z", "a.csv"): 4,
     }  # fmt: skip
@@ -131,10 +131,10 @@ def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_
     assert stand.table().totals.rows is None
     first = stand.table().definition.keys[:1]
     for wanted, known in ((Wanted.LEAST, [True]), (Wanted.GREATEST, [False]), (Wanted.PRESENCE, [True, False])):
-        groups = index.partition_groups(stand.table(), None, first, wanted).read_all().to_pylist()
+        groups = index.partition_groups.groups(stand.table(), None, first, wanted).read_all().to_pylist()
         rows = [g["rows"] for g in sorted(groups, key=lambda g: g["partition"]) if g["partitions"]]
         assert [n is not None and n > 0 for n in rows] == known, wanted
-    index.drop_table(table.identifier, deliver=False)
+    index.tables.drop(table.identifier, deliver=False)
 
 
 @pytest.mark.parametrize("name", [*MOVING, "drop", "add"])
@@ -151,7 +151,7 @@ def test_commands_on_s3(s3_stand: tuple[Stand, str], name: str) -> None:
 
 
 def drop_tables_of_fixture(stand: Stand) -> None:
-    stand.index.drop_table(TableIdentifier("s", "t"), deliver=False)
+    stand.index.tables.drop(TableIdentifier("s", "t"), deliver=False)
 
 
 def check_on_s3(stand: Stand, name: str) -> None:
@@ -184,7 +184,9 @@ def test_a_rename_on_s3_that_is_undone_leaves_the_files_where_they_were(s3_stand
 
     def take(_: str) -> None:
         index = stand.index
-        index.commit(stand.table().table_id, [AddPartition("k=3", ())], operation="repair", deliver=False)
+        index.commits.apply_changes(
+            stand.table().table_id, [AddPartition("k=3", ())], operation="repair", deliver=False
+        )
 
     with armed("commit.before", take), pytest.raises(PartitionAlreadyExistsError):
         COMMANDS["rename"].run(stand)

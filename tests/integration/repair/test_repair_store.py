@@ -167,7 +167,7 @@ def test_a_partition_registered_empty_stays(catalog: Catalog, bucket: Bucket) ->
     table_id = catalog.load_table("s.t").table_id
     elsewhere = f"s3a://{bucket.name}/nothing/here"
     empty = [AddPartition(B, ()), AddPartition(C, (), elsewhere)]
-    catalog.index.commit(table_id, empty, operation="test", deliver=False)
+    catalog.index.commits.apply_changes(table_id, empty, operation="test", deliver=False)
     catalog.repair_partitions("s.t")
     assert set(indexed(catalog)) == {A, B, C}
 
@@ -176,7 +176,7 @@ def test_a_partition_in_a_bucket_that_is_not_there_is_left_alone(catalog: Catalo
     bucket.put(f"{A}/1.csv")
     register(catalog, bucket)
     away = AddPartition(C, (DataFile("1.csv", 1, 1),), "s3a://no-such-bucket-of-ours/c")
-    catalog.index.commit(catalog.load_table("s.t").table_id, [away], operation="test", deliver=False)
+    catalog.index.commits.apply_changes(catalog.load_table("s.t").table_id, [away], operation="test", deliver=False)
     report = catalog.repair_partitions("s.t")
     assert skipped(report)[C].startswith("the listing is incomplete: ")
     assert set(indexed(catalog)) == {A, C}

@@ -77,7 +77,7 @@ def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         name = lake.rows("SELECT partition FROM lake.w.k.partitions WHERE s = 'none'")[0][0]
         uncounted = AddPartition(str(name).replace("s=none", "s=some"), (DataFile("a", 10, 0), DataFile("b", 9, 0, 4)))
         table = lake.catalog.load_table("w.k")
-        lake.catalog.index.commit(table.table_id, [uncounted], operation="test", deliver=False)
+        lake.catalog.index.commits.apply_changes(table.table_id, [uncounted], operation="test", deliver=False)
         for what in NUMBERS:
             found = lake.sql(f"SELECT *, {', '.join(KEYS)} FROM lake.w.k.{what}")
             copied = lake.spark.createDataFrame(found.collect(), found.schema)
@@ -167,7 +167,7 @@ def test_sums_beyond_64_bits(lake: Lake) -> None:
     table = external(lake, "huge", {"k": "int"})
     # The index has sums of sizes itself, but none of the rows of files of which some are not counted.
     files = tuple(DataFile(str(i), 1, 0, rows) for i, rows in enumerate((2**63 - 1, 2**63 - 1, 5, None)))
-    lake.catalog.index.commit(
+    lake.catalog.index.commits.apply_changes(
         lake.catalog.load_table("w.huge").table_id, [AddPartition("k=1", files)], operation="test", deliver=False
     )
     query = f"SELECT k, sum(rows), count(*), count(rows) FROM {table}.files GROUP BY k"

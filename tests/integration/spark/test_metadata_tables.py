@@ -223,7 +223,7 @@ def test_keys_with_the_names_of_its_columns(lake: Lake) -> None:
 def test_many_files_are_several_tasks(lake: Lake, tmp_path: Path) -> None:
     table = external(lake, "many", {"k": "int"})
     files = tuple(DataFile(f"{i}.parquet", 10, 0, 1) for i in range(5000))
-    lake.catalog.index.commit(
+    lake.catalog.index.commits.apply_changes(
         lake.catalog.load_table("w.many").table_id, [AddPartition("k=1", files)], operation="test", deliver=False
     )
     frame = lake.sql(f"SELECT path, size FROM {table}.files")

@@ -51,7 +51,7 @@ def busy(tmp_path: Path, s3_server: S3Server) -> Iterator[tuple[Stand, BusyStore
 def check(stand: Stand, rows: dict[str, str]) -> None:
     assert stand.rows() == stand.listed() == rows
     assert stand.strays() == []
-    assert {t.state for t in stand.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+    assert {t.state for t in stand.index.transactions.all()} <= {State.FINISHED, State.ABORTED}
 
 
 @pytest.mark.parametrize("operation", ["COMPLETE_UPLOAD", "DELETE_MANY", "COPY", "LIST_UPLOADS", "HEAD"])
@@ -90,7 +90,7 @@ def test_a_promotion_that_the_store_refuses_is_finished_later(busy: tuple[Stand,
         stand.write(NEW, WriteKind.OVERWRITE_PARTITIONS)
     assert proxy.refused
     assert stand.rows() == OLD
-    assert [t.state for t in stand.index.list_transactions()].count(State.RESERVED) == 1
+    assert [t.state for t in stand.index.transactions.all()].count(State.RESERVED) == 1
     (still,) = stand.engine.recover(older_than_s=0).failed
     assert "too busy" in (still.error or "")
     proxy.refuses = lambda _: False
@@ -116,7 +116,7 @@ def test_a_write_that_is_given_up_while_the_store_is_busy_leaves_nothing(busy: t
     proxy.refuses = lambda request: request.operation == "COMPLETE_UPLOAD"
     with pytest.raises(CommitStateUnknownError):
         stand.write(NEW, WriteKind.OVERWRITE_PARTITIONS)
-    (reserved,) = [t for t in stand.index.list_transactions() if t.state is State.RESERVED]
+    (reserved,) = [t for t in stand.index.transactions.all() if t.state is State.RESERVED]
     proxy.refuses = lambda request: request.operation in ("ABORT_UPLOAD", "DELETE_MANY", "LIST_UPLOADS")
     with pytest.raises(StorageUnavailableError, match="too busy"):
         stand.engine.undo(reserved.transaction_id)

@@ -113,7 +113,7 @@ def test_clean_up_keeps_file_that_was_rewritten_after_the_commit(lake: Lake, sta
     lake.put(first, "91\n")
     lake.catalog.recover(older_than="0s")
     assert {first, second} <= set(lake.keys())
-    assert lake.catalog.index.list_transactions(states=(State.COMMITTED,)) == []
+    assert lake.catalog.index.transactions.all(states=(State.COMMITTED,)) == []
 
 
 def test_replaced_files_are_compared_by_one_listing(lake: Lake) -> None:

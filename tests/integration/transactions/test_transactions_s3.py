@@ -136,7 +136,7 @@ def test_a_bucket_that_is_gone_is_an_error_and_leaves_nothing(s3_stand: tuple[St
     missing = definition(f"s3a://missing-{secrets.token_hex(4)}/t", name="missing")
     with pytest.raises(LocationNotFoundError, match="bucket"):
         stand.begin(WriteKind.CREATE, definition=missing)
-    assert stand.index.list_transactions(states=(State.OPEN,)) == []
+    assert stand.index.transactions.all(states=(State.OPEN,)) == []
 
 
 @pytest.mark.parametrize("point", ["reserve.before", "reserve.after", "promote.file", "commit.before"])

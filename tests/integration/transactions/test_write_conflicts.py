@@ -51,18 +51,18 @@ class Writers:
         return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE_PARTITIONS, static_partition=name))
 
     def repair(self, *changes: AddPartition | DropPartition) -> None:
-        self.index.commit(self.table.table_id, changes, operation="repair", deliver=False)
+        self.index.commits.apply_changes(self.table.table_id, changes, operation="repair", deliver=False)
 
 
 @pytest.fixture
 def writers(index: Index) -> Iterator[Writers]:
     # What an earlier test has committed still deletes its files: a folder of its own for each.
     table = create(index, keys={"k": "int"}, folder=uuid4().hex)
-    index.commit(
+    index.commits.apply_changes(
         table.table_id, [AddPartition(f"k={i}", data_files(1)) for i in (1, 2, 3)], operation="repair", deliver=False
     )
-    yield Writers(index, index.load_table(table.identifier))
-    index.drop_table(table.identifier, deliver=False)
+    yield Writers(index, index.tables.load(table.identifier))
+    index.tables.drop(table.identifier, deliver=False)
 
 
 # This transaction, the other one, and the partition that they quarrel about (None: both commit).
@@ -102,20 +102,20 @@ def test_two_writes(writers: Writers, case: str, committed: bool) -> None:
     if committed:
         finish(index, other)
     else:
-        index.reserve(other.transaction_id, other.plan)
+        index.commits.reserve(other.transaction_id, other.plan)
     if partition is None:
         finish(index, mine)
-        assert index.load_transaction(mine.transaction_id).state is State.COMMITTED
+        assert index.transactions.load(mine.transaction_id).state is State.COMMITTED
         return
     with pytest.raises(ConflictError, match=rf"partition '{partition}.*s\.t:") as raised:
-        index.reserve(mine.transaction_id, mine.plan)
+        index.commits.reserve(mine.transaction_id, mine.plan)
     assert raised.value.retryable
     assert raised.value.parameters["table"] == "s.t"
     if "delete, delete" not in case and "truncate, truncate" not in case:
         assert raised.value.parameters["transaction"] == other.transaction_id
-    assert index.load_transaction(mine.transaction_id).state is State.OPEN
+    assert index.transactions.load(mine.transaction_id).state is State.OPEN
     if not committed:
-        index.move_transaction(other.transaction_id, (State.RESERVED,), State.ABORTING)
+        index.transactions.move(other.transaction_id, (State.RESERVED,), State.ABORTING)
         finish(index, mine)
 
 
@@ -142,30 +142,30 @@ def test_a_write_and_a_repair(writers: Writers, case: str) -> None:
         finish(writers.index, mine)
         return
     with pytest.raises(ConflictError, match="version 2 of the table changed it"):
-        writers.index.reserve(mine.transaction_id, mine.plan)
+        writers.index.commits.reserve(mine.transaction_id, mine.plan)
 
 
 def test_tables_are_created_once(writers: Writers) -> None:
     index = writers.index
     first, second = (creation(definition("s", "new", {"k": "int"})) for _ in range(2))
     for made in (first, second):
-        index.begin_transaction(made)
-    index.reserve(first.transaction_id, first.plan)
+        index.transactions.begin(made)
+    index.commits.reserve(first.transaction_id, first.plan)
     with pytest.raises(ConflictError, match=rf"transaction {first.transaction_id} is creating the table s\.new"):
-        index.reserve(second.transaction_id, second.plan)
-    index.commit_transaction(first.transaction_id, deliver=False)
+        index.commits.reserve(second.transaction_id, second.plan)
+    index.commits.apply(first.transaction_id, deliver=False)
     with pytest.raises(TableAlreadyExistsError):
-        index.reserve(second.transaction_id, second.plan)
+        index.commits.reserve(second.transaction_id, second.plan)
     # A creation by DDL between the reservation and the commit goes first.
     third = creation(definition("s", "newer", {"k": "int"}))
-    index.begin_transaction(third)
-    index.reserve(third.transaction_id, third.plan)
-    index.create_table(definition("s", "newer", {}), deliver=False)
+    index.transactions.begin(third)
+    index.commits.reserve(third.transaction_id, third.plan)
+    index.tables.create(definition("s", "newer", {}), deliver=False)
     with pytest.raises(TableAlreadyExistsError):
-        index.commit_transaction(third.transaction_id, deliver=False)
-    assert index.load_transaction(third.transaction_id).state is State.RESERVED
+        index.commits.apply(third.transaction_id, deliver=False)
+    assert index.transactions.load(third.transaction_id).state is State.RESERVED
     for name in ("new", "newer"):
-        index.drop_table(definition("s", name, {}).identifier, deliver=False)
+        index.tables.drop(definition("s", name, {}).identifier, deliver=False)
 
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
@@ -173,23 +173,23 @@ def test_a_replacement_is_first(writers: Writers, kind: WriteKind) -> None:
     index = writers.index
     replacement, second = (creation(definition("s", "t", {"k": "int"}), kind) for _ in range(2))
     for made in (replacement, second):
-        index.begin_transaction(made, index.load_table(definition("s", "t", {}).identifier).table_id)
+        index.transactions.begin(made, index.tables.load(definition("s", "t", {}).identifier).table_id)
     opened, reserved = writers.append("k=1"), writers.append("k=2")
-    index.reserve(reserved.transaction_id, reserved.plan)
+    index.commits.reserve(reserved.transaction_id, reserved.plan)
     finish(index, replacement)
     with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
-        index.reserve(opened.transaction_id, opened.plan)
+        index.commits.reserve(opened.transaction_id, opened.plan)
     with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
-        index.commit_transaction(reserved.transaction_id, deliver=False)
+        index.commits.apply(reserved.transaction_id, deliver=False)
     with pytest.raises(ConflictError, match="was created, replaced or dropped by somebody else meanwhile"):
-        index.reserve(second.transaction_id, second.plan)
+        index.commits.reserve(second.transaction_id, second.plan)
 
 
 def test_a_dropped_table_is_gone_for_its_writers(writers: Writers) -> None:
     mine = writers.append("k=1")
-    writers.index.drop_table(writers.table.identifier, deliver=False)
+    writers.index.tables.drop(writers.table.identifier, deliver=False)
     with pytest.raises(TableNotFoundError):
-        writers.index.reserve(mine.transaction_id, mine.plan)
+        writers.index.commits.reserve(mine.transaction_id, mine.plan)
     create(writers.index, keys={"k": "int"})
 
 
@@ -197,12 +197,12 @@ def test_an_application_commits_its_batches_one_at_a_time_and_once(writers: Writ
     index = writers.index
     first, second, third = (writers.append("k=1", app_id="a", app_version=n) for n in (1, 2, 1))
     other = writers.append("k=1", app_id="b", app_version=1)
-    index.reserve(first.transaction_id, first.plan)
+    index.commits.reserve(first.transaction_id, first.plan)
     with pytest.raises(ConflictError, match=rf"transaction {first.transaction_id} is committing a batch"):
-        index.reserve(second.transaction_id, second.plan)
+        index.commits.reserve(second.transaction_id, second.plan)
     finish(index, other)
-    index.commit_transaction(first.transaction_id, deliver=False)
-    known = index.reserve(third.transaction_id, third.plan)
+    index.commits.apply(first.transaction_id, deliver=False)
+    known = index.commits.reserve(third.transaction_id, third.plan)
     assert isinstance(known, ApplicationVersion)
     assert known.transaction_id == first.transaction_id
     finish(index, second)

@@ -329,7 +329,7 @@ def test_more_locations_than_a_plan_holds_are_asked_for(lake: Lake) -> None:
     there = lake.catalog.load_table(f"w.{table}")
     own = lake.folder / f"{table}-own"
     added = [AddPartition(f"k={k}", (), location=f"file://{own}/{k}") for k in range(LOCATIONS_IN_PLAN + 1)]
-    lake.catalog.index.commit(there.table_id, added, operation="repair", deliver=False)
+    lake.catalog.index.commits.apply_changes(there.table_id, added, operation="repair", deliver=False)
     lake.sql(
         f"REFRESH TABLE lake.w.{table}",
         f"INSERT INTO lake.w.{table} SELECT id, id % 3 + 1000 FROM range(0, 12, 1, 2)",

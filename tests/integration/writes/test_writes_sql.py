@@ -817,7 +817,7 @@ def test_a_write_that_was_planned_for_another_format_is_a_conflict(lake: Lake, m
     def begin_later(self: Writes, *given: Any, **more: Any) -> object:
         monkeypatch.setattr(Writes, "begin", begin)
         identifier = lake.catalog.load_table("s.replanned").identifier
-        lake.catalog.index.alter_table(identifier, lambda d: replace(d, options={"sep": ","}), deliver=False)
+        lake.catalog.index.alterations.alter(identifier, lambda d: replace(d, options={"sep": ","}), deliver=False)
         return begin(self, *given, **more)
 
     monkeypatch.setattr(Writes, "begin", begin_later)

@@ -321,7 +321,7 @@ def test_init_makes_an_index_once(run: Run, tmp_path: Path) -> None:
     assert made["made"] is True
     assert (made["metastore"], made["warehouse"]) == ("thrift://127.0.0.1:9", (tmp_path / "wh").as_uri())
     with Index.open("new/lake.db") as index:
-        assert index.properties()["metastore"] == "thrift://127.0.0.1:9"
+        assert index.properties.load()["metastore"] == "thrift://127.0.0.1:9"
     assert _json(run, *here)["made"] is False
     code, out, _ = run(*here)
     assert (code, out.startswith("The index is there already\n")) == (0, True)
@@ -355,7 +355,7 @@ def test_doctor_shows_remedies_whole_on_their_own_lines(
     """What is wrong may be long, and the remedy is at its end."""
     _register(run, trips)
     with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
-        index.add_properties({"warehouse": f"file:///{'long/' * 100}"})
+        index.properties.add_missing({"warehouse": f"file:///{'long/' * 100}"})
     if width:
         monkeypatch.setenv("COLUMNS", str(width))
     code, out, _ = run("--warehouse", str(tmp_path / "other"), "doctor", "--quick")
@@ -503,12 +503,12 @@ def _refused(run: Run, trips: Path, tmp_path: Path, times: int) -> int:
     """Let the outbox hold a message that a metastore has refused so often; return its number."""
     _register(run, trips)
     with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
-        index.create_namespace(Namespace("told"), deliver=True)
-        (message,) = index.pending_deliveries()
+        index.namespaces.create(Namespace("told"), deliver=True)
+        (message,) = index.outbox.pending()
         for _ in range(times):
-            index.retry_deliveries()
-            assert index.claim_delivery(message.outbox_id, "c", 1000)
-            index.delivery_failed(message.outbox_id, "c", "not yours", 60_000, refused=True)
+            index.outbox.retry()
+            assert index.outbox.claim(message.outbox_id, "c", 1000)
+            index.outbox.failed(message.outbox_id, "c", "not yours", 60_000, refused=True)
         return message.outbox_id
 
 
@@ -597,14 +597,14 @@ class _Told:
 
     def __init__(self) -> None:
         self.left = [4, 3, 1, 0]
-        self.metastore = self.index = self
+        self.metastore = self.index = self.outbox = self
         self.enabled, self.starting = True, False
         self.starts = 0
 
     def start(self) -> None:
         self.starts += 1
 
-    def count_deliveries(self) -> int:
+    def count(self) -> int:
         return self.left.pop(0) if len(self.left) > 1 else self.left[0]
 
 

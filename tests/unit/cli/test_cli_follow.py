@@ -279,9 +279,9 @@ def test_status_leaves_out_tables_whose_drop_is_pending(
     catalog.follower.look()
     for name in ("a", "b"):
         made = replace(catalog.load_table("s.t").definition, identifier=TableIdentifier("s", name))
-        catalog.index.create_table(made, deliver=True)
+        catalog.index.tables.create(made, deliver=True)
         server.create_table(hive_table(root, name))
-        catalog.index.drop_table(made.identifier, deliver=True)
+        catalog.index.tables.drop(made.identifier, deliver=True)
     assert [e.detail for e in catalog.status() if e.kind == "not taken"] == []
 
 

@@ -125,7 +125,7 @@ def test_csv_is_read_back(run: Run) -> None:
 def test_names_that_would_steer_a_terminal_or_end_a_line(run: Run, folder: Path) -> None:
     hostile = "a\tb\x1b[31m\n\u202e\"'"
     with Index.open(str(folder / ".catalog-ext" / "index.db")) as index:
-        index.create_namespace(Namespace(hostile), deliver=True)
+        index.namespaces.create(Namespace(hostile), deliver=True)
     text = run("outbox").output
     assert "a\\tb\\x1b[31m\\n\\u202e\"'" in text
     assert "\x1b" not in text

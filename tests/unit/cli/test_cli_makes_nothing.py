@@ -129,7 +129,7 @@ def table(tmp_path: Path, run: Run) -> Path:
         catalog.register_table("s.t", location=str(tmp_path / "t"), partition_columns={"k": "INT"}, schema="id INT")
         catalog.repair_partitions("s.t")
         own = {"metastore": f"embedded:{tmp_path / '.catalog-ext'}"}
-        catalog.index.replace_properties(own, removed=["metastore.none"])
+        catalog.index.properties.replace(own, removed=["metastore.none"])
     return tmp_path
 
 
@@ -248,8 +248,8 @@ def test_without_java_an_index_with_the_embedded_metastore_stays_as_it_is(
     code, _, err = run(*command)
     assert (code, "No Java was found" in err) == (1, True), err
     with Index.open(index) as opened:
-        assert opened.list_namespaces() == []
-        assert list(opened.pending_deliveries(limit=1)) == []
+        assert opened.namespaces.all() == []
+        assert list(opened.outbox.pending(limit=1)) == []
     assert not (working_folder / ".catalog-ext" / "metastore").exists()
 
 

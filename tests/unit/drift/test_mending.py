@@ -152,7 +152,7 @@ def test_a_descriptor_is_taken_over_and_brought_back(
     metastore.alter_partitions("s", "t", [replace(two, storage=other, columns=table.columns)])
     (done,) = mended(catalog, "metastore")
     assert (done.action, done.subject, done.why) == ("describe", "ds=2", "it is read as the metastore says")
-    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.t")).values()
+    (descriptor,) = catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()
     assert (descriptor.format, descriptor.options["sep"]) == ("csv", ";")
     assert list(catalog.drift("s.t")) == []
     (there,) = metastore.partitions_by_names("s", "t", ["ds=2"])
@@ -318,7 +318,7 @@ def test_limited_mend_keeps_pending_messages_of_other_partitions(
     metastore.down = False
     assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2"}
     mended(catalog, "index", where="ds = '1'")
-    catalog.index.retry_deliveries()
+    catalog.index.outbox.retry()
     assert catalog.deliver().pending == 0
     assert set(metastore.partition_names("s", "t")) == {"ds=1", "ds=2", "ds=3"}
 

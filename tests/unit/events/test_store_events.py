@@ -147,7 +147,7 @@ def test_own_file_is_looked_at_when_its_etag_changes(catalog: Catalog, root: Pat
     (file,) = (root / A).glob("part-*")
     first = created(file)
     known = DataFile(file.name, first.size or 0, first.at_ms or 0, etag=1)
-    catalog.index.note_etags(catalog.load_table("s.t"), [(A, known)])
+    catalog.index.etags.note(catalog.load_table("s.t"), [(A, known)])
     for etag in (1, None):
         catalog.events.take([replace(first, etag=etag)])
         assert listed == []
@@ -226,7 +226,7 @@ def test_what_cannot_be_listed_is_left_and_the_rest_is_not(
 def test_somebody_commits_in_between(catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(root, f"{A}/2.csv", f"{A}/w.csv", f"{B}/2.csv")
     table = catalog.load_table("s.t")
-    whole, raced = catalog.index.commit, []
+    whole, raced = catalog.index.commits.apply_changes, []
 
     def commit(*args: object, **kwargs: object) -> object:
         if not raced:
@@ -235,7 +235,7 @@ def test_somebody_commits_in_between(catalog: Catalog, root: Path, monkeypatch: 
             whole(table.table_id, [change], operation="INSERT", deliver=False)
         return whole(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog.index, "commit", commit)
+    monkeypatch.setattr(catalog.index.commits, "apply_changes", commit)
     outcome = catalog.events.take([created(root / A / "2.csv"), created(root / B / "2.csv")])
     assert (outcome.left, outcome.tables[0].error) == ([], None)
     assert indexed(catalog) == walked(root, 2)

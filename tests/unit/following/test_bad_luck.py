@@ -470,7 +470,7 @@ def test_another_metastores_log_is_not_read_on(catalog: Catalog, server: Logging
     catalog.alterations.alter("s.t", [], set_={"mine": "1"})
     assert catalog.deliver().pending == 0
     catalog.follower.look()
-    catalog.index.replace_properties({"metastore.id": "other"})
+    catalog.index.properties.replace({"metastore.id": "other"})
     server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
     catalog.metastore._guard.lost()  # type: ignore[union-attr]
     server.tell("INSERT", "s", "t", [PartitionHint("ds=a")])
@@ -488,7 +488,7 @@ def test_what_another_metastore_does_not_have_was_not_dropped_there(
     assert catalog.deliver().pending == 0
     set_cursor(catalog, None)
     catalog.follower.look()
-    catalog.index.replace_properties({"metastore.id": "other"})
+    catalog.index.properties.replace({"metastore.id": "other"})
     server.alter_database(replace(server.get_database("default"), parameters={"catalog-ext.metastore-id": "other"}))
     catalog.metastore._guard.lost()  # type: ignore[union-attr]
     del server._partitions["s", "t"]["b",]

@@ -81,7 +81,7 @@ def test_what_came_changed_and_went_is_found(catalog: Catalog, server: FakeMetas
 
 def test_what_is_otherwise_since_ever_is_left_as_it_is(catalog: Catalog, server: FakeMetastore, root: Path) -> None:
     """Of columns and properties that differ before anybody has compared them nobody knows which side is newer."""
-    catalog.index.alter_table(
+    catalog.index.alterations.alter(
         catalog.identify("s.t"),
         lambda d: replace(d, columns=(*d.columns, Column("mine", "int")), properties={"p": "mine"}),
         deliver=False,
@@ -158,7 +158,7 @@ def test_a_partition_that_no_comparison_has_seen_stays(catalog: Catalog, server:
     """Somebody works on the index alone: what he adds the metastore has never had."""
     table = catalog.load_table("s.t")
     write(root, "ds=z/one")
-    catalog.index.commit(table.table_id, [AddPartition("ds=z", ())], operation="repair", deliver=False)
+    catalog.index.commits.apply_changes(table.table_id, [AddPartition("ds=z", ())], operation="repair", deliver=False)
     for _ in range(2):
         outcome = followed(catalog)
         assert counts(outcome) == (0, 0, 0)
@@ -242,7 +242,7 @@ def test_a_descriptor_of_a_partition_without_statistics_is_seen(
     orc = storage_of("orc", {}, "file:///t")
     server.alter_partitions("s", "t", [replace(unknown, storage=orc, columns=(Column("x", "int"),))])
     assert counts(followed(catalog)) == (0, 0, 1)
-    assert [d.format for d in catalog.index.descriptors(catalog.load_table("s.t")).values()] == ["orc"]
+    assert [d.format for d in catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()] == ["orc"]
     assert followed(catalog).looked_at == 0, "what is known is as it was"
     server.alter_partitions(
         "s", "t", [replace(unknown, storage=replace(orc, serde="Avro"), columns=(Column("x", "int"),))]
@@ -250,7 +250,7 @@ def test_a_descriptor_of_a_partition_without_statistics_is_seen(
     assert any("ds=a: its storage is Avro" in why for why in followed(catalog).skipped)
     server.alter_partitions("s", "t", [unknown])
     assert counts(followed(catalog)) == (0, 0, 1)
-    assert catalog.index.descriptors(catalog.load_table("s.t")) == {}
+    assert catalog.index.descriptors.of_table(catalog.load_table("s.t")) == {}
 
 
 def differing(catalog: Catalog, table: str = "s.t") -> set[tuple[str, str]]:
@@ -313,8 +313,8 @@ def test_statistics_are_not_told_where_a_change_of_ours_is_pending(
     server.alter_partitions("s", "t", [replace(a, parameters={"numFiles": "9", "totalSize": "9"})])
     followed(catalog)
     table = catalog.load_table("s.t")
-    catalog.index.enqueue_statistics_of(table, ["ds=a"])
-    assert catalog.index.count_deliveries() == 1
+    catalog.index.file_statistics.enqueue_of(table, ["ds=a"])
+    assert catalog.index.outbox.count() == 1
     server.calls.clear()
     followed(catalog)
-    assert catalog.index.count_deliveries() == 1, "it is on its way already"
+    assert catalog.index.outbox.count() == 1, "it is on its way already"

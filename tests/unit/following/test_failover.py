@@ -116,7 +116,7 @@ def test_an_index_that_does_not_answer(
         raise IndexDatabaseError("The index does not answer.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(catalog.index), "commit", away)
+        patched.setattr(type(catalog.index.commits), "apply_changes", away)
         with pytest.raises(IndexDatabaseError):
             catalog.follower.look(databases=["s"])
     assert catalog.index.followed.load().event_id == before

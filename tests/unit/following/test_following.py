@@ -130,7 +130,7 @@ def test_a_new_partition_arrives_with_its_files(catalog: Catalog, server: Loggin
     assert counts(followed(catalog)) == (3, 0, 0)
     assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=b": {"one": 1}, "ds=c": {}, "ds=d": {"x": 1}}
     table = catalog.load_table("s.t")
-    assert catalog.index.located_partitions(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
+    assert catalog.index.partitions.located(table) == {"ds=d": f"file://{root.parent}/elsewhere"}
 
 
 @pytest.mark.parametrize("vacuumed", [False, True], ids=["", "vacuum before the look"])
@@ -191,13 +191,13 @@ def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
     )  # fmt: skip
     server.alter_partitions("s", "t", [replace(there, storage=orc, columns=(Column("x", "int"),))])
     assert counts(followed(catalog)) == (0, 0, 1)
-    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.t")).values()
+    (descriptor,) = catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()
     assert descriptor.format == "orc"
-    assert catalog.index.count_deliveries() == 0
+    assert catalog.index.outbox.count() == 0
     write(root, "ds=a/two")
     server.insert("s", "t", "ds=a")
     assert counts(followed(catalog)) == (0, 0, 1)
-    assert catalog.index.descriptors(catalog.load_table("s.t")), "new files do not change it"
+    assert catalog.index.descriptors.of_table(catalog.load_table("s.t")), "new files do not change it"
 
     write(root, "ds=b/one", "ds=c/one")
     with_orc = HivePartition(("b",), f"file:{root}/ds=b", {}, orc, (Column("x", "int"), Column("more", "string")))
@@ -205,11 +205,13 @@ def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
     outcome = followed(catalog)
     assert counts(outcome) == (1, 0, 0)
     assert any("ds=c: its storage is Avro over" in why for why in outcome.skipped)
-    assert len(catalog.index.descriptors(catalog.load_table("s.t"))) == 2
+    assert len(catalog.index.descriptors.of_table(catalog.load_table("s.t"))) == 2
 
     server.alter_partitions("s", "t", [replace(there, storage=PARQUET)])
     assert counts(followed(catalog)) == (0, 0, 1)
-    assert [d.columns[-1].name for d in catalog.index.descriptors(catalog.load_table("s.t")).values()] == ["more"]
+    assert [d.columns[-1].name for d in catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()] == [
+        "more"
+    ]
 
 
 def test_a_table_that_hive_cannot_be_told_of_is_not_passed_over(
@@ -242,7 +244,7 @@ def test_columns_that_cascade_are_those_of_partitions_with_a_descriptor_too(
     held[("a",)] = replace(held[("a",)], columns=columns)
     server.tell("ALTER_TABLE", "s", "t", definition=True, columns=True)
     followed(catalog)
-    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.t")).values()
+    (descriptor,) = catalog.index.descriptors.of_table(catalog.load_table("s.t")).values()
     assert [c.name for c in descriptor.columns] == ["x", "y"]
 
 
@@ -267,7 +269,7 @@ def test_a_dropped_partition_goes_though_its_files_stay(catalog: Catalog, server
     assert counts(followed(catalog)) == (0, 1, 0)
     assert indexed(catalog) == {"ds=b": {"one": 1}}
     assert (root / "ds=a" / "one").exists()
-    assert catalog.index.count_deliveries() == 0, "the metastore is told nothing that it has said itself"
+    assert catalog.index.outbox.count() == 0, "the metastore is told nothing that it has said itself"
 
 
 def test_a_partition_that_was_dropped_and_came_again_stays(
@@ -289,7 +291,7 @@ def test_a_renamed_partition_has_its_files_in_one_version(
     assert indexed(catalog) == {"ds=b": {"one": 1}}
     table = catalog.load_table("s.t")
     assert table.version == before + 1
-    assert catalog.index.located_partitions(table) == {"ds=b": f"file://{root}/ds=a"}
+    assert catalog.index.partitions.located(table) == {"ds=b": f"file://{root}/ds=a"}
     assert counts(followed_again(catalog, server)) == (0, 0, 0)
 
 
@@ -482,7 +484,7 @@ def test_what_the_metastore_has_yet_to_hear_wins(catalog: Catalog, server: Loggi
     outcome = followed(catalog)
     assert counts(outcome) == (0, 0, 0)
     assert indexed(catalog) == {"ds=a": {"one": 1}, "ds=c": {"one": 1, "two": 1}}
-    catalog.index.retry_deliveries()
+    catalog.index.outbox.retry()
     assert catalog.deliver().pending == 0
     assert sorted(server.partition_names("s", "t")) == ["ds=a", "ds=c"]
     catalog.follower.look()

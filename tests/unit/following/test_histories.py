@@ -376,7 +376,7 @@ class World:
         self.server.down = False
 
     def deliver(self, _: str) -> None:
-        self.catalog.index.retry_deliveries()
+        self.catalog.index.outbox.retry()
         self.catalog.deliver()
 
     def look(self, _: str = "") -> None:
@@ -408,13 +408,13 @@ class World:
         self.server.fails_in = self.denied = None
         for _ in range(ROUNDS):
             self.deliver("")
-            if self.catalog.follower.look(databases=["s"]).is_idle and not self.catalog.index.count_deliveries():
+            if self.catalog.follower.look(databases=["s"]).is_idle and not self.catalog.index.outbox.count():
                 return
 
     def check(self) -> None:
         index = self.catalog.index
         said = {kept.table for kept in index.followed.doubts()}
-        assert {f"{m.namespace}.{m.table}" for m in index.pending_deliveries()} <= said
+        assert {f"{m.namespace}.{m.table}" for m in index.outbox.pending()} <= said
         there = {name for database, name in self.server._tables if database == "s"}
         ours = set(self.catalog.list_tables("s"))
         assert there <= ours
@@ -425,7 +425,7 @@ class World:
         for name in there:
             table = self.catalog.load_table(f"s.{name}")
             held = self.files(f"s.{name}")
-            located = index.located_partitions(table)
+            located = index.partitions.located(table)
             theirs = {
                 f"ds={p.values[0]}": p.location.replace("file:///", "file:/")
                 for p in self.server._partitions["s", name].values()

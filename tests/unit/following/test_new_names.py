@@ -26,7 +26,7 @@ SWAPPED = {"t": "u", "u": "t"}
 
 def names(catalog: Catalog) -> dict[str, str]:
     """The tables of ``s``, and the directories where they lie."""
-    found = catalog.index.list_tables("s")
+    found = catalog.index.tables.all("s")
     return {name: catalog.load_table(f"s.{name}").definition.location.rsplit("/", 1)[1] for name in found}
 
 
@@ -71,7 +71,7 @@ def test_a_swap_whose_follower_is_killed(
     carried_out: bool,
 ) -> None:  # fmt: skip
     rename(server, *SWAP)
-    real, calls = catalog.index.rename_table, iter(range(100))
+    real, calls = catalog.index.alterations.rename, iter(range(100))
 
     def dying(*args: object, **more: object) -> object:
         dies = next(calls) == step
@@ -80,7 +80,7 @@ def test_a_swap_whose_follower_is_killed(
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(catalog.index, "rename_table", dying)
+    monkeypatch.setattr(catalog.index.alterations, "rename", dying)
     with pytest.raises(KeyboardInterrupt):
         catalog.follower.look()
     catalog.follower.look()

@@ -69,7 +69,7 @@ def test_settings_of_a_table_without_partitions_are_its_files(
     server.alter_table(replace(table, storage=PARQUET))
     assert followed(catalog, "s.d").altered
     assert options(catalog) == ("parquet", None)
-    assert catalog.index.count_deliveries() == 0
+    assert catalog.index.outbox.count() == 0
     assert states(catalog) == {}
 
 
@@ -107,9 +107,9 @@ def test_partitions_that_come_after_a_refused_format_are_read_by_it(
     server.add_partitions("s", "d", [HivePartition(("b",), f"file:{tmp_path}/d/ds=b", storage=COMMAS)])
     assert counts(followed(catalog, "s.d")) == (1, 0, 0)
     assert options(catalog) == ("csv", "|")
-    (descriptor,) = catalog.index.descriptors(catalog.load_table("s.d")).values()
+    (descriptor,) = catalog.index.descriptors.of_table(catalog.load_table("s.d")).values()
     assert descriptor.options["sep"] == ","
-    assert list(catalog.index.formats(catalog.load_table("s.d"))) == ["ds=b"]
+    assert list(catalog.index.descriptors.formats(catalog.load_table("s.d"))) == ["ds=b"]
 
 
 def test_what_is_refused_is_possible_when_the_partitions_are_gone(
@@ -194,8 +194,8 @@ def test_another_location_is_for_partitions_that_are_to_come(
     assert indexed(catalog) == {"ds=a": {"one": 1, "two": 1}, "ds=b": ONE}
     table = catalog.load_table("s.t")
     assert table.definition.location == f"file://{new}"
-    assert catalog.index.located_partitions(table) == {"ds=a": f"file://{root}/ds=a"}
-    assert catalog.index.count_deliveries() == 0
+    assert catalog.index.partitions.located(table) == {"ds=a": f"file://{root}/ds=a"}
+    assert catalog.index.outbox.count() == 0
     server.alter_table(replace(server.get_table("s", "t"), location=f"file:{tmp_path}/x"))
     server.alter_table(replace(server.get_table("s", "t"), location=f"file:{root}"))
     followed(catalog)
@@ -255,13 +255,13 @@ def test_partitions_that_are_read_so_already_are_the_tables_from_then_on(
         (there,) = server.partitions_by_names("s", "d", [f"ds={name}"])
         server.alter_partitions("s", "d", [replace(there, storage=COMMAS)])
     followed(catalog, "s.d")
-    assert catalog.index.formats(catalog.load_table("s.d")) == {"ds=a": "csv", "ds=b": "csv"}
+    assert catalog.index.descriptors.formats(catalog.load_table("s.d")) == {"ds=a": "csv", "ds=b": "csv"}
     server.alter_table(replace(table, storage=COMMAS))
     assert followed(catalog, "s.d").altered
     assert options(catalog) == ("csv", ",")
-    assert catalog.index.formats(catalog.load_table("s.d")) == {}
+    assert catalog.index.descriptors.formats(catalog.load_table("s.d")) == {}
     assert list(catalog.drift("s.d")) == []
-    assert catalog.index.count_deliveries() == 0
+    assert catalog.index.outbox.count() == 0
     insert(catalog, "ds=a", table="s.d")
 
 
@@ -308,13 +308,13 @@ def test_a_type_of_ours_that_is_on_its_way_makes_no_descriptor_of_the_type_befor
     server.down = False
     server.insert("s", "d", "ds=a")
     assert followed(catalog, "s.d").action == "left"
-    assert catalog.index.descriptors(catalog.load_table("s.d")) == {}
-    catalog.index.retry_deliveries()
+    assert catalog.index.descriptors.of_table(catalog.load_table("s.d")) == {}
+    catalog.index.outbox.retry()
     assert catalog.deliver().pending == 0
     # A metastore gives the type to its partitions with the table.
     server.alter_partitions("s", "d", [replace(there, columns=(Column("x", "string"),))])
     catalog.follower.look()
-    assert catalog.index.descriptors(catalog.load_table("s.d")) == {}
+    assert catalog.index.descriptors.of_table(catalog.load_table("s.d")) == {}
     assert states(catalog) == {}
 
 

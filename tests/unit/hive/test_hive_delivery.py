@@ -56,15 +56,15 @@ class FakeOutbox:
         self.rows[self.last_id] = Delivery(self.last_id, operation, namespace, table or None, payload)
         return self.last_id
 
-    def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
+    def pending(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         rows = [row for number, row in sorted(self.rows.items()) if number > after][:limit]
         self.read += len(rows)
         return [replace(row, due=row.next_attempt_at_ms <= self.clock.now) for row in rows]
 
-    def count_deliveries(self) -> int:
+    def count(self) -> int:
         return len(self.rows)
 
-    def claim_delivery(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+    def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         row = self.rows.get(outbox_id)
         if row is None or row.next_attempt_at_ms > self.clock.now:
             return False
@@ -75,10 +75,10 @@ class FakeOutbox:
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         return outbox_id in self.rows and self.claims.get(outbox_id) == claim
 
-    def delivery_done(self, outbox_id: int, claim: str) -> bool:
+    def done(self, outbox_id: int, claim: str) -> bool:
         return self.keep_claim(outbox_id, claim, 0) and self.rows.pop(outbox_id, None) is not None
 
-    def delivery_failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
+    def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
         row = self.rows[outbox_id]
         self.rows[outbox_id] = replace(
             row, attempts=row.attempts + 1, refusals=row.refusals + refused, last_error=error,
@@ -205,7 +205,7 @@ def deliver_and_die(metastore: FakeMetastore, outbox: FakeOutbox, clock: Clock) 
     """Deliver; the process dies after the metastore has done all, before the outbox hears of it."""
 
     class Dying(FakeOutbox):
-        def delivery_done(self, outbox_id: int, claim: str) -> bool:
+        def done(self, outbox_id: int, claim: str) -> bool:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -744,7 +744,7 @@ def test_a_killed_carriers_message_is_taken_up_again(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock
 ) -> None:
     number = create(outbox, definition())
-    assert outbox.claim_delivery(number, "somebody", int(CLAIM_SECONDS * 1000))
+    assert outbox.claim(number, "somebody", int(CLAIM_SECONDS * 1000))
     assert deliverer.deliver(timeout_s=60).pending == 1
     clock.now += int(CLAIM_SECONDS * 1000)
     assert deliverer.deliver(timeout_s=60) == done(1)
@@ -753,20 +753,20 @@ def test_a_killed_carriers_message_is_taken_up_again(
 def test_a_dropped_tables_messages_are_forgotten(metastore: FakeMetastore, tmp_path: Path) -> None:
     """With the index itself: what was refused for good does not outlive its table."""
     index = local_index(tmp_path)
-    deliverer = Deliverer(index, lambda: metastore)
+    deliverer = Deliverer(index.outbox, lambda: metastore)
     metastore.create_database(HiveDatabase("sales"))
     metastore.create_table(to_hive(definition(location="file:///other")))
-    index.create_namespace(Namespace("sales"), deliver=True)
+    index.namespaces.create(Namespace("sales"), deliver=True)
     for deliver in (True, False):
-        table = index.create_table(definition(), deliver=True)
-        index.commit(table.table_id, [AddPartition("ds=a/n=1", ())], operation="repair", deliver=True)
+        table = index.tables.create(definition(), deliver=True)
+        index.commits.apply_changes(table.table_id, [AddPartition("ds=a/n=1", ())], operation="repair", deliver=True)
         assert deliverer.deliver(timeout_s=60).pending == 2
-        index.drop_table(table.identifier, deliver=deliver)
+        index.tables.drop(table.identifier, deliver=deliver)
         assert deliverer.deliver(timeout_s=60).pending == 0
     assert metastore.get_table("sales", "trips").location == "file:///other"
-    table = index.create_table(definition("orders"), deliver=True)
-    message = index.pending_deliveries()[0]
-    assert index.claim_delivery(message.outbox_id, "somebody", 60_000)
-    index.drop_table(table.identifier, deliver=True)
-    assert [m.operation for m in index.pending_deliveries()] == ["create_table", "drop_table"]
+    table = index.tables.create(definition("orders"), deliver=True)
+    message = index.outbox.pending()[0]
+    assert index.outbox.claim(message.outbox_id, "somebody", 60_000)
+    index.tables.drop(table.identifier, deliver=True)
+    assert [m.operation for m in index.outbox.pending()] == ["create_table", "drop_table"]
     index.close()

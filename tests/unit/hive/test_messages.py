@@ -55,31 +55,31 @@ OWN = PartitionDescriptor(
 
 def enqueue_one_of_each(index: Index) -> None:
     """Make every kind of change that the metastore is to have."""
-    index.create_namespace(Namespace("sales", "s3a://b/sales", "ours", {"a": "b"}), deliver=True)
-    index.alter_namespace("sales", {"comment": "ours, altered", "c": "d"}, ["a"], deliver=True)
+    index.namespaces.create(Namespace("sales", "s3a://b/sales", "ours", {"a": "b"}), deliver=True)
+    index.namespaces.alter("sales", {"comment": "ours, altered", "c": "d"}, ["a"], deliver=True)
     trips = TableDefinition(
         TRIPS, TableType.EXTERNAL, "parquet", "s3a://b/trips",
         (Column("id", "bigint", comment="number"), Column("fee", "decimal(9,2)", True, None, "1.5", "0.5")),
         (Column("ds", "string"), Column("n", "string")),
         {"compression": "gzip"}, {"a": "b", "gone": "1"}, "trips", "somebody",
     )  # fmt: skip
-    table = index.create_table(trips, deliver=True)
+    table = index.tables.create(trips, deliver=True)
     file = DataFile("part-1.parquet", 10, 1, rows=3)
     adds = [AddPartition(f"ds=a/n={n}", (file,)) for n in range(3)]
-    index.commit(table.table_id, adds, operation="repair", deliver=True)
+    index.commits.apply_changes(table.table_id, adds, operation="repair", deliver=True)
     second = ReplaceFiles("ds=a/n=1", (DataFile("part-2.parquet", 20, 2, rows=4),), ())
-    index.commit(table.table_id, [DropPartition("ds=a/n=0"), second], operation="repair", deliver=True)
+    index.commits.apply_changes(table.table_id, [DropPartition("ds=a/n=0"), second], operation="repair", deliver=True)
     altered = replace(trips, properties={"a": "c"})
-    index.alter_table(TRIPS, lambda _: altered, removed=["gone"], deliver=True)
+    index.alterations.alter(TRIPS, lambda _: altered, removed=["gone"], deliver=True)
     wider = replace(altered, columns=(*trips.columns, Column("note", "string")))
-    index.alter_table(TRIPS, lambda _: wider, removed=[], deliver=True)
-    index.retype_keys(index.load_table(TRIPS), {"n": "int"}, deliver=True)
-    index.rename_table(TRIPS, TableIdentifier("sales", "journeys"), deliver=True)
+    index.alterations.alter(TRIPS, lambda _: wider, removed=[], deliver=True)
+    index.key_types.change(index.tables.load(TRIPS), {"n": "int"}, deliver=True)
+    index.alterations.rename(TRIPS, TableIdentifier("sales", "journeys"), deliver=True)
     flat = TableIdentifier("sales", "flat")
-    whole = index.create_table(
+    whole = index.tables.create(
         TableDefinition(flat, TableType.MANAGED, "orc", "s3a://b/flat", (Column("id", "int"),)), deliver=True
     )
-    index.commit(whole.table_id, [AddPartition("", (file,))], operation="repair", deliver=True)
+    index.commits.apply_changes(whole.table_id, [AddPartition("", (file,))], operation="repair", deliver=True)
     view = TableDefinition(
         TableIdentifier("sales", "recent"), TableType.VIEW, VIEW_FORMAT, "", (Column("id", "bigint"),),
         (Column("ds", "string"),),
@@ -94,17 +94,17 @@ def finish(index: Index) -> None:
     """Drop all; this takes messages that wait out of the outbox."""
     index.views.drop(TableIdentifier("sales", "latest"), deliver=True)
     for name in ("flat", "journeys"):
-        index.drop_table(TableIdentifier("sales", name), deliver=True, purge=name == "flat")
-    index.drop_namespace("sales", deliver=True)
+        index.tables.drop(TableIdentifier("sales", name), deliver=True, purge=name == "flat")
+    index.namespaces.drop("sales", deliver=True)
 
 
 def enqueued(folder: Path) -> list[dict[str, Any]]:
     """The messages that this release enqueues; those of the drops last."""
     with Index.open(f"sqlite:///{folder / 'index.db'}") as index:
         enqueue_one_of_each(index)
-        messages = index.pending_deliveries(1000)
+        messages = index.outbox.pending(1000)
         finish(index)
-        messages += index.pending_deliveries(1000, after=messages[-1].outbox_id)
+        messages += index.outbox.pending(1000, after=messages[-1].outbox_id)
     return [without_times(m.operation, m.namespace, m.table, m.payload) for m in messages]
 
 

@@ -63,14 +63,14 @@ def table(index: Index) -> Table:
 
 def reserved(index: Index, table: Table, write: WritePlan, *partitions: str) -> str:
     made = begin(index, table, write, *partitions)
-    index.reserve(made.transaction_id, made.plan, known=made)
+    index.commits.reserve(made.transaction_id, made.plan, known=made)
     return made.transaction_id
 
 
 def deleted(index: Index, transaction_id: str) -> list[str]:
     """The files, by partition and name, that a committed transaction deletes."""
-    index.settle(transaction_id)
-    removals = index.removals(transaction_id)
+    index.settlements.settle_write(transaction_id)
+    removals = index.deletions.of(transaction_id)
     return sorted("/".join(r.path.split("/")[-2:]) for r in removals if not r.is_directory)
 
 
@@ -92,7 +92,7 @@ def test_the_log_names_what_was_kept(index: Index, table: Table, caplog: pytest.
     number = reserved(index, table, plan(table, WriteKind.OVERWRITE))
     register_late(index, table)
     with caplog.at_level(logging.WARNING):
-        index.commit_transaction(number, deliver=True)
+        index.commits.apply(number, deliver=True)
     assert "INSERT of table s.t keeps files in 2 partitions, the first 'k=1'" in caplog.text
 
 
@@ -110,8 +110,8 @@ def test_a_file_that_is_registered_again_is_not_a_later_one(
 ) -> None:
     number = reserved(index, table, plan(table, OVERWRITE), "k=1")
     for change in changes:
-        index.commit(table.table_id, [change], operation="repair", deliver=False)
-    index.commit_transaction(number, deliver=False)
+        index.commits.apply_changes(table.table_id, [change], operation="repair", deliver=False)
+    index.commits.apply(number, deliver=False)
     (only,) = files_by_partition(index, table)["k=1"]
     assert number in only
     assert deleted(index, number) == [f"k=1/{path}" for path in OLD]
@@ -121,8 +121,10 @@ def test_a_file_that_is_registered_again_is_not_a_later_one(
 def test_another_file_of_an_old_name_is_a_later_one(index: Index, table: Table) -> None:
     number = reserved(index, table, plan(table, WriteKind.OVERWRITE))
     again = DataFile(OLD[0], 33, 1_800_000_000_000)
-    index.commit(table.table_id, [ReplaceFiles("k=1", (again,), (OLD[0],))], operation="repair", deliver=False)
-    index.commit_transaction(number, deliver=False)
+    index.commits.apply_changes(
+        table.table_id, [ReplaceFiles("k=1", (again,), (OLD[0],))], operation="repair", deliver=False
+    )
+    index.commits.apply(number, deliver=False)
     assert files_by_partition(index, table) == {"k=1": [OLD[0]]}
     assert deleted(index, number) == [f"k=1/{OLD[1]}", *(f"k=2/{path}" for path in OLD)]
 
@@ -131,7 +133,7 @@ def test_a_file_that_the_check_has_found_is_deleted_although_it_is_registered(in
     unknown = {"k=1": (Removal(LATE.path, LATE.size, LATE.modified_ms),)}
     number = reserved(index, table, plan(table, OVERWRITE, unknown=unknown), "k=1")
     register_late(index, table)
-    index.commit_transaction(number, deliver=False)
+    index.commits.apply(number, deliver=False)
     (only,) = files_by_partition(index, table)["k=1"]
     assert number in only
     assert deleted(index, number) == [f"k=1/{LATE.path}", *(f"k=1/{path}" for path in OLD)]
@@ -140,8 +142,8 @@ def test_a_file_that_the_check_has_found_is_deleted_although_it_is_registered(in
 def test_a_partition_that_lost_a_file_ends_with_the_rest(index: Index, table: Table) -> None:
     number = reserved(index, table, plan(table, WriteKind.OVERWRITE))
     gone = ReplaceFiles("k=1", (), (OLD[0],))
-    index.commit(table.table_id, [gone, AddPartition("k=9", ())], operation="repair", deliver=False)
-    index.commit_transaction(number, deliver=False)
+    index.commits.apply_changes(table.table_id, [gone, AddPartition("k=9", ())], operation="repair", deliver=False)
+    index.commits.apply(number, deliver=False)
     assert files_by_partition(index, table) == {"k=9": []}, "an empty one that came later stays"
 
 
@@ -152,14 +154,14 @@ def test_what_cannot_stay_beside_the_new_files_is_a_conflict(
     write = relocated(table, "abc") if descriptor is None else plan(table, OVERWRITE)
     if descriptor:
         other = ReplaceFiles("k=1", redescribed=True, descriptor=descriptor)
-        index.commit(table.table_id, [other], operation="repair", deliver=False)
-        table = index.load_table(table.identifier)
+        index.commits.apply_changes(table.table_id, [other], operation="repair", deliver=False)
+        table = index.tables.load(table.identifier)
     number = reserved(index, table, write, "k=1")
     register_late(index, table)
     before = files_by_partition(index, table)
     why = "are of another format" if descriptor else "lie in file:///data/s/t/k=1"
     with pytest.raises(ConflictError, match=rf"partition 'k=1' of table s\.t, 1 files .* {why}"):
-        index.commit_transaction(number, deliver=False)
+        index.commits.apply(number, deliver=False)
     assert files_by_partition(index, table) == before
 
 
@@ -169,29 +171,29 @@ def test_a_table_that_is_replaced_leaves_later_files_where_they_are(index: Index
     change = asked.plan.change
     assert isinstance(change, CheckedWrite)
     change = replace(change, replaced_version=table.version if bound else None)
-    made = index.begin_transaction(replace(asked, plan=replace(asked.plan, change=change)), table.table_id)
-    index.reserve(made.transaction_id, made.plan, known=made)
+    made = index.transactions.begin(replace(asked, plan=replace(asked.plan, change=change)), table.table_id)
+    index.commits.reserve(made.transaction_id, made.plan, known=made)
     register_late(index, table)
-    index.commit_transaction(made.transaction_id, deliver=False)
+    index.commits.apply(made.transaction_id, deliver=False)
     late = [] if bound else [f"k=1/{LATE.path}", f"k=9/{LATE.path}"]
     assert deleted(index, made.transaction_id) == sorted([*(f"k={k}/{p}" for k in (1, 2) for p in OLD), *late])
 
 
 def test_a_table_that_is_replaced_by_its_own_rows_may_be_repaired_meanwhile(index: Index, table: Table) -> None:
     asked = replace(creation(table.definition, WriteKind.REPLACE), base_version=table.version)
-    made = index.begin_transaction(asked, table.table_id)
-    index.reserve(made.transaction_id, made.plan, known=made)
+    made = index.transactions.begin(asked, table.table_id)
+    index.commits.reserve(made.transaction_id, made.plan, known=made)
     register_late(index, table)
-    assert index.commit_transaction(made.transaction_id, deliver=False).version is not None
+    assert index.commits.apply(made.transaction_id, deliver=False).version is not None
 
 
 def test_a_partition_that_keeps_its_files_is_renamed_with_later_ones(index: Index, table: Table) -> None:
-    (row,) = index.partitions_of_values(table, ["k=1"])
+    (row,) = index.living_partitions.of_values(table, ["k=1"])
     moving = MovingPartition(row.partition_id, row.begin_version, "k=5")
     change = CheckedRename(RenamePartition("k=1", "k=5"), (moving,), moves=False)
     number = reserved(index, table, replace(plan(table), change=change))
     register_late(index, table)
-    index.commit_transaction(number, deliver=False)
+    index.commits.apply(number, deliver=False)
     assert files_by_partition(index, table) == {"k=2": list(OLD), "k=5": [LATE.path, *OLD], "k=9": [LATE.path]}
 
 
@@ -204,16 +206,16 @@ def test_add_partition_takes_one_that_a_repair_has_registered(index: Index, tabl
     number, rival = reserved(index, table, write), reserved(index, table, write)
     register_late(index, table)
     # A vacuum's claim has the table's version, which it did not make.
-    index.claim_deletion(index.load_table(table.identifier), [Removal("file:///data/gone", 1)], "vacuum", "_staging")
-    index.commit_transaction(number, deliver=False)
+    index.deletions.claim(index.tables.load(table.identifier), [Removal("file:///data/gone", 1)], "vacuum", "_staging")
+    index.commits.apply(number, deliver=False)
     assert files_by_partition(index, table)["k=9"] == [LATE.path, more.path]
     with pytest.raises(PartitionAlreadyExistsError):
-        index.commit_transaction(rival, deliver=False)
+        index.commits.apply(rival, deliver=False)
     check_totals(index, table)
 
 
 def test_a_statement_asks_no_more_where_nothing_has_changed(index: Index, table: Table) -> None:
     number = reserved(index, table, plan(table, OVERWRITE), "k=1")
     before = index.query_count
-    index.commit_transaction(number, deliver=False)
+    index.commits.apply(number, deliver=False)
     assert index.query_count - before == 19, "as before the fixed set"

@@ -43,6 +43,6 @@ def test_or_over_two_keys_in_and(filled: Filled) -> None:
 def test_a_table_without_keys_has_one_partition(tmp_path: Path) -> None:
     with local_index(tmp_path) as index:
         table = create(index)
-        index.commit(table.table_id, [AddPartition("", data_files(3))], operation="test", deliver=False)
-        table = index.load_table(table.identifier)
+        index.commits.apply_changes(table.table_id, [AddPartition("", data_files(3))], operation="test", deliver=False)
+        table = index.tables.load(table.identifier)
         assert planned_names(index, table) == ["", "", ""]

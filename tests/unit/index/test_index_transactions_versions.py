@@ -48,30 +48,30 @@ def table(index: Index) -> Table:
 
 
 def changed(index: Index, table: Table, after: int, upto: int) -> list[tuple[int, int, str]]:
-    rows = index.changes(table.table_id, after, upto).read_all().to_pylist()
+    rows = index.changes.between(table.table_id, after, upto).read_all().to_pylist()
     return [(row["version"], row["position"], row["partition"]) for row in rows]
 
 
 def ended(index: Index, table: Table, before: int) -> set[str]:
-    now = index.load_table(table.identifier)
-    uris = {file.uri for page in index.ended_files(now, before) for file in page}
+    now = index.tables.load(table.identifier)
+    uris = {file.uri for page in index.ended_files.pages(now, before) for file in page}
     return {uri.removeprefix(f"{now.definition.location}/") for uri in uris}
 
 
 def test_changes_are_the_files_of_each_version_in_order(index: Index, table: Table) -> None:
     write(index, table, plan(table), "k=2", "k=1")
-    index.commit(table.table_id, [AddPartition("k=3", data_files(2))], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=3", data_files(2))], operation="repair", deliver=False)
     write(index, table, plan(table, OVERWRITE), "k=2")
     write(index, table, relocated(table, "abc"), "k=2")
     one, two = [(1, 0, "k=2"), (1, 1, "k=1")], [(2, 0, "k=3"), (2, 1, "k=3")]
     assert changed(index, table, 0, 4) == [*one, *two, (3, 0, "k=2"), (4, 0, "k=2")]
     assert changed(index, table, 1, 3) == [*two, (3, 0, "k=2")]
     assert changed(index, table, 2, 2) == []
-    rows = index.changes(table.table_id, 2, 4).read_all()
+    rows = index.changes.between(table.table_id, 2, 4).read_all()
     assert rows.schema.names == [*PLAN_SCHEMA.names, "version", "position"]
     assert rows.column("location").to_pylist() == [None, "file:///data/s/t/_catalog_ext_data/abc/k=2"]
     with pytest.raises(TableNotFoundError):
-        index.changes(999, 0, 1)
+        index.changes.between(999, 0, 1)
 
 
 def test_versions_that_removed_files_are_refused_or_passed_over(index: Index, table: Table) -> None:
@@ -80,7 +80,7 @@ def test_versions_that_removed_files_are_refused_or_passed_over(index: Index, ta
     write(index, table, plan(table), "k=3")
 
     def versions(after: int, removals: Removals) -> list[int]:
-        rows = index.changes(table.table_id, after, 3, removals).read_all()
+        rows = index.changes.between(table.table_id, after, 3, removals).read_all()
         found: list[int] = rows.column("version").to_pylist()
         return found
 
@@ -93,10 +93,10 @@ def test_versions_that_removed_files_are_refused_or_passed_over(index: Index, ta
 
 
 def test_the_history_counts_what_each_version_did(index: Index, table: Table) -> None:
-    index.commit(table.table_id, [AddPartition("k=3", data_files(2))], operation="repair", deliver=False)
-    made = begin(index, index.load_table(table.identifier), plan(table, OVERWRITE), "k=3", "k=4")
+    index.commits.apply_changes(table.table_id, [AddPartition("k=3", data_files(2))], operation="repair", deliver=False)
+    made = begin(index, index.tables.load(table.identifier), plan(table, OVERWRITE), "k=3", "k=4")
     finish(index, made)
-    newest, repair, create_ = index.history_rows(table).read_all().to_pylist()
+    newest, repair, create_ = index.history.rows(table).read_all().to_pylist()
     assert (newest["version"], newest["operation"], newest["transaction"]) == (2, "INSERT", made.transaction_id)
     assert (newest["files_added"], newest["files_removed"], newest["rows"], newest["bytes"]) == (2, 2, 4, 20)
     assert (repair["partitions_added"], repair["files_added"]) == (1, 2)
@@ -107,7 +107,7 @@ def test_the_history_counts_what_each_version_did(index: Index, table: Table) ->
 def test_transactions_are_rows(index: Index, table: Table) -> None:
     finish(index, begin(index, table, plan(table), "k=1", app_id="a", app_version=7))
     begun = begin(index, table, plan(table), "k=1", "k=2", each=3)
-    opened, committed = index.transaction_rows(table).read_all().to_pylist()
+    opened, committed = index.history.transactions(table).read_all().to_pylist()
     assert (opened["state"], opened["files"], opened["version"], opened["ended_at"]) == ("open", 6, None, None)
     assert (committed["state"], committed["version"], committed["app_id"], committed["app_version"]) == (
         "committed", 1, "a", 7,
@@ -119,48 +119,50 @@ def test_transactions_are_rows(index: Index, table: Table) -> None:
 def test_a_time_names_the_version_that_was_current(index: Index, table: Table) -> None:
     write(index, table, plan(table), "k=1")
     write(index, table, plan(table), "k=1")
-    created, first, second = reversed(index.history(table.identifier))
-    assert index.version_at(table.table_id, created.committed_at_ms - 1) == 0
-    assert index.version_at(table.table_id, second.committed_at_ms + 1) == 2
-    assert index.version_at(table.table_id, first.committed_at_ms) in (1, 2)
+    created, first, second = reversed(index.tables.history(table.identifier))
+    assert index.history.version_at(table.table_id, created.committed_at_ms - 1) == 0
+    assert index.history.version_at(table.table_id, second.committed_at_ms + 1) == 2
+    assert index.history.version_at(table.table_id, first.committed_at_ms) in (1, 2)
 
 
 def test_ended_files_are_those_that_writes_replaced(index: Index, table: Table) -> None:
-    index.commit(table.table_id, [AddPartition(n, data_files(1)) for n in ("k=1", "k=2")], operation="x", deliver=False)
+    index.commits.apply_changes(
+        table.table_id, [AddPartition(n, data_files(1)) for n in ("k=1", "k=2")], operation="x", deliver=False
+    )
     write(index, table, relocated(table, "a"), "k=1")
     first = files_by_partition(index, table)["k=1"][0]
     assert ended(index, table, 1) == set()
     assert ended(index, table, 2) == {"k=1/part-00000.parquet"}
     write(index, table, relocated(table, "b"), "k=1")
-    index.commit(table.table_id, [DropPartition("k=2")], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [DropPartition("k=2")], operation="repair", deliver=False)
     assert ended(index, table, 2) == {"k=1/part-00000.parquet"}
     assert ended(index, table, 4) == {"k=1/part-00000.parquet", f"_catalog_ext_data/a/k=1/{first}"}
 
 
 def test_a_file_that_is_there_again_is_not_ended(index: Index, table: Table) -> None:
-    index.commit(table.table_id, [AddPartition("k=1", data_files(2))], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=1", data_files(2))], operation="repair", deliver=False)
     write(index, table, plan(table, WriteKind.OVERWRITE, relocate=True))
     again = AddPartition("k=1", data_files(1))
-    index.commit(table.table_id, [again], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [again], operation="repair", deliver=False)
     assert ended(index, table, 3) == {"k=1/part-00001.parquet"}
     elsewhere = AddPartition("k=7", data_files(2), location=f"{table.definition.location}/k=1")
-    index.commit(table.table_id, [elsewhere], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [elsewhere], operation="repair", deliver=False)
     assert ended(index, table, 4) == set()
 
 
 def test_the_last_fact_about_a_path_decides_whether_it_is_ended(index: Index, table: Table) -> None:
     """A repair names a replaced file again; the partition is dropped: the overwrite is not the last fact any more."""
-    index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
     write(index, table, plan(table, WriteKind.OVERWRITE, relocate=True))
     assert ended(index, table, 2) == {"k=1/part-00000.parquet"}
-    index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
-    index.commit(table.table_id, [DropPartition("k=1")], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [DropPartition("k=1")], operation="repair", deliver=False)
     assert ended(index, table, 2) == ended(index, table, 4) == set()
 
 
 def test_files_replaced_in_place_are_not_ended(index: Index, table: Table) -> None:
     """The clean-up of the overwrite has deleted them: one that lies there was brought back."""
-    index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
     write(index, table, plan(table, WriteKind.OVERWRITE))
     assert ended(index, table, 2) == set()
 
@@ -170,27 +172,27 @@ def test_expired_versions_are_refused_and_their_rows_are_gone(
 ) -> None:
     monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
     aborted = begin(index, table, plan(table), "k=1")
-    index.move_transaction(aborted.transaction_id, (State.OPEN,), State.ABORTED)
+    index.transactions.move(aborted.transaction_id, (State.OPEN,), State.ABORTED)
     for _ in range(3):
-        made = begin(index, index.load_table(table.identifier), plan(table, OVERWRITE), "k=1")
+        made = begin(index, index.tables.load(table.identifier), plan(table, OVERWRITE), "k=1")
         finish(index, made)
-        index.finish_transaction(made.transaction_id)
-    old = index.load_table(table.identifier)
+        index.transactions.finish(made.transaction_id)
+    old = index.tables.load(table.identifier)
     write(index, table, plan(table), "k=2")
     before = files_by_partition(index, table)
-    assert index.expire_versions(table.table_id, 4) > 0
-    assert index.expire_versions(table.table_id, 4) == 0
-    assert index.expire_versions(table.table_id, 99) == 0
+    assert index.versions.expire(table.table_id, 4) > 0
+    assert index.versions.expire(table.table_id, 4) == 0
+    assert index.versions.expire(table.table_id, 99) == 0
     assert files_by_partition(index, table) == before
-    for read in (index.plan_files, index.list_partitions):
+    for read in (index.partitions.files, index.partitions.all):
         with pytest.raises(VersionExpiredError, match=r"Version 3 of the table s\.t was removed by vacuum"):
             read(old, None)
     with pytest.raises(VersionExpiredError):
-        index.changes(table.table_id, 2, 4)
+        index.changes.between(table.table_id, 2, 4)
     assert changed(index, table, 3, 4) == [(4, 0, "k=2")]
     assert ended(index, table, 4) == set()
-    assert [h.version for h in index.history(table.identifier)] == [4]
-    assert [t.version for t in index.list_transactions(table.table_id)] == [4]
+    assert [h.version for h in index.tables.history(table.identifier)] == [4]
+    assert [t.version for t in index.transactions.all(table.table_id)] == [4]
 
 
 @pytest.mark.parametrize(("most", "count"), [("_PAGE", 2), ("_ROWS", 4)])
@@ -202,16 +204,16 @@ def test_expiry_goes_on_where_it_was_stopped(
     for _ in range(3):
         write(index, table, plan(table, OVERWRITE), *names)
     before = files_by_partition(index, table)
-    some = index.expire_versions(table.table_id, 3, max_rows=1)
+    some = index.versions.expire(table.table_id, 3, max_rows=1)
     assert 0 < some <= 2 * 2
-    assert [h.version for h in index.history(table.identifier)] == [3, 2, 1, 0], "the history goes last"
+    assert [h.version for h in index.tables.history(table.identifier)] == [3, 2, 1, 0], "the history goes last"
     with pytest.raises(VersionExpiredError):
-        index.changes(table.table_id, 1, 3)
-    assert index.expire_versions(table.table_id, 3, max_rows=1000) > some
-    assert [h.version for h in index.history(table.identifier)] == [3]
+        index.changes.between(table.table_id, 1, 3)
+    assert index.versions.expire(table.table_id, 3, max_rows=1000) > some
+    assert [h.version for h in index.tables.history(table.identifier)] == [3]
     assert files_by_partition(index, table) == before
     asked = index.query_count
-    assert index.expire_versions(table.table_id, 3, aborted=False) == 0
+    assert index.versions.expire(table.table_id, 3, aborted=False) == 0
     assert index.query_count - asked == 2, "where nothing is left, nothing is written"
 
 
@@ -234,20 +236,20 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     with monkeypatch.context() as wrong:
         wrong.setattr(time, "time_ns", lambda: right() + days * _DAY_MS * 1_000_000)
         write(index, table, plan(table), "k=2")
-        index.commit(table.table_id, [AddPartition("k=3", ())], operation="repair", deliver=True)
+        index.commits.apply_changes(table.table_id, [AddPartition("k=3", ())], operation="repair", deliver=True)
         made = create(index, name="made", namespace="other")
-        index.add_repair(RepairRecord(table.table_id, 5000, "sync", None, 0, "test", 0, 0, 0, 0, 1, 1))
+        index.repairs.add(RepairRecord(table.table_id, 5000, "sync", None, 0, "test", 0, 0, 0, 0, 1, 1))
         undone = begin(index, table, plan(table), "k=4").transaction_id
-        index.move_transaction(undone, (State.OPEN,), State.ABORTED)
+        index.transactions.move(undone, (State.OPEN,), State.ABORTED)
         done = write(index, table, plan(table), "k=5").transaction_id
     now = index.now_ms()
-    versions = index.history(table.identifier)
+    versions = index.tables.history(table.identifier)
     times = [one.committed_at_ms for one in reversed(versions)]
     assert times == sorted(times)
-    ended = [index.load_transaction(one).ended_at_ms or 0 for one in (undone, done)]
-    queued = [one.created_at_ms for one in index.pending_deliveries()]
+    ended = [index.transactions.load(one).ended_at_ms or 0 for one in (undone, done)]
+    queued = [one.created_at_ms for one in index.outbox.pending()]
     assert queued
-    told = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.pending_deliveries()))]
+    told = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.outbox.pending()))]
     assert told
     with index._database.reading() as connection:
         created = [
@@ -258,25 +260,25 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
         repaired = connection.execute(sa.select(repairs.c.began_at_ms, repairs.c.ended_at_ms)).one()
     assert len(created) == 4 + 2 + 2
     assert repaired.ended_at_ms - repaired.began_at_ms == 5000
-    times.append(index.history(made.identifier)[0].committed_at_ms)
+    times.append(index.tables.history(made.identifier)[0].committed_at_ms)
     for at in (*times, *ended, *queued, *told, *created, *repaired):
         assert abs(now - at) < 600_000
-    assert index.version_at(table.table_id, now - 7 * _DAY_MS) == 0
-    assert index.version_at(table.table_id, now) == versions[0].version
+    assert index.history.version_at(table.table_id, now - 7 * _DAY_MS) == 0
+    assert index.history.version_at(table.table_id, now) == versions[0].version
 
 
 def test_a_version_dated_in_the_past_takes_none_before_it_along(index: Index, table: Table) -> None:
     for name in ("k=1", "k=2", "k=3"):
         write(index, table, plan(table), name)
     _date(index, table, 2, index.now_ms() - 8 * _DAY_MS)
-    assert index.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 0
+    assert index.history.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 0
     _date(index, table, 0, 0)
     _date(index, table, 1, 0)
-    assert index.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 2
+    assert index.history.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 2
     later = index.now_ms() + _DAY_MS
     _date(index, table, 3, later)
     write(index, table, plan(table), "k=4")
-    assert index.history(table.identifier)[0].committed_at_ms == later, "times never go backwards"
+    assert index.tables.history(table.identifier)[0].committed_at_ms == later, "times never go backwards"
 
 
 def test_versions_dated_in_the_future_grow_old_from_now_on(
@@ -288,18 +290,18 @@ def test_versions_dated_in_the_future_grow_old_from_now_on(
         _date(index, table, version, index.now_ms() - 8 * _DAY_MS)
     soon = index.now_ms() + 60_000
     _date(index, table, 3, soon)
-    assert index.version_at(table.table_id, index.now_ms()) == 2, "a clock may be a little ahead"
-    assert index.history(table.identifier)[0].committed_at_ms == soon
+    assert index.history.version_at(table.table_id, index.now_ms()) == 2, "a clock may be a little ahead"
+    assert index.tables.history(table.identifier)[0].committed_at_ms == soon
     _date(index, table, 2, index.now_ms() + 365 * _DAY_MS)
     write(index, table, plan(table), "k=4")
-    assert index.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 1
+    assert index.history.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 1
     assert "were dated in the future" in caplog.text
-    dates = [version.committed_at_ms for version in index.history(table.identifier)]
+    dates = [version.committed_at_ms for version in index.tables.history(table.identifier)]
     assert max(dates) <= index.now_ms()
     assert dates == sorted(dates, reverse=True)
-    assert index.version_at(table.table_id, index.now_ms()) == 4
+    assert index.history.version_at(table.table_id, index.now_ms()) == 4
     caplog.clear()
-    index.version_at(table.table_id, index.now_ms())
+    index.history.version_at(table.table_id, index.now_ms())
     assert not caplog.records
 
 
@@ -311,12 +313,12 @@ def _date(index: Index, table: Table, version: int, at_ms: int) -> None:
 
 def test_recovery_reads_no_plan_of_a_finished_write(index: Index, table: Table) -> None:
     for name in ("k=1", "k=2"):
-        index.finish_transaction(write(index, table, plan(table), name).transaction_id)
+        index.transactions.finish(write(index, table, plan(table), name).transaction_id)
     begin(index, table, plan(table), "k=3")
     asked: list[tuple[str, Any]] = []
     engine = index._database.engine
     sa.event.listen(engine, "before_cursor_execute", lambda *given: asked.append((given[2], given[3])))
-    assert index.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED)) == []
+    assert index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED)) == []
     steps = [
         row.detail
         for text, values in tuple(asked)
@@ -329,42 +331,44 @@ def test_recovery_reads_no_plan_of_a_finished_write(index: Index, table: Table) 
 
 def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Table) -> None:
     write(index, table, plan(table), "k=1", "k=2", "k=3")
-    old = index.load_table(table.identifier)
+    old = index.tables.load(table.identifier)
     append, overwrite = (begin(index, old, plan(table, kind), "k=1") for kind in (WriteKind.APPEND, OVERWRITE))
     late = begin(index, old, plan(table, OVERWRITE), "k=3")
     for name in ("k=1", "k=2"):
-        index.commit(table.table_id, [DropPartition(name)], operation="repair", deliver=False)
+        index.commits.apply_changes(table.table_id, [DropPartition(name)], operation="repair", deliver=False)
     done = write(index, table, plan(table, WriteKind.OVERWRITE, predicate=Comparison(Operator.EQ, "k", "7")))
     write(index, table, plan(table), "k=4")
-    index.finish_transaction(done.transaction_id)
-    index.expire_versions(table.table_id, 4)
+    index.transactions.finish(done.transaction_id)
+    index.versions.expire(table.table_id, 4)
     # Who only adds is not disturbed by what nobody remembers, and the claims of others are remembered.
     assert finish(index, append).version == 5
     for made in (overwrite, late):
         with pytest.raises(ConflictError, match="read at version 1, and what was changed up to 4 is not known"):
-            index.reserve(made.transaction_id, made.plan)
+            index.commits.reserve(made.transaction_id, made.plan)
 
 
 def test_expiry_keeps_what_still_waits(index: Index, table: Table) -> None:
     stream: dict[str, Any] = {"app_id": "query", "app_version": 1}
     made = begin(index, table, plan(table, waiting=("k=1",)), "k=1", "k=2", **stream)
     finish(index, made)
-    index.finish_transaction(made.transaction_id)
+    index.transactions.finish(made.transaction_id)
     write(index, table, plan(table), "k=3")
-    index.expire_versions(table.table_id, 2)
-    assert [w.partition for w in index.waiting_files(table.table_id, "query")] == ["k=1"]
-    assert index.uncommitted_ids(table.table_id, 2) == {made.transaction_id: State.FINISHED}
+    index.versions.expire(table.table_id, 2)
+    assert [w.partition for w in index.waiting_files.all(table.table_id, "query")] == ["k=1"]
+    assert index.transactions.uncommitted_ids(table.table_id, 2) == {made.transaction_id: State.FINISHED}
 
 
 def test_statistics_follow_their_files(index: Index, table: Table, tmp_path: Path) -> None:
     made = begin(index, table, plan(table))
     known = {"fare": ColumnStatistics("1.50", "9.00", 0)}
-    index.record_files(made.transaction_id, [StagedFile("k=1", f"part-{made.transaction_id}", 10, 2, known)])
-    assert next(iter(index.staged_files(made.transaction_id))).statistics == known
+    index.transaction_files.record(
+        made.transaction_id, [StagedFile("k=1", f"part-{made.transaction_id}", 10, 2, known)]
+    )
+    assert next(iter(index.transaction_files.staged_files(made.transaction_id))).statistics == known
     finish(index, made)
     assert statistics(tmp_path) == ['{"fare":{"max":"9.00","min":"1.50","nulls":0}}']
     write(index, table, plan(table, OVERWRITE), "k=1")
-    index.expire_versions(table.table_id, 2)
+    index.versions.expire(table.table_id, 2)
     assert statistics(tmp_path) == []
 
 

@@ -58,8 +58,8 @@ def _apply(state: _State, changes: list[Change]) -> _State:
 
 
 def _read(index: Index, table: Table) -> _State:
-    state: _State = {row["partition"]: {} for row in index.list_partitions(table, None).read_all().to_pylist()}
-    for row in index.plan_files(table, None).read_all().to_pylist():
+    state: _State = {row["partition"]: {} for row in index.partitions.all(table, None).read_all().to_pylist()}
+    for row in index.partitions.files(table, None).read_all().to_pylist():
         state[row["partition"]][row["path"]] = DataFile(row["path"], row["size"], row["modified_ms"], row["rows"])
     return state
 
@@ -85,14 +85,14 @@ def test_random_commits(tmp_path: Path, seed: int) -> None:
             chosen = rng.sample(names, rng.randint(1, 4))
             changes = [c for name in chosen for c in _random_change(rng, name, states[-1])]
             rng.shuffle(changes)
-            outcome = index.commit(table.table_id, changes, operation="test", deliver=rng.random() < 0.5)
+            outcome = index.commits.apply_changes(table.table_id, changes, operation="test", deliver=rng.random() < 0.5)
             after = _apply(states[-1], changes)
             if outcome.version == versions[-1].version:
                 assert after == states[-1]
                 continue
             assert outcome.version == versions[-1].version + 1
             states.append(after)
-            versions.append(index.load_table(table.identifier))
+            versions.append(index.tables.load(table.identifier))
             _check_totals(versions[-1], after)
         for version, state in zip(versions, states, strict=True):
             assert _read(index, version) == state
@@ -102,10 +102,12 @@ def test_statistics_are_renewed_after_a_load(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
-        index.commit(table.table_id, [AddPartition("k=-1", data_files(1))], operation="test", deliver=False)
+        index.commits.apply_changes(
+            table.table_id, [AddPartition("k=-1", data_files(1))], operation="test", deliver=False
+        )
         assert not _statistics(path)
         many = [AddPartition(f"k={i}", data_files(1)) for i in range(600)]
-        index.commit(table.table_id, many, operation="test", deliver=False)
+        index.commits.apply_changes(table.table_id, many, operation="test", deliver=False)
         assert {"partitions", "files"} <= _statistics(path)
 
 
@@ -122,14 +124,14 @@ def test_a_commit_stands_when_the_statistics_cannot_be_renewed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catalog_ext.metastore.errors import IndexUnavailableError
-    from catalog_ext.metastore.index.read import planner_statistics
+    from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
 
     def locked(_: object) -> None:
         raise IndexUnavailableError("locked")
 
-    monkeypatch.setattr(planner_statistics, "analyze", locked)
+    monkeypatch.setattr(PlannerStatistics, "analyze", locked)
     with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
         many = [AddPartition(f"k={i}", data_files(1)) for i in range(600)]
-        assert index.commit(table.table_id, many, operation="test", deliver=False).version == 1
+        assert index.commits.apply_changes(table.table_id, many, operation="test", deliver=False).version == 1
     assert "could not be renewed" in caplog.text

@@ -57,12 +57,12 @@ def short(filled: tuple[Index, Table]) -> tuple[Index, Table]:
             ))
             for name in sorted(names)
         ]  # fmt: skip
-        index.commit(table.table_id, changes, operation="test", deliver=False)
-    return index, index.load_table(table.identifier)
+        index.commits.apply_changes(table.table_id, changes, operation="test", deliver=False)
+    return index, index.tables.load(table.identifier)
 
 
 def rows_of(index: Index, table: Table, name: str, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-    return (index.partition_rows if name == "partitions" else index.file_rows)(table, predicate)
+    return (index.partition_states.rows if name == "partitions" else index.file_rows.rows)(table, predicate)
 
 
 def group_of(table: Table, keys: Sequence[str] | None, partition: str) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def answered(
     """The aggregates by group, put together of their parts."""
     chosen = None if keys is None else [key for key in table.definition.keys if key.name in keys]
     parts: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
-    for row in index.group_metadata(table, name, predicate, chosen, aggregates).read_all().to_pylist():
+    for row in index.metadata_groups.groups(table, name, predicate, chosen, aggregates).read_all().to_pylist():
         group = group_of(table, keys, row["partition"]) if keys != () else ()
         parts[group].append([row[f"value_{i}"] for i in range(len(aggregates))])
     return {group: [combined(a, column) for a, column in zip(aggregates, zip(*of, strict=True), strict=True)]
@@ -144,7 +144,7 @@ def check(
     assert answered(index, table, name, predicate, keys, aggregates) == expected(
         index, table, name, predicate, keys, aggregates
     )
-    assert index.count_metadata(table, name, predicate).read_all().num_rows == len(
+    assert index.metadata_groups.count(table, name, predicate).read_all().num_rows == len(
         rows_of(index, table, name, predicate).read_all()
     )
 
@@ -169,21 +169,21 @@ def test_conditions_on_numbers_are_those_of_sql(short: tuple[Index, Table], name
         st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
     ), max_leaves=6))  # fmt: skip
     numbers, some = NumberPredicate(name, tree), data.draw(st.sampled_from((None, ["rows"], ["partition", "rows"])))
-    read = index.partition_rows if name == "partitions" else index.file_rows
+    read = index.partition_states.rows if name == "partitions" else index.file_rows.rows
     rows = [row for row in read(table).read_all().to_pylist() if numbers.matches(row)]
     found = read(table, None, some, numbers).read_all().to_pylist()
     shown = [{column: row[column] for column in some or row} for row in rows]
     assert sorted(map(repr, found)) == sorted(map(repr, shown))
-    assert index.count_metadata(table, name, None, numbers).read_all().num_rows == len(rows)
+    assert index.metadata_groups.count(table, name, None, numbers).read_all().num_rows == len(rows)
     count = [Aggregate(Function.COUNT, None)]
-    groups = index.group_metadata(table, name, None, table.definition.keys[:1], count, numbers).read_all()
+    groups = index.metadata_groups.groups(table, name, None, table.definition.keys[:1], count, numbers).read_all()
     assert sum(groups.column("value_0").to_pylist()) == len(rows)
 
 
 @pytest.mark.parametrize("name", AGGREGATED)
 def test_some_columns_are_those_of_all(filled: tuple[Index, Table], name: str) -> None:
     index, table = filled
-    read = index.partition_rows if name == "partitions" else index.file_rows
+    read = index.partition_states.rows if name == "partitions" else index.file_rows.rows
     whole = read(table).read_all()
     for column in whole.schema.names:
         some = read(table, None, [column]).read_all()
@@ -196,8 +196,8 @@ def test_sums_above_64_bits_come_in_parts(filled: tuple[Index, Table]) -> None:
     table = create(index, "huge", keys={"k": "int"})
     rows = (2**63 - 1, 2**63 - 1, 2**62, 7, None)
     files = tuple(DataFile(str(i), 1, 0, count) for i, count in enumerate(rows))
-    index.commit(table.table_id, [AddPartition("k=1", files)], operation="test", deliver=False)
-    table = index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=1", files)], operation="test", deliver=False)
+    table = index.tables.load(table.identifier)
     aggregates = [Aggregate(Function.SUM, "rows"), Aggregate(Function.COUNT, None)]
     assert answered(index, table, "files", None, ("k",), aggregates) == expected(
         index, table, "files", None, ("k",), aggregates

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def _repair(index: Index, table: Table) -> object:
-    return index.commit(table.table_id, [AddPartition("k=2", data_files(1))], operation="repair", deliver=False)
+    return index.commits.apply_changes(
+        table.table_id, [AddPartition("k=2", data_files(1))], operation="repair", deliver=False
+    )
 
 
 def _write(index: Index, table: Table) -> object:
@@ -35,7 +37,9 @@ def test_a_process_of_an_older_release_commits_nothing(
 ) -> None:
     with local_index(tmp_path) as index:
         table = create(index, keys={"k": "INT"})
-        index.commit(table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False)
+        index.commits.apply_changes(
+            table.table_id, [AddPartition("k=1", data_files(1))], operation="repair", deliver=False
+        )
         with closing(sqlite3.connect(tmp_path / "index.db")) as other, other:
             other.execute("UPDATE catalog_ext_schema_version SET version_num = '9999'")
         with pytest.raises(IndexNotAtHeadError, match="revision 9999 after this process had opened it") as caught:
@@ -43,4 +47,4 @@ def test_a_process_of_an_older_release_commits_nothing(
         assert caught.value.parameters == {"revision": "9999", "head": index.head_revision()}
         with closing(sqlite3.connect(tmp_path / "index.db")) as other, other:
             other.execute("UPDATE catalog_ext_schema_version SET version_num = ?", (index.head_revision(),))
-        assert listed_names(index, index.load_table_by_id(table.table_id)) == ["k=1"]
+        assert listed_names(index, index.tables.load_by_id(table.table_id)) == ["k=1"]

@@ -37,24 +37,26 @@ def index(tmp_path: Path) -> Iterator[Index]:
 def table(index: Index) -> Table:
     create(index, "other")
     new = replace(definition("s", "t", {"k": "int"}), columns=(Column("id", "bigint"), Column("c", "string")))
-    return index.create_table(new, deliver=False)
+    return index.tables.create(new, deliver=False)
 
 
 def alter(index: Index, table: Table, *changes: ColumnChange) -> Table:
-    return index.alter_table(table.identifier, lambda d: altered(d, changes), deliver=False)
+    return index.alterations.alter(table.identifier, lambda d: altered(d, changes), deliver=False)
 
 
 def begun(index: Index, table: Table, partition: str, known: ColumnStatistics = KNOWN, **more: Any) -> Transaction:
     """A write whose file has statistics of the column, by what its writer knows of the table."""
     made = begin(index, table, plan(table, **more), **({"app_id": "q", "app_version": 1} if more else {}))
     known = replace(known, after={c.name: c.statistics_after for c in table.definition.columns}.get("c"))
-    index.record_files(made.transaction_id, [StagedFile(partition, f"part-{made.transaction_id}", 10, 2, {"c": known})])
+    index.transaction_files.record(
+        made.transaction_id, [StagedFile(partition, f"part-{made.transaction_id}", 10, 2, {"c": known})]
+    )
     return made
 
 
 def bounds(index: Index, table: Table, column: str = "c") -> dict[str, str | None]:
     """The least value of the column in each partition, as planning says it."""
-    found = index.plan_files(index.load_table(table.identifier), None, bounds=[column]).read_all().to_pylist()
+    found = index.partitions.files(index.tables.load(table.identifier), None, bounds=[column]).read_all().to_pylist()
     texts = {row["partition"]: row["bounds_0"] for row in found}
     assert all(text is None or json.loads(text).keys() == {"min", "max", "nulls"} for text in texts.values())
     return {partition: None if text is None else json.loads(text)["min"] for partition, text in texts.items()}
@@ -86,7 +88,7 @@ def test_another_column_of_the_name_has_no_statistics(
 
 def test_a_column_that_stays_or_becomes_wider_keeps_its_statistics(index: Index, table: Table) -> None:
     alter(index, table, AddColumn(("n",), "int"))
-    finish(index, begun(index, index.load_table(table.identifier), "k=1"))
+    finish(index, begun(index, index.tables.load(table.identifier), "k=1"))
     alter(index, table, ChangeType(("n",), "bigint"), DropColumn(("c",)), AddColumn(("c",), "string"))
     assert bounds(index, table) == {"k=1": "10"}
 
@@ -101,7 +103,7 @@ def test_writes_that_knew_the_other_column_bring_no_statistics_of_it(index: Inde
     knows = begun(index, now, "k=3", ColumnStatistics("9", "10", 0))
     finish(index, knows)
     assert bounds(index, table) == {"k=1": None, "k=3": "9"}
-    due = begin(index, index.load_table(table.identifier), plan(table, due=("k=2",)), app_id="q", app_version=2)
+    due = begin(index, index.tables.load(table.identifier), plan(table, due=("k=2",)), app_id="q", app_version=2)
     finish(index, due)
     assert bounds(index, table) == {"k=1": None, "k=2": None, "k=3": "9"}
 
@@ -112,16 +114,16 @@ def test_statistics_of_the_whole_table_go_with_the_column(index: Index, table: T
     def analyze(old: TableDefinition) -> TableDefinition:
         return replace(old, properties={**old.properties, **found, VERSION: "0"})
 
-    index.alter_table(table.identifier, analyze, deliver=False)
+    index.alterations.alter(table.identifier, analyze, deliver=False)
     alter(index, table, DropColumn(("c",)))
     assert column_statistics(alter(index, table, AddColumn(("c",), "int"))) == {
         "id": {"distinctCount": "3"}, "c.d": {"distinctCount": "3"},
     }  # fmt: skip
-    assert column_statistics(index.load_table(table.identifier)).keys() == {"id", "c.d"}
+    assert column_statistics(index.tables.load(table.identifier)).keys() == {"id", "c.d"}
 
 
 def test_a_new_table_of_the_same_columns_has_all_its_statistics(index: Index, table: Table) -> None:
     like = alter(index, table, DropColumn(("c",)), AddColumn(("d",), "int"), RenameColumn(("d",), "c")).definition
     assert like.columns[-1].statistics_after == 0
-    copy = index.create_table(replace(definition("s", "u", {"k": "int"}), columns=like.columns), deliver=False)
-    assert [column.statistics_after for column in index.load_table(copy.identifier).definition.columns] == [None, None]
+    copy = index.tables.create(replace(definition("s", "u", {"k": "int"}), columns=like.columns), deliver=False)
+    assert [column.statistics_after for column in index.tables.load(copy.identifier).definition.columns] == [None, None]

@@ -60,8 +60,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Index, li
             present = set(names_of(index, table))
             dropped = [DropPartition(name) for name in sorted(present) if rng.random() < 0.3]
             added = [AddPartition(name, files(rng)) for name in sorted(names - present)]
-            index.commit(table.table_id, [*dropped, *added], operation="test", deliver=False)
-            table = index.load_table(table.identifier)
+            index.commits.apply_changes(table.table_id, [*dropped, *added], operation="test", deliver=False)
+            table = index.tables.load(table.identifier)
             versions.append(table)
         yield index, versions
 
@@ -75,7 +75,7 @@ def files(rng: random.Random) -> tuple[DataFile, ...]:
 
 
 def names_of(index: Index, table: Table) -> list[str]:
-    return [row["partition"] for row in index.list_partitions(table, None).read_all().to_pylist()]
+    return [row["partition"] for row in index.partitions.all(table, None).read_all().to_pylist()]
 
 
 def read(
@@ -84,7 +84,7 @@ def read(
     """The groups by the encoded values of the keys."""
     chosen = [key for key in table.definition.keys if key.name in keys]
     found: dict[tuple[str, ...], list[Row]] = {}
-    for row in index.partition_groups(table, predicate, chosen, wanted).read_all().to_pylist():
+    for row in index.partition_groups.groups(table, predicate, chosen, wanted).read_all().to_pylist():
         found.setdefault(values(table, row["partition"], keys) if row["partitions"] else (), []).append(row)
     return found
 
@@ -101,7 +101,7 @@ def model(
     evaluator = Evaluator(predicate or TRUE, table.definition.keys)
     rows = [
         row
-        for row in index.list_partitions(table, None).read_all().to_pylist()
+        for row in index.partitions.all(table, None).read_all().to_pylist()
         if evaluator.matches(typed_values(row["partition"], table.definition.keys))
     ]
     rows.sort(key=lambda row: values(table, row["partition"], keys))
@@ -166,15 +166,15 @@ def test_one_partition_with_rows_is_enough_for_a_value(tmp_path: Path, known: in
             AddPartition(f"ds=2025-01-01/region={region}", (DataFile("f", 1, 1, 3 if number == known else None),))
             for number, region in enumerate("ab")
         ]
-        index.commit(table.table_id, adds, operation="test", deliver=False)
-        table = index.load_table(table.identifier)
+        index.commits.apply_changes(table.table_id, adds, operation="test", deliver=False)
+        table = index.tables.load(table.identifier)
         of_day = table.definition.keys[:1]
         for predicate in (None, Comparison(Operator.GE, "ds", date(2025, 1, 1)), In("region", ("a", "b"))):
             for wanted in (Wanted.LEAST, Wanted.GREATEST, Wanted.PRESENCE):
-                found = index.partition_groups(table, predicate, of_day, wanted).read_all().to_pylist()
+                found = index.partition_groups.groups(table, predicate, of_day, wanted).read_all().to_pylist()
                 assert next(row["rows"] for row in found if row["partitions"]) > 0, (predicate, wanted)
         other = In("region", ("ba"[known],))
-        (row,) = index.partition_groups(table, other, of_day, Wanted.GREATEST).read_all().to_pylist()
+        (row,) = index.partition_groups.groups(table, other, of_day, Wanted.GREATEST).read_all().to_pylist()
         assert row["rows"] is None, "the one that is known does not satisfy the filter"
 
 
@@ -194,18 +194,18 @@ def test_what_the_index_cannot_tell_apart_comes_one_by_one(tmp_path: Path) -> No
         names = set(names_of(index, table))
         for key in table.definition.keys:
             for wanted in (Wanted.ROWS, Wanted.VALUES, Wanted.GREATEST):
-                found = index.partition_groups(table, None, [key], wanted).read_all().to_pylist()
+                found = index.partition_groups.groups(table, None, [key], wanted).read_all().to_pylist()
                 # The table has truncated keys.
                 assert {row["partition"] for row in found} == names
 
 
 def test_a_plan_looks_among_values_and_numbers_alone(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
-    rows = index.partition_groups(table, None, (), Wanted.EACH).read_all().to_pylist()
+    rows = index.partition_groups.groups(table, None, (), Wanted.EACH).read_all().to_pylist()
     some = [row for row in rows if row["files"]][::3]
-    planned = index.plan_files(table, None, [row["partition_id"] for row in some]).read_all().column("partition")
+    planned = index.partitions.files(table, None, [row["partition_id"] for row in some]).read_all().column("partition")
     assert set(planned.to_pylist()) == {row["partition"] for row in some}
-    assert index.plan_files(table, None, []).read_all().num_rows == 0
+    assert index.partitions.files(table, None, []).read_all().num_rows == 0
     sample = tuple(name for name in names_of(index, table) if "region=eu" in name or "DEFAULT" in name)
     wanted = Among(values=(Values("REGION", sample),)).within(table, Comparison(Operator.GE, "ds", date(2025, 1, 4)))
     chosen = [n for n in set(planned_names(index, table)) if "=eu/" in n or "DEFAULT" in n]
@@ -215,17 +215,17 @@ def test_a_plan_looks_among_values_and_numbers_alone(filled: tuple[Index, list[T
 def test_groups_of_a_dropped_table_are_no_answer(tmp_path: Path) -> None:
     with local_index(tmp_path) as index:
         table = create(index, keys=KEYS)
-        index.drop_table(table.identifier, deliver=False)
+        index.tables.drop(table.identifier, deliver=False)
         for wanted in (Wanted.ROWS, Wanted.VALUES):
             with pytest.raises(TableNotFoundError):
-                index.partition_groups(table, None, table.definition.keys[:1], wanted).read_all()
+                index.partition_groups.groups(table, None, table.definition.keys[:1], wanted).read_all()
 
 
 @pytest.mark.parametrize("rows", [1, 5, 6, 23, 10_000])
 def test_a_plan_ends_with_the_file_that_holds_the_last_row_wanted(filled: tuple[Index, list[Table]], rows: int) -> None:
     index, (*_, table) = filled
-    every = index.plan_files(table, None).read_all().to_pylist()
-    some = index.plan_files(table, None, rows=rows).read_all().to_pylist()
+    every = index.partitions.files(table, None).read_all().to_pylist()
+    some = index.partitions.files(table, None, rows=rows).read_all().to_pylist()
     assert some == every[: len(some)]
     held = [sum(row["rows"] or 0 for row in some[:n]) for n in (len(some) - 1, len(some))]
     assert (held[0] < rows <= held[1]) or (len(some) == len(every) and held[1] < rows)

@@ -41,18 +41,18 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 def filled(index: Index, count: int = 8, name: str = "t") -> Table:
     table = create(index, name=name, keys=KEYS)
     adds = [AddPartition(f"k={i}/r=a", data_files(2)) for i in range(count)]
-    index.commit(table.table_id, adds, operation="repair", deliver=True)
-    for message in index.pending_deliveries(1000):
-        assert index.skip_delivery(message.outbox_id)
-    return index.load_table(table.identifier)
+    index.commits.apply_changes(table.table_id, adds, operation="repair", deliver=True)
+    for message in index.outbox.pending(1000):
+        assert index.outbox.skip(message.outbox_id)
+    return index.tables.load(table.identifier)
 
 
 def delete(index: Index, table: Table, *partitions: str, relocate: bool = False) -> str:
     """Delete or overwrite everything, and settle nothing; return the transaction's id."""
     asked = plan(table, WriteKind.OVERWRITE, relocate=relocate)
-    made = begin(index, index.load_table(table.identifier), asked, *partitions)
+    made = begin(index, index.tables.load(table.identifier), asked, *partitions)
     finish(index, made, deliver=True)
-    assert index.load_table(table.identifier).floor == table.version + 1
+    assert index.tables.load(table.identifier).floor == table.version + 1
     return made.transaction_id
 
 
@@ -72,14 +72,14 @@ def test_its_commit_asks_as_much_of_a_table_of_any_size(index: Index) -> None:
     for name, count in (("few", 5), ("many", 500)):
         table = filled(index, count, name)
         made = begin(index, table, plan(table, WriteKind.OVERWRITE))
-        index.reserve(made.transaction_id, made.plan)
+        index.commits.reserve(made.transaction_id, made.plan)
         before, rows = index.query_count, unended(index, table)
-        outcome = index.commit_transaction(made.transaction_id, deliver=True).outcome
+        outcome = index.commits.apply(made.transaction_id, deliver=True).outcome
         asked.append(index.query_count - before)
         assert outcome is not None
         assert (outcome.partitions_removed, outcome.files_removed) == (count, 2 * count)
         assert unended(index, table) == rows
-        settling.settle(index._database, table.table_id)
+        index.settlements.settle(table.table_id)
         assert unended(index, table) == (0, 0)
     assert asked[0] == asked[1] < 30
 
@@ -90,20 +90,20 @@ def test_readers_see_at_once_what_it_has_done(index: Index) -> None:
     transaction_id = delete(index, table, "k=1/r=a", "k=9/r=b")
     for settled in (False, True):
         if settled:
-            index.settle(transaction_id)
-        now = index.load_table(table.identifier)
+            index.settlements.settle_write(transaction_id)
+        now = index.tables.load(table.identifier)
         assert (now.floor == 0) is settled
         assert (now.totals.partitions, now.totals.files) == (2, 2)
         assert listed_names(index, now) == ["k=1/r=a", "k=9/r=b"]
         assert sorted(files_by_partition(index, table)) == ["k=1/r=a", "k=9/r=b"]
-        assert index.partition_exists(now, ["k=1/r=a", "k=2/r=a"]) == {"k=1/r=a"}
-        groups = index.partition_groups(now, None, now.definition.keys[:1], Wanted.ROWS).read_all().to_pylist()
+        assert index.partitions.existing(now, ["k=1/r=a", "k=2/r=a"]) == {"k=1/r=a"}
+        groups = index.partition_groups.groups(now, None, now.definition.keys[:1], Wanted.ROWS).read_all().to_pylist()
         assert sorted((row["partition"], row["files"]) for row in groups) == [("k=1/r=a", 1), ("k=9/r=b", 1)]
-        assert [p.name for p in index.partitions_of_values(table, ["k=1/r=a", "k=2/r=a"])] == ["k=1/r=a"]
-        assert sorted(p.name for p in index.partitions_matching(table, TRUE)) == ["k=1/r=a", "k=9/r=b"]
-        assert sorted(p.name for p in index.published_page(now, -1)[0]) == ["k=1/r=a", "k=9/r=b"]
+        assert [p.name for p in index.living_partitions.of_values(table, ["k=1/r=a", "k=2/r=a"])] == ["k=1/r=a"]
+        assert sorted(p.name for p in index.living_partitions.matching(table, TRUE)) == ["k=1/r=a", "k=9/r=b"]
+        assert sorted(p.name for p in index.publications.page(now, -1)[0]) == ["k=1/r=a", "k=9/r=b"]
         assert planned_names(index, table) == old, "the version before"
-        (newest, *_) = index.history(table.identifier)
+        (newest, *_) = index.tables.history(table.identifier)
         assert newest.summary["partitions_removed"] == 7
         assert (newest.summary["partitions_changed"], newest.summary["partitions_added"]) == (1, 1)
         assert newest.summary["files_removed"] == 16
@@ -115,17 +115,17 @@ def test_what_it_has_ended_has_changed_before_it_is_settled(index: Index) -> Non
     transaction_id = delete(index, table, "k=2/r=a")
     for settled in (False, True):
         if settled:
-            index.settle(transaction_id)
-        now = index.load_table(table.identifier)
-        assert index.changed_after(table, names) == dict.fromkeys(names[:3], now.version)
-        assert index.changed_after(now, names) == {}
+            index.settlements.settle_write(transaction_id)
+        now = index.tables.load(table.identifier)
+        assert index.living_partitions.changed_after(table, names) == dict.fromkeys(names[:3], now.version)
+        assert index.living_partitions.changed_after(now, names) == {}
 
 
 def test_a_table_without_a_floor_is_read_as_ever(index: Index) -> None:
     table = filled(index)
     assert len(at_version(partitions, table)) == 3
     delete(index, table)
-    assert len(at_version(partitions, index.load_table(table.identifier))) == 4
+    assert len(at_version(partitions, index.tables.load(table.identifier))) == 4
     assert len(at_version(partitions, table)) == 3
 
 
@@ -136,12 +136,12 @@ def append(index: Index, table: Table) -> None:
 def repair(index: Index, table: Table) -> None:
     # Another file than those that are about to be deleted, which nothing registers any more.
     found = (DataFile("found.parquet", 100, 1_700_000_000_000),)
-    index.commit(table.table_id, [AddPartition("k=1/r=a", found)], operation="repair", deliver=False)
+    index.commits.apply_changes(table.table_id, [AddPartition("k=1/r=a", found)], operation="repair", deliver=False)
 
 
 def repair_of_what_is_gone(index: Index, table: Table) -> None:
     with pytest.raises(ConflictError, match="no longer there"):
-        index.commit(table.table_id, [DropPartition("k=1/r=a")], operation="repair", deliver=False)
+        index.commits.apply_changes(table.table_id, [DropPartition("k=1/r=a")], operation="repair", deliver=False)
 
 
 def overwrite(index: Index, table: Table) -> None:
@@ -153,23 +153,23 @@ def again(index: Index, table: Table) -> None:
 
 
 def deliveries(index: Index, table: Table) -> None:
-    index.last_delivery(table)
+    index.publications.last_delivery(table)
 
 
 def removals(index: Index, table: Table) -> None:
-    (transaction,) = index.list_transactions(table.table_id)
-    assert len(list(index.removals(transaction.transaction_id))) == 16
+    (transaction,) = index.transactions.all(table.table_id)
+    assert len(list(index.deletions.of(transaction.transaction_id))) == 16
 
 
 def expire(index: Index, table: Table) -> None:
-    index.expire_versions(table.table_id, table.version + 1)
+    index.versions.expire(table.table_id, table.version + 1)
     with index._database.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(partitions)).scalar() == 0
         assert connection.execute(sa.select(sa.func.count()).select_from(files)).scalar() == 0
 
 
 def ended(index: Index, table: Table) -> None:
-    assert sum(map(len, index.ended_files(table, table.version + 1))) == 16
+    assert sum(map(len, index.ended_files.pages(table, table.version + 1))) == 16
 
 
 @pytest.mark.parametrize(
@@ -180,27 +180,27 @@ def test_whoever_needs_to_know_settles_first(index: Index, act: Callable[[Index,
     delete(index, table, relocate=act is ended)
     assert unended(index, table) == (8, 16)
     act(index, table)
-    assert index.load_table(table.identifier).floor == 0
+    assert index.tables.load(table.identifier).floor == 0
     named = ["k=1/r=a"] if act in (append, repair, overwrite) else []
-    assert listed_names(index, index.load_table(table.identifier)) == named
+    assert listed_names(index, index.tables.load(table.identifier)) == named
     assert unended(index, table)[0] == len(named)
-    assert index.load_table(table.identifier).totals.partitions == len(named)
+    assert index.tables.load(table.identifier).totals.partitions == len(named)
 
 
 def test_a_table_that_is_dropped_is_settled_first(index: Index) -> None:
     table = filled(index)
     transaction_id = delete(index, table)
-    index.drop_table(table.identifier, deliver=True)
-    assert len(list(index.removals(transaction_id))) == 16, "its files are an external table's own no more"
+    index.tables.drop(table.identifier, deliver=True)
+    assert len(list(index.deletions.of(transaction_id))) == 16, "its files are an external table's own no more"
     assert listed_names(index, create(index, keys=KEYS)) == []
 
 
 def test_the_metastore_hears_of_what_was_settled_before_what_came_after(index: Index) -> None:
     table = filled(index)
     delete(index, table, "k=1/r=a")
-    index.rename_table(table.identifier, TableIdentifier("s", "u"), deliver=True)
-    write(index, index.load_table(TableIdentifier("s", "u")), plan(table), "k=2/r=a", deliver=True)
-    told = [(m.operation, m.table, m.payload) for m in index.pending_deliveries(100)]
+    index.alterations.rename(table.identifier, TableIdentifier("s", "u"), deliver=True)
+    write(index, index.tables.load(TableIdentifier("s", "u")), plan(table), "k=2/r=a", deliver=True)
+    told = [(m.operation, m.table, m.payload) for m in index.outbox.pending(100)]
     assert [operation for operation, *_ in told] == [
         "sync_partitions", "rename_table", *["sync_partitions"] * 3, "sync_partitions"
     ]  # fmt: skip
@@ -208,7 +208,7 @@ def test_the_metastore_hears_of_what_was_settled_before_what_came_after(index: I
     dropped = [name for _, _, payload in told[2:-1] for name in payload["drop"]]
     assert sorted(dropped) == [f"k={i}/r=a" for i in range(8) if i != 1]
     assert [added["name"] for added in told[-1][2]["add"]] == ["k=2/r=a"]
-    committed = [m.created_at_ms for m in index.pending_deliveries(100)]
+    committed = [m.created_at_ms for m in index.outbox.pending(100)]
     assert {at - committed[0] <= 1000 for at in committed[2:5]} == {True}, "they are of the commit"
 
 
@@ -216,7 +216,7 @@ def test_few_rows_are_ended_by_the_commit(index: Index, monkeypatch: pytest.Monk
     table = filled(index)
     monkeypatch.setattr(settling, "FEW", 24)
     write(index, table, plan(table, WriteKind.OVERWRITE))
-    assert index.load_table(table.identifier).floor == 0
+    assert index.tables.load(table.identifier).floor == 0
     assert unended(index, table) == (0, 0)
 
 
@@ -227,9 +227,9 @@ def test_partitions_that_stay_or_have_places_of_their_own_are_changed_by_the_com
     table = filled(index)
     if not keep_emptied:
         own = AddPartition("k=99/r=a", data_files(1), f"{table.definition.location}/elsewhere")
-        index.commit(table.table_id, [own], operation="repair", deliver=False)
+        index.commits.apply_changes(table.table_id, [own], operation="repair", deliver=False)
     write(index, table, plan(table, WriteKind.OVERWRITE, keep_emptied=keep_emptied))
-    now = index.load_table(table.identifier)
+    now = index.tables.load(table.identifier)
     assert now.floor == 0
     assert listed_names(index, now) == ([f"k={i}/r=a" for i in range(8)] if keep_emptied else [])
 
@@ -240,7 +240,7 @@ def test_a_migration_down_settles_first(index: Index) -> None:
     index.migrate("0013")
     assert unended(index, table) == (0, 0)
     index.migrate()
-    assert listed_names(index, index.load_table(table.identifier)) == []
+    assert listed_names(index, index.tables.load(table.identifier)) == []
 
 
 def test_a_conflict_is_still_one(index: Index) -> None:

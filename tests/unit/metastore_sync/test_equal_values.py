@@ -120,13 +120,15 @@ def test_a_repair_beside_a_write_of_the_same_value_adds_a_second_one(
     made(catalog, tmp_path / "t", "ds=2/a.csv")
     base = catalog.load_table("s.t")
     insert(catalog, "ds=1")
-    catalog.index.commit(base.table_id, [AddPartition("DS=1", ())], operation="repair", deliver=True, base=base)
+    catalog.index.commits.apply_changes(
+        base.table_id, [AddPartition("DS=1", ())], operation="repair", deliver=True, base=base
+    )
     catalog.deliver()
     assert hive(metastore) == {"1": "ds=1", "2": "ds=2"}
     there = catalog.load_table("s.t")
-    found = catalog.index.partitions_of_values(there, ["ds=1"])
+    found = catalog.index.living_partitions.of_values(there, ["ds=1"])
     assert {p.name: p.in_metastore for p in found} == {"ds=1": True, "DS=1": False}
-    catalog.index.commit(base.table_id, [DropPartition("DS=1")], operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(base.table_id, [DropPartition("DS=1")], operation="repair", deliver=True)
     catalog.deliver()
     assert hive(metastore) == {"1": "ds=1", "2": "ds=2"}
 

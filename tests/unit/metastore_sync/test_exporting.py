@@ -66,10 +66,10 @@ def fill(catalog: Catalog) -> None:
     table = catalog.load_table("s.t")
     names = [f"ds=2025-01-{day:02}" for day in range(1, 29)]
     added = [AddPartition(name, (DataFile("f", 7, 1),)) for name in names]
-    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(table.table_id, added, operation="repair", deliver=True)
     plain = catalog.load_table("s.plain")
     added = [AddPartition("", (DataFile("f", 9, 1, rows=3),))]
-    catalog.index.commit(plain.table_id, added, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(plain.table_id, added, operation="repair", deliver=True)
     assert catalog.deliver().pending == 0
 
 
@@ -129,7 +129,7 @@ def test_partitions_that_no_metastore_can_hold_are_listed(catalog: Catalog, othe
     managed(catalog, partition_columns=(Column("k", "string"),))
     table = catalog.load_table("s.t")
     added = [AddPartition("k=a", ()), AddPartition("k=", (), in_metastore=False)]
-    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(table.table_id, added, operation="repair", deliver=True)
     entries = exported(catalog)
     assert (entries["s.t"].action, entries["s.t"].sent) == ("made", 1)
     assert (entries["s.tk="].action, "empty" in (entries["s.tk="].reason or "")) == ("left out", True)
@@ -141,10 +141,10 @@ def test_what_cannot_be(catalog: Catalog, own: FakeMetastore, other: FakeMetasto
         catalog.export("a.b.c", to=URIS)
     own.create_database(to_hive_database(Namespace("default", properties={"catalog-ext.metastore-id": "m1"})))
     other.create_database(to_hive_database(Namespace("default", properties={"catalog-ext.metastore-id": "m1"})))
-    catalog.index.replace_properties({METASTORE_ID: "m1"})
+    catalog.index.properties.replace({METASTORE_ID: "m1"})
     with pytest.raises(InvalidConfigurationError, match="the index's own metastore"):
         exported(catalog)
-    catalog.index.replace_properties({}, removed=[METASTORE_ID])
+    catalog.index.properties.replace({}, removed=[METASTORE_ID])
     other.down = True
     with pytest.raises(MetastoreUnavailableError):
         exported(catalog)
@@ -155,7 +155,7 @@ def test_the_own_metastore_is_known_by_its_address_before_it_was_met(
     catalog: Catalog, other: FakeMetastore, to: str
 ) -> None:
     fill(catalog)
-    catalog.index.replace_properties({}, removed=[METASTORE_ID])
+    catalog.index.properties.replace({}, removed=[METASTORE_ID])
     with pytest.raises(InvalidConfigurationError, match="the index's own metastore"):
         list(catalog.export(to=to))
     assert not other.calls
@@ -213,7 +213,9 @@ def test_partitions_leave_with_their_descriptors(catalog: Catalog, own: FakeMeta
     }  # fmt: skip
     descriptor = PartitionDescriptor("csv", {"sep": "|"}, (Column("x", "int"),), hive)
     name = "ds=2030-01-01"
-    catalog.index.commit(table.table_id, [AddPartition(name, (), descriptor=descriptor)], operation="x", deliver=False)
+    catalog.index.commits.apply_changes(
+        table.table_id, [AddPartition(name, (), descriptor=descriptor)], operation="x", deliver=False
+    )
     *_, use, of_files, of_serde, of_columns = catalog.export_statements("s.t")
     assert (use, of_files[:23]) == ("USE `s`", "ALTER TABLE `t` PARTITI")
     assert of_files.endswith(f"OUTPUTFORMAT '{piped.output_format}' SERDE '{piped.serde}'")
@@ -231,7 +233,7 @@ def test_a_partition_of_null_is_a_comment(catalog: Catalog) -> None:
     managed(catalog, partition_columns=(Column("k", "string"),))
     table = catalog.load_table("s.t")
     added = [AddPartition("k=__HIVE_DEFAULT_PARTITION__", ()), AddPartition("k=a%27b%3B", ())]
-    catalog.index.commit(table.table_id, added, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(table.table_id, added, operation="repair", deliver=True)
     *_, null, add = catalog.export_statements("s.t")
     assert null.startswith("-- the partition k=__HIVE_DEFAULT_PARTITION__ of s.t is left out: no statement of Hive")
     assert "PARTITION (`k`='a\\u0027b\\u003B') LOCATION" in add
@@ -296,7 +298,7 @@ def test_unregister_leaves_nothing_of_ours_but_documented_parameters(
     calls = own.calls.copy()
     catalog.unregister_table("s.t")
     assert own.calls == calls, "it is not even asked"
-    assert catalog.index.pending_deliveries() == []
+    assert catalog.index.outbox.pending() == []
 
     after = own.get_table("s", "t")
     taken_away = {"spark.sql.statistics.totalSize"}

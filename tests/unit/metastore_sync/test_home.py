@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,14 +21,11 @@ from catalog_ext.metastore.hive.embedded.folder_identity import ID_FILE
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.tables import properties
+from catalog_ext.metastore.index.tables.properties import Properties
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore_sync.home import take_on
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import local_index
-
-if TYPE_CHECKING:
-    from catalog_ext.metastore.index.database.database import Database
 
 A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
 
@@ -165,10 +162,13 @@ def test_a_project_that_was_moved_does_not_begin_anew_where_it_was(tmp_path: Pat
             at_home(Settings.resolve(index=str(index)), known)
     assert not folder.exists()
     with local_index(tmp_path) as opened:
-        opened.add_properties(recorded)
+        opened.properties.add_missing(recorded)
         moved = Settings.resolve(index=str(index), metastore="embedded", warehouse=str(tmp_path / "q" / "wh"))
         take_on(opened, moved)
-        assert at_home(Settings.resolve(index=str(index)), opened.properties()).embedded_folder == moved.embedded_folder
+        assert (
+            at_home(Settings.resolve(index=str(index)), opened.properties.load()).embedded_folder
+            == moved.embedded_folder
+        )
 
 
 def test_paths_are_shown_and_recorded_without_detours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,14 +181,14 @@ def test_paths_are_shown_and_recorded_without_detours(tmp_path: Path, monkeypatc
 
 def test_the_first_record_stays_until_it_is_replaced(tmp_path: Path) -> None:
     with local_index(tmp_path) as index:
-        assert index.properties() == {}
-        assert index.add_properties({"warehouse": "file:///a"}) == {"warehouse": "file:///a"}
+        assert index.properties.load() == {}
+        assert index.properties.add_missing({"warehouse": "file:///a"}) == {"warehouse": "file:///a"}
         both = {"warehouse": "file:///a", "metastore": A}
-        assert index.add_properties(both | {"warehouse": "file:///b"}) == both
-        index.replace_properties({"warehouse": "file:///b"})
-        assert index.properties() == both | {"warehouse": "file:///b"}
-        index.replace_properties({}, removed=["metastore", "nope"])
-        assert index.properties() == {"warehouse": "file:///b"}
+        assert index.properties.add_missing(both | {"warehouse": "file:///b"}) == both
+        index.properties.replace({"warehouse": "file:///b"})
+        assert index.properties.load() == both | {"warehouse": "file:///b"}
+        index.properties.replace({}, removed=["metastore", "nope"])
+        assert index.properties.load() == {"warehouse": "file:///b"}
 
 
 def test_who_names_the_index_alone_gets_its_warehouse_and_metastore(
@@ -217,7 +217,7 @@ def test_one_metastore_may_have_many_addresses(tmp_path: Path, servers: dict[str
     known = servers[A].get_database("default")
     assert known.parameters["a"] == "1"
     with Index.open(index) as opened:
-        assert opened.properties()[METASTORE_ID] == known.parameters[ID_PARAMETER]
+        assert opened.properties.load()[METASTORE_ID] == known.parameters[ID_PARAMETER]
     with catalog_ext.connect(index=index, metastore=B) as catalog:
         catalog.create_namespace("default", properties={"b": "2"})
         catalog.alter_namespace("default", {"b": "3"})
@@ -252,17 +252,17 @@ def test_an_index_of_an_older_release_takes_what_it_is_opened_with(
 ) -> None:
     index = str(tmp_path / "i.db")
     with Index.open(index) as opened:
-        opened.create_namespace(Namespace("s"), deliver=False)
+        opened.namespaces.create(Namespace("s"), deliver=False)
     catalog_ext.connect(index=index, metastore=None).close()
     with Index.open(index) as opened:
-        assert opened.properties() == {}, "a default of the folder that somebody is in says nothing"
+        assert opened.properties.load() == {}, "a default of the folder that somebody is in says nothing"
     with caplog.at_level(logging.INFO, "catalog_ext"):
         catalog_ext.connect(index=index, metastore=A).close()
         assert "is a guess. Name it once: --warehouse" in caplog.text
         catalog_ext.connect(index=index, metastore=A, warehouse=str(tmp_path / "wh")).close()
     assert f"from now on belongs to the metastore {A}" in caplog.text
     with Index.open(index) as opened:
-        assert opened.properties() == {"metastore": A, "warehouse": f"file://{tmp_path}/wh"}
+        assert opened.properties.load() == {"metastore": A, "warehouse": f"file://{tmp_path}/wh"}
 
 
 def test_an_index_that_was_made_without_a_metastore_gets_none(
@@ -289,7 +289,7 @@ def test_an_index_that_was_made_without_a_metastore_gets_none(
         catalog.create_namespace("t")
     assert servers[A].list_databases() == ["default", "t"]
     with Index.open(index) as opened:
-        assert NO_METASTORE not in opened.properties()
+        assert NO_METASTORE not in opened.properties.load()
 
 
 def test_an_index_in_which_nothing_was_made_takes_the_metastore_that_is_named(
@@ -318,7 +318,7 @@ def test_a_first_contact_that_failed_keeps_nothing(
     servers[ELSEWHERE].down = False
     with catalog_ext.connect(index=index, metastore=B) as catalog:
         catalog.create_namespace("s")
-        assert catalog.index.properties()[METASTORE] == B
+        assert catalog.index.properties.load()[METASTORE] == B
     with pytest.raises(InvalidConfigurationError, match="belongs to the metastore"):
         catalog_ext.connect(index=index, metastore=ELSEWHERE)
 
@@ -329,7 +329,7 @@ def test_who_may_only_read_opens_it_all_the_same(
     def refuse(*_: object) -> None:
         raise IndexDatabaseError("permission denied for table index_properties")
 
-    monkeypatch.setattr(Index, "add_properties", refuse)
+    monkeypatch.setattr(Properties, "add_missing", refuse)
     with catalog_ext.connect(index=str(tmp_path / "i.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
         assert catalog.list_namespaces() == []
     assert "permission denied" in caplog.text
@@ -361,7 +361,7 @@ def test_another_one_is_taken_on_by_a_command(
     assert servers[ELSEWHERE].list_databases() == ["default", "t"]
     with Index.open(index) as opened:
         given = servers[ELSEWHERE].get_database("default").parameters[ID_PARAMETER]
-        assert opened.properties()[METASTORE_ID] == given
+        assert opened.properties.load()[METASTORE_ID] == given
     adopted = catalog_ext.adopt(index=index, warehouse=str(tmp_path / "moved"))
     assert adopted == (("warehouse", f"file://{warehouse}", f"file://{tmp_path}/moved"),)
     with catalog_ext.connect(index=index, metastore=None) as catalog:
@@ -395,7 +395,7 @@ def test_doctor_asks_an_embedded_metastore_that_runs(tmp_path: Path, capsys: pyt
     index = str(tmp_path / "index.db")
     with local_index(tmp_path) as opened:
         take_on(opened, Settings.resolve(index=index, metastore="embedded"))
-        folder = Path(opened.properties()[METASTORE].removeprefix("embedded:")) / "metastore"
+        folder = Path(opened.properties.load()[METASTORE].removeprefix("embedded:")) / "metastore"
     _, findings = _cli(capsys, "--index", index, "doctor", "--quick")
     told = {(f["area"], f["check"]): f["found"] for f in findings["checks"]}
     assert f"embedded:{folder}" in told["index", "belongs to"]
@@ -423,17 +423,17 @@ def test_of_two_that_open_a_new_index_at_once_the_first_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: dict[str, FakeMetastore]
 ) -> None:
     index = str(tmp_path / "i.db")
-    load = properties.load
+    load = Properties.load
     first = [True]
 
-    def overtaken(database: Database) -> dict[str, str]:
-        found = load(database)
+    def overtaken(of_index: Properties) -> dict[str, str]:
+        found = load(of_index)
         if first and not found:
             first.clear()
             catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "a")).close()
         return found
 
-    monkeypatch.setattr(properties, "load", overtaken)
+    monkeypatch.setattr(Properties, "load", overtaken)
     with pytest.raises(InvalidConfigurationError, match=r"belongs to the warehouse .*/a, and was opened with .*/b"):
         catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "b"))
 
@@ -453,4 +453,4 @@ def test_a_command_that_makes_nothing_records_nothing(tmp_path: Path, monkeypatc
     Index.open(index).close()
     assert main(["--index", index, "--metastore", "thrift://127.0.0.1:9", "repair", "s.typo"]) == 1
     with Index.open(index) as opened:
-        assert opened.properties() == {}
+        assert opened.properties.load() == {}

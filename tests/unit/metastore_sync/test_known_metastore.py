@@ -113,7 +113,7 @@ def test_who_takes_it_on_has_it_filled(there: AtAnAddress, tmp_path: Path) -> No
         take_on(catalog.index, Settings.resolve(index=str(tmp_path / "index.db"), metastore=URI))
         # Who has the index open goes on with what was taken on.
         assert [entry.pending for entry in catalog.publish()] == [0]
-        assert catalog.index.properties()[METASTORE_ID] == metastore_id(there.now)
+        assert catalog.index.properties.load()[METASTORE_ID] == metastore_id(there.now)
     assert sorted(there.now.partition_names("s", "t")) == ["k=1", "k=2"]
     assert list(there.own.partition_names("s", "t")) == ["k=1"]
 
@@ -172,8 +172,8 @@ def test_vacuum_and_import_do_not_believe_another_one(there: AtAnAddress, tmp_pa
         insert(catalog, "k=1")
         there.own.down = True
         insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
-        (delivery,) = catalog.index.pending_deliveries(limit=5)
-        assert catalog.index.skip_delivery(delivery.outbox_id)
+        (delivery,) = catalog.index.outbox.pending(limit=5)
+        assert catalog.index.outbox.skip(delivery.outbox_id)
     there.own.down = False
     there.now = metastore()
     with opened(tmp_path) as catalog:
@@ -189,13 +189,13 @@ def test_without_a_first_meeting_nobody_is_refused(there: AtAnAddress, tmp_path:
     there.own = there.now = FakeMetastore()
     with opened(tmp_path) as catalog:
         managed(catalog)
-        assert METASTORE_ID not in catalog.index.properties()
+        assert METASTORE_ID not in catalog.index.properties.load()
     there.now = metastore()
     with opened(tmp_path) as catalog:
         assert catalog.metastore.client().list_tables("s") == []
         assert changes(there.now) == []
         catalog.create_namespace("more")
-        assert catalog.index.properties()[METASTORE_ID] == metastore_id(there.now)
+        assert catalog.index.properties.load()[METASTORE_ID] == metastore_id(there.now)
 
 
 class Losing(FakeMetastore):
@@ -213,7 +213,7 @@ class Losing(FakeMetastore):
 
 def test_a_server_that_takes_over_is_asked_in_the_middle_of_a_call(tmp_path: Path) -> None:
     with local_index(tmp_path) as index:
-        index.add_properties({METASTORE_ID: "own"})
+        index.properties.add_missing({METASTORE_ID: "own"})
         known = KnownMetastore(index)
         servers = [Losing(known), Losing(known), Losing(known)]
         for server, name in zip(servers, ("own", "another", "own"), strict=True):

@@ -73,10 +73,10 @@ def fill(catalog: Catalog) -> None:
     managed(catalog, "odd", columns=(Column("x", "variant"),))
     table = catalog.load_table("s.t")
     changes = [AddPartition(day, (DataFile("f", 7, 1),)) for day in DAYS]
-    catalog.index.commit(table.table_id, changes, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(table.table_id, changes, operation="repair", deliver=True)
     plain = catalog.load_table("s.plain")
     changes = [AddPartition("", (DataFile("f", 9, 1, rows=3),))]
-    catalog.index.commit(plain.table_id, changes, operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(plain.table_id, changes, operation="repair", deliver=True)
     assert catalog.deliver().pending == 0
 
 
@@ -124,8 +124,8 @@ def test_what_failed_meanwhile_is_replaced_by_the_state(catalog: Catalog, server
     server.fake = FakeMetastore()
     table = catalog.load_table("s.t")
     for _ in range(3):
-        catalog.index.commit(table.table_id, [DropPartition(DAYS[0])], operation="x", deliver=True)
-        catalog.index.commit(table.table_id, [AddPartition(DAYS[0], ())], operation="x", deliver=True)
+        catalog.index.commits.apply_changes(table.table_id, [DropPartition(DAYS[0])], operation="x", deliver=True)
+        catalog.index.commits.apply_changes(table.table_id, [AddPartition(DAYS[0], ())], operation="x", deliver=True)
     catalog.alterations.alter("s.t", [], set_={"a": "1"})
     assert catalog.deliver().pending == 7
     assert published(catalog, "s.t") == {"s.t": ("create", 28, 0, 0)}
@@ -137,7 +137,7 @@ def test_a_delivery_waits_for_the_one_of_the_background(catalog: Catalog, server
     """What another thread of the process has claimed is neither left out of the answer nor overtaken."""
     managed(catalog)
     table = catalog.load_table("s.t")
-    catalog.index.commit(table.table_id, [AddPartition(DAYS[0], ())], operation="repair", deliver=True)
+    catalog.index.commits.apply_changes(table.table_id, [AddPartition(DAYS[0], ())], operation="repair", deliver=True)
     fake, claimed, go_on = server.fake, threading.Event(), threading.Event()
 
     class Slow:
@@ -186,7 +186,9 @@ def test_what_is_committed_while_the_sides_are_compared_is_sent(
     def overtaken(*arguments: object) -> object:
         found = compared(*arguments)  # type: ignore[arg-type]
         changes = [AddPartition("ds=2026-01-01", (DataFile("f", 7, 1),)), DropPartition(DAYS[5])]
-        catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True)
+        catalog.index.commits.apply_changes(
+            catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True
+        )
         return found
 
     monkeypatch.setattr(publishing.Publishing, "_unknown", overtaken)
@@ -264,7 +266,9 @@ def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: C
     def made(days: list[str]) -> None:
         managed(catalog)
         changes = [AddPartition(day, (DataFile("f", 7, 1),)) for day in days]
-        catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True)
+        catalog.index.commits.apply_changes(
+            catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True
+        )
 
     made(DAYS[:3])
     assert catalog.deliver().pending == 0
@@ -274,7 +278,7 @@ def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: C
     server.fake.down = False
     (entry,) = catalog.publish("s.t")
     assert (entry.action, entry.published) == ("create", 3)
-    catalog.index.retry_deliveries()
+    catalog.index.outbox.retry()
     assert catalog.deliver().pending == 0
     assert list(server.fake.partition_names("s", "t")) == DAYS[5:8]
     (entry,) = catalog.publish("s.t")
@@ -385,8 +389,8 @@ def test_drop_that_is_delivered_meanwhile_is_no_table_that_was_not_taken(catalog
         def list_tables(self, database: str) -> list[str]:
             names = super().list_tables(database)
             assert "t" in names
-            for message in catalog.index.pending_deliveries(10):
-                assert catalog.index.skip_delivery(message.outbox_id)
+            for message in catalog.index.outbox.pending(10):
+                assert catalog.index.outbox.skip(message.outbox_id)
             return names
 
     metastore = Delivering()

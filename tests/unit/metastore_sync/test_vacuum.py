@@ -69,9 +69,9 @@ def test_a_change_that_was_skipped_keeps_the_files_until_it_is_published(
     insert(catalog, "k=1")
     metastore.down = True
     relocate(catalog)
-    (delivery,) = catalog.index.pending_deliveries(limit=5)
+    (delivery,) = catalog.index.outbox.pending(limit=5)
     metastore.down = False
-    assert catalog.index.skip_delivery(delivery.outbox_id)
+    assert catalog.index.outbox.skip(delivery.outbox_id)
     assert re.search(r"still has partitions of table s\.t at file://.*k=1.* publish s\.t", refused(catalog))
     assert hive_reads(metastore) == [1]
     list(catalog.publish("s.t"))
@@ -182,8 +182,10 @@ def test_a_repair_warns_of_relocated_rows_that_only_the_metastore_names(
     catalog.deliver()
     with without_its_index(tmp_path) as again:
         again.import_table("s.t")
-        again.index.commit(again.load_table("s.t").table_id, [DropPartition("k=1")], operation="x", deliver=False)
-        again.index.expire_versions(again.load_table("s.t").table_id, again.load_table("s.t").version)
+        again.index.commits.apply_changes(
+            again.load_table("s.t").table_id, [DropPartition("k=1")], operation="x", deliver=False
+        )
+        again.index.versions.expire(again.load_table("s.t").table_id, again.load_table("s.t").version)
         assert not again.repair_partitions("s.t", dry_run=True).in_step
         report = again.vacuum("s.t", retention=0, allow_short_retention=True, unknown_writes=True)
         assert "still has partitions of table s.t" in " ".join(entry.reason for entry in report.failed)

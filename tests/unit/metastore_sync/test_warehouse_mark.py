@@ -59,11 +59,11 @@ def test_the_first_managed_table_marks_the_warehouse(catalog: Catalog, tmp_path:
     catalog.register_table("s.e", location=str(tmp_path / "elsewhere"), format="csv", schema="x INT",
                            partition_columns={"k": "INT"})  # fmt: skip
     assert not (tmp_path / "warehouse").exists()
-    assert INDEX_ID not in catalog.index.properties()
+    assert INDEX_ID not in catalog.index.properties.load()
     managed(catalog)
     found = mark(tmp_path / "warehouse")
     assert set(found) == {"index", "url", "host", "written_at_ms"}
-    assert found["index"] == catalog.index.properties()[INDEX_ID]
+    assert found["index"] == catalog.index.properties.load()[INDEX_ID]
     assert found["url"] == catalog.index.url
     assert sorted(os.listdir(tmp_path / "warehouse")) == [MARK_FILE, "s.db"]
     managed(catalog, "t2")
@@ -79,7 +79,7 @@ def test_a_second_index_is_warned_once(catalog: Catalog, tmp_path: Path, caplog:
         with pytest.warns(WarehouseSharedWarning) as warned:
             managed(other, "t2")
         (text,) = (str(w.message) for w in warned)
-        for word in (catalog.index.url, other.index.url, before["index"], other.index.properties()[INDEX_ID],
+        for word in (catalog.index.url, other.index.url, before["index"], other.index.properties.load()[INDEX_ID],
                      f"file://{tmp_path}/warehouse", "vacuum", "adopt"):  # fmt: skip
             assert word in text
         assert text in caplog.text
@@ -94,7 +94,7 @@ def test_a_second_index_is_warned_once(catalog: Catalog, tmp_path: Path, caplog:
 def test_a_table_of_a_query_marks_it_too(catalog: Catalog, tmp_path: Path, kind: WriteKind) -> None:
     definition = TableDefinition(TableIdentifier("s", "made"), TableType.MANAGED, "csv", "", (Column("x", "int"),), ())
     catalog.writes.begin_creation(kind, definition, None, Batch("CTAS", "me"))
-    assert mark(tmp_path / "warehouse")["index"] == catalog.index.properties()[INDEX_ID]
+    assert mark(tmp_path / "warehouse")["index"] == catalog.index.properties.load()[INDEX_ID]
     with another(tmp_path) as other, pytest.warns(WarehouseSharedWarning):
         other.writes.begin_creation(kind, definition, None, Batch("CTAS", "me"))
 

@@ -214,7 +214,7 @@ def test_many_partitions_make_no_large_card(catalog: Catalog, keys: dict[str, st
     names = ["/".join(f"{key}={values[key][n]}" for key in keys) for n in range(6_000)]
     table = create(catalog.index, "t", keys)
     changes = [AddPartition(name, (DataFile("a", n % 977 + 1, 1, 1),)) for n, name in enumerate(names)]
-    catalog.index.commit(table.table_id, changes, operation="INSERT", deliver=False)
+    catalog.index.commits.apply_changes(table.table_id, changes, operation="INSERT", deliver=False)
     html = card(catalog, "s.t")
     assert len(html.encode()) < MOST_BYTES
     assert "cx-map" in html

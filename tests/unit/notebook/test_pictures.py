@@ -79,7 +79,9 @@ def test_two_keys_measures_and_conditions(catalog: Catalog) -> None:
 
 def test_empty_partitions_and_missing_ones_differ(catalog: Catalog) -> None:
     table = create(catalog.index, "t", {"r": "string", "n": "int"})
-    catalog.index.commit(table.table_id, [AddPartition("r=a/n=1", ())], operation="INSERT", deliver=False)
+    catalog.index.commits.apply_changes(
+        table.table_id, [AddPartition("r=a/n=1", ())], operation="INSERT", deliver=False
+    )
     fill(catalog.index, table, ["r=b/n=2"])
     assert kinds(catalog.table("s.t").plot_partitions()) == [["l0", "none"], ["none", STRONGEST]]
 

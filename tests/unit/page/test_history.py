@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 
 def repaired(index: Index, table: Table, version: int = 1, before: int | None = None) -> None:
     started = version if before is None else before
-    index.add_repair(RepairRecord(table.table_id, 9, "sync", None, 0, "ada@h:1", 0, 0, 0, 0, started, version, None))
+    index.repairs.add(RepairRecord(table.table_id, 9, "sync", None, 0, "ada@h:1", 0, 0, 0, 0, started, version, None))
 
 
 def dated(index: Index, table: Table, committed_at_ms: int, ended_at_ms: int) -> None:
@@ -74,7 +74,9 @@ def test_going_back_tells_everything_once_whatever_the_clock_has_shown(catalog: 
     for k in range(120):
         # What a repair has made is told with the repair, on whichever page that is.
         change = AddPartition(f"k={k}", data_files(1))
-        index.commit(table.table_id, [change], operation="repair" if k % 10 == 9 else "INSERT", deliver=False)
+        index.commits.apply_changes(
+            table.table_id, [change], operation="repair" if k % 10 == 9 else "INSERT", deliver=False
+        )
         if k % 10 == 9:
             repaired(index, table, k + 1, k)
     for _ in range(60):

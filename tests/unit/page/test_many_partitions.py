@@ -44,8 +44,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
             )
             for day in range(DAYS) for region in range(day % EACH, REGIONS, EACH)
         ]  # fmt: skip
-        catalog.index.commit(table.table_id, changes, operation="INSERT", deliver=False)
-        catalog.index.analyze()
+        catalog.index.commits.apply_changes(table.table_id, changes, operation="INSERT", deliver=False)
+        catalog.index.planner_statistics.analyze()
         yield catalog
 
 
@@ -72,7 +72,7 @@ def test_what_is_dear_is_asked_once_a_version(large: Catalog) -> None:
         again, _ = _queries(large, visitor, TABLE, {})
         assert again <= first - 8
         table = large.load_table("s.t")
-        large.index.commit(
+        large.index.commits.apply_changes(
             table.table_id, [AddPartition("ds=2025-03-01/region=new", ())], operation="INSERT", deliver=False
         )
         assert "20,001" in visitor.page(TABLE)

@@ -140,9 +140,9 @@ def test_what_the_metastore_has_to_hear_of_what_is_gone_is_counted(tmp_path: Pat
     with catalog_ext.connect(**where) as c:
         for name in ("gone", "t"):
             table = create(c.index, name, {"k": "int"})
-            c.index.commit(table.table_id, [AddPartition("k=1", ())], operation="INSERT", deliver=True)
-        c.index.drop_table(TableIdentifier("s", "gone"), deliver=True)
-        told = c.index.count_deliveries()
+            c.index.commits.apply_changes(table.table_id, [AddPartition("k=1", ())], operation="INSERT", deliver=True)
+        c.index.tables.drop(TableIdentifier("s", "gone"), deliver=True)
+        told = c.index.outbox.count()
         assert told == 2
         with looking_at(c) as visitor:
             assert f"Pending for the metastore {told}" in Read(visitor.page("/ui/")).text

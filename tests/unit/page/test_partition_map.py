@@ -144,8 +144,8 @@ def test_the_colour_is_the_logarithm_and_an_age_is_pale(catalog: Catalog) -> Non
     table = create(catalog.index, "t", {"n": "int"})
     for n in range(3):
         change = AddPartition(f"n={n}", (DataFile("a", 10 ** (n * 3), 1, n or None), *data_files(n)) if n else ())
-        catalog.index.commit(table.table_id, [change], operation="INSERT", deliver=False)
-    table = catalog.index.load_table(table.identifier)
+        catalog.index.commits.apply_changes(table.table_id, [change], operation="INSERT", deliver=False)
+    table = catalog.index.tables.load(table.identifier)
     assert kinds(mapped(catalog, table)) == [["l0", "l1", "l7"]]
     assert kinds(mapped(catalog, table, m="files")) == [["l0", "l1", "l7"]]
     assert [mapped(catalog, table, m="rows").rows[0][1][n].text for n in range(3)] == ["0", "not known", "not known"]  # type: ignore[union-attr]

@@ -69,7 +69,7 @@ def test_add_registers_what_lies_there_and_makes_what_does_not(catalog: Catalog,
         "ADD PARTITION", 1, 4, 4,
     )  # fmt: skip
     assert indexed(catalog) == {"k=1": {"a.csv": 1}, "k=2": {"b.csv": 1}, "k=3": {"c.csv": 1, "d.csv": 1}, "k=4": {}}
-    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {
+    assert catalog.index.partitions.located(catalog.load_table("s.t")) == {
         "k=2": f"file://{root}/elsewhere", "k=3": f"file://{outside}",
     }  # fmt: skip
     assert (root / "k=4").is_dir()

@@ -37,17 +37,20 @@ def described(catalog: Catalog, table: str = "s.t", version: int | None = None) 
     """The descriptors of partitions that have one, by name."""
     loaded = catalog.load_table(table)
     at = loaded if version is None else replace(loaded, version=version)
-    by_number = catalog.index.descriptors(at)
+    by_number = catalog.index.descriptors.of_table(at)
     return {
         name: descriptor
         for number, descriptor in by_number.items()
-        for name in catalog.index.plan_files(at, None, descriptor=number).read_all().column("partition").to_pylist()
+        for name in catalog.index.partitions.files(at, None, descriptor=number)
+        .read_all()
+        .column("partition")
+        .to_pylist()
     }
 
 
 def commit(catalog: Catalog, *changes: Any, table: str = "s.t", deliver: bool = False) -> int:
     loaded = catalog.load_table(table)
-    return catalog.index.commit(loaded.table_id, changes, operation="x", deliver=deliver).version
+    return catalog.index.commits.apply_changes(loaded.table_id, changes, operation="x", deliver=deliver).version
 
 
 def add(catalog: Catalog, root: Path, name: str, descriptor: PartitionDescriptor | None, table: str = "s.t") -> None:
@@ -57,7 +60,7 @@ def add(catalog: Catalog, root: Path, name: str, descriptor: PartitionDescriptor
 
 
 def plan_of(catalog: Catalog, descriptor: int | None) -> list[str]:
-    plan = catalog.index.plan_files(catalog.load_table("s.t"), None, descriptor=descriptor)
+    plan = catalog.index.partitions.files(catalog.load_table("s.t"), None, descriptor=descriptor)
     return sorted(plan.read_all().column("partition").to_pylist())
 
 
@@ -65,7 +68,7 @@ def test_a_plan_is_of_one_descriptor_and_equal_ones_are_kept_once(catalog: Catal
     root = external(catalog, tmp_path)
     for name, descriptor in {"k=1": None, "k=2": PIPED, "k=3": ORC, "k=4": PIPED}.items():
         add(catalog, root, name, descriptor)
-    found = catalog.index.descriptors(catalog.load_table("s.t"))
+    found = catalog.index.descriptors.of_table(catalog.load_table("s.t"))
     assert found == {1: PIPED, 2: ORC}
     assert (plan_of(catalog, 0), plan_of(catalog, 1), plan_of(catalog, 2)) == (["k=1"], ["k=2", "k=4"], ["k=3"])
     assert plan_of(catalog, None) == ["k=1", "k=2", "k=3", "k=4"]
@@ -77,11 +80,13 @@ def test_without_descriptors_nothing_is_asked_for_them(catalog: Catalog, tmp_pat
     table = catalog.load_table("s.t")
     assert not table.has_descriptors
     before = catalog.index.query_count
-    assert (catalog.index.descriptors(table), catalog.index.formats(table)) == ({}, {})
+    assert (catalog.index.descriptors.of_table(table), catalog.index.descriptors.formats(table)) == ({}, {})
     assert catalog.index.query_count == before
     add(catalog, root, "k=2", PIPED)
     commit(catalog, DropPartition("k=2"))
-    assert catalog.index.descriptors(catalog.load_table("s.t")) == {}, "what no partition has is not asked of a store"
+    assert catalog.index.descriptors.of_table(catalog.load_table("s.t")) == {}, (
+        "what no partition has is not asked of a store"
+    )
 
 
 def test_rows_are_not_added_and_an_overwrite_makes_the_partition_ours(catalog: Catalog, tmp_path: Path) -> None:
@@ -113,12 +118,12 @@ def test_what_the_metastore_is_told(catalog: Catalog, tmp_path: Path) -> None:
     add(catalog, root, "k=1", ORC)
     add(catalog, root, "k=2", None)
     table = catalog.load_table("s.t")
-    page, _ = catalog.index.published_page(table, -1)
+    page, _ = catalog.index.publications.page(table, -1)
     assert {p.name: p.descriptor for p in page} == {"k=1": ORC.to_dict(), "k=2": None}
     commit(catalog, ReplaceFiles("k=1", added=(DataFile("b.csv", 1, 1),)), deliver=True)
     commit(catalog, ReplaceFiles("k=1", redescribed=True), deliver=True)
     commit(catalog, ReplaceFiles("k=2", added=(DataFile("b.csv", 1, 1),)), deliver=True)
-    told = [read_message(d) for d in catalog.index.pending_deliveries(9)]
+    told = [read_message(d) for d in catalog.index.outbox.pending(9)]
     assert [m.altered[0].descriptor for m in told if isinstance(m, SyncPartitions)] == [ORC.to_dict(), {}, None], (
         "its own; the table's again; nothing"
     )
@@ -169,7 +174,7 @@ def test_another_descriptor_forgets_what_was_known_of_the_files(catalog: Catalog
     commit(catalog, ReplaceFiles("k=1", removed=("b",), redescribed=True, descriptor=PIPED))
     table = catalog.load_table("s.t")
     assert (table.totals.files, table.totals.rows) == (1, None)
-    assert catalog.index.plan_files(table, None, bounds=["x"]).read_all().column("bounds_0").to_pylist() == [None]
+    assert catalog.index.partitions.files(table, None, bounds=["x"]).read_all().column("bounds_0").to_pylist() == [None]
     assert described(catalog) == {"k=1": PIPED}
     assert described(catalog, version=then) == {}
     commit(catalog, ReplaceFiles("k=1", redescribed=True))
@@ -190,10 +195,10 @@ def test_a_stream_does_not_read_them(catalog: Catalog, tmp_path: Path) -> None:
     root = external(catalog, tmp_path)
     add(catalog, root, "k=1", None)
     table = catalog.load_table("s.t")
-    assert catalog.index.changes(table.table_id, 0, 1).read_all().num_rows == 1
+    assert catalog.index.changes.between(table.table_id, 0, 1).read_all().num_rows == 1
     add(catalog, root, "k=2", ORC)
     with pytest.raises(errors.PartitionDescriptorError, match=r"'k=2'.*a stream cannot read it"):
-        catalog.index.changes(table.table_id, 1, 2)
+        catalog.index.changes.between(table.table_id, 1, 2)
 
 
 def test_a_plan_that_meets_a_new_descriptor_in_a_later_version_is_made_again(catalog: Catalog, tmp_path: Path) -> None:

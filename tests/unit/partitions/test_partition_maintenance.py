@@ -144,7 +144,7 @@ def test_other_types_of_partition_columns(catalog: Catalog, tmp_path: Path) -> N
     assert catalog.partitions("s.t", {"k": "7"}).num_rows == 1
     assert catalog.history("s.t")[0].operation == "SET PARTITION COLUMNS"
     with pytest.raises(errors.VersionExpiredError):
-        catalog.index.list_partitions(old, None).read_all()
+        catalog.index.partitions.all(old, None).read_all()
     insert(catalog, "k=9/r=a")
     catalog.partition_commands.drop("s.t", [Comparison(Operator.EQ, "k", "7")])
     assert sorted(indexed(catalog)) == ["k=10/r=a", "k=9/r=a"]

@@ -39,7 +39,7 @@ def _purge(catalog: Catalog) -> None:
 
 def _readable(catalog: Catalog, name: str) -> list[bool]:
     table = catalog.load_table("s.t")
-    location = catalog.index.located_partitions(table).get(name, f"{table.definition.location}/{name}")
+    location = catalog.index.partitions.located(table).get(name, f"{table.definition.location}/{name}")
     folder = Path(location.removeprefix("file://"))
     return [(folder / file).exists() for file in indexed(catalog)[name]]
 

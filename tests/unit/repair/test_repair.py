@@ -129,10 +129,14 @@ def test_a_dry_run_says_the_same_and_writes_nothing(catalog: Catalog, root: Path
     (root / B / "1.csv").unlink()
     (root / B).rmdir()
     write(root, f"{A}/2.csv", f"{C}/1.csv", "ds=nonsense/region=eu/1.csv")
-    before, held, history = version(catalog), indexed(catalog), len(catalog.index.history(catalog.identify("s.t")))
+    before, held, history = (
+        version(catalog),
+        indexed(catalog),
+        len(catalog.index.tables.history(catalog.identify("s.t"))),
+    )
     preview = catalog.repair_partitions("s.t", dry_run=True)
     assert (version(catalog), indexed(catalog)) == (before, held)
-    assert len(catalog.index.history(catalog.identify("s.t"))) == history
+    assert len(catalog.index.tables.history(catalog.identify("s.t"))) == history
     assert preview.version == before
     applied = catalog.repair_partitions("s.t")
     assert list(preview) == list(applied)
@@ -315,7 +319,9 @@ def test_a_listing_that_fails_at_a_partitions_own_location_leaves_it_alone(
 
 def add(catalog: Catalog, name: str, location: str | None = None, *files: DataFile) -> None:
     table_id = catalog.load_table("s.t").table_id
-    catalog.index.commit(table_id, [AddPartition(name, files, location)], operation="test", deliver=False)
+    catalog.index.commits.apply_changes(
+        table_id, [AddPartition(name, files, location)], operation="test", deliver=False
+    )
 
 
 def test_a_partition_registered_elsewhere_is_synced_there_and_its_namesake_reported(
@@ -486,7 +492,7 @@ def test_a_repair_that_died_goes_on_where_it_stopped(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, *(f"ds=2025-01-01/region={i:02d}/1.csv" for i in range(35)))
-    commit = catalog.index.commit
+    commit = catalog.index.commits.apply_changes
     left = [2]
 
     def dying(*args: object, **kwargs: object) -> object:
@@ -495,7 +501,7 @@ def test_a_repair_that_died_goes_on_where_it_stopped(
         left[0] -= 1
         return commit(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog.index, "commit", dying)
+    monkeypatch.setattr(catalog.index.commits, "apply_changes", dying)
     with pytest.raises(KeyboardInterrupt):
         repair(catalog, batch_partitions=10)
     monkeypatch.undo()

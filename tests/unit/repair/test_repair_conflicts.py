@@ -54,7 +54,7 @@ def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
 
 
 def commit(catalog: Catalog, *changes: Change) -> None:
-    catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="other", deliver=False)
+    catalog.index.commits.apply_changes(catalog.load_table("s.t").table_id, changes, operation="other", deliver=False)
 
 
 def before_applying(work: Callable[[], None]) -> Callable[[RepairProgress], None]:
@@ -104,13 +104,13 @@ def test_a_thousand_conflicts_cost_one_look_not_a_thousand_transactions(catalog:
     write(root, *(f"{name}/1.csv" for name in names))
     other = before_applying(lambda: commit(catalog, *(AddPartition(name, ()) for name in names)))
     commits: list[int] = []
-    whole = catalog.index.commit
+    whole = catalog.index.commits.apply_changes
 
     def counted(table_id: int, changes: Sequence[Change], **kwargs: object) -> object:
         commits.append(len(changes))
         return whole(table_id, changes, **kwargs)  # type: ignore[arg-type]
 
-    catalog.index.commit = counted  # type: ignore[method-assign, assignment]
+    catalog.index.commits.apply_changes = counted  # type: ignore[method-assign, assignment]
     report = catalog.repair_partitions("s.t", progress=other)
     assert len(report.skipped) == 500
     assert commits == [500, 500], "the other one, and our attempt"
@@ -183,7 +183,7 @@ def test_what_vacuum_has_forgotten_counts_as_changed(catalog: Catalog, root: Pat
         commit(catalog, AddPartition(A, ()))
         commit(catalog, DropPartition(A))
         table = catalog.load_table("s.t")
-        catalog.index.expire_versions(table.table_id, table.version)
+        catalog.index.versions.expire(table.table_id, table.version)
 
     report = catalog.repair_partitions("s.t", mode="sync", progress=before_applying(forget))
     assert [e.partition for e in report.changed] == [B], "it is there, and shows that nobody touched it"
@@ -207,7 +207,7 @@ def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_c
     names = [f"ds=2025-01-01/region={i}" for i in range(9)]
     write(root, *(f"{name}/1.csv" for name in names))
     commits: list[int] = []
-    whole = catalog.index.commit
+    whole = catalog.index.commits.apply_changes
 
     def followed_by_another(*args: Any, **kwargs: Any) -> Commit:
         done = whole(*args, **kwargs)
@@ -216,7 +216,7 @@ def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_c
         commits.append(done.version)
         return done
 
-    monkeypatch.setattr(catalog.index, "commit", followed_by_another)
+    monkeypatch.setattr(catalog.index.commits, "apply_changes", followed_by_another)
     monkeypatch.setattr(repair, "MAX_BATCH_FILES", 2)
     report = catalog.repair_partitions("s.t")
     assert [e.partition for e in report.added] == names[:8]

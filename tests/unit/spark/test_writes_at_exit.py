@@ -73,7 +73,7 @@ def test_a_write_that_is_cancelled_is_undone(
     monkeypatch.setattr(session, "_cancel_jobs", driver.cancel)
     session._stop_all()
     # The catalog is closed by now, and opens its index again.
-    assert catalog.index.state_of(begun["transaction"]) is State.ABORTED
+    assert catalog.index.transactions.state_of(begun["transaction"]) is State.ABORTED
     assert not list((tmp_path / "t").rglob(file["name"]))
     assert not (tmp_path / "token").exists()
 
@@ -96,7 +96,7 @@ def test_one_that_does_not_end_is_not_waited_for_for_ever(
     assert 2 < time.monotonic() - started < 20
     assert driver.cancelled > 2, "a job that began after the first time is cancelled, too"
     assert "Writes that do not end are left open" in caplog.text
-    assert catalog.index.state_of(begun["transaction"]) is State.OPEN
+    assert catalog.index.transactions.state_of(begun["transaction"]) is State.OPEN
 
 
 def test_what_has_ended_is_not_waited_for(

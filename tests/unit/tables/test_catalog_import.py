@@ -75,7 +75,7 @@ def test_the_metastores_partitions_come_with_their_files_and_no_others(
     assert table.definition.properties["owner-team"] == "data"
     assert catalog.load_namespace("s").comment == "c"
     assert not {call for call in metastore.calls - before if call.startswith(("create", "alter", "drop", "add"))}
-    assert catalog.index.pending_deliveries() == []
+    assert catalog.index.outbox.pending() == []
 
 
 def test_import_says_what_it_leaves_out(

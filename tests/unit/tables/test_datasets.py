@@ -195,7 +195,7 @@ def described(catalog: Catalog, root: Path, name: str, descriptor: PartitionDesc
     stat = path.stat()
     file = DataFile(path.name, stat.st_size, stat.st_mtime_ns // 1_000_000)
     change = AddPartition(name, (file,), descriptor=descriptor)
-    catalog.index.commit(catalog.load_table("s.t").table_id, [change], operation="x", deliver=False)
+    catalog.index.commits.apply_changes(catalog.load_table("s.t").table_id, [change], operation="x", deliver=False)
 
 
 def test_partitions_of_two_formats_are_one_dataset(catalog: Catalog, root: Path) -> None:

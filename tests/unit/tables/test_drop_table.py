@@ -315,7 +315,7 @@ def test_a_table_that_is_dropped_while_its_files_are_promoted_says_so(catalog: C
     staged = stage(begun, "k=1")
 
     def drop(_: str) -> None:
-        catalog.index.drop_table(catalog.identify("s.t"), deliver=False)
+        catalog.index.tables.drop(catalog.identify("s.t"), deliver=False)
         shutil.rmtree(root)
 
     with (
@@ -323,7 +323,7 @@ def test_a_table_that_is_dropped_while_its_files_are_promoted_says_so(catalog: C
         pytest.raises(TableNotFoundError, match=r"s\.t was dropped or replaced while it was being written"),
     ):
         catalog.writes.transactions.commit(begun.transaction_id, [staged])
-    (kept,) = catalog.index.list_transactions()
+    (kept,) = catalog.index.transactions.all()
     assert "was dropped or replaced while it was being written" in (kept.error or "")
 
 

@@ -173,7 +173,7 @@ def test_a_statement_reads_one_version(catalog: Catalog, root: Path, listed: lis
     first = plan(catalog, DAY, mine)
     assert first == {f"{A}/1.csv", f"{A}/2.csv", f"{B}/1.csv"}
     write(root, f"{A}/3.csv")
-    catalog.index.commit(
+    catalog.index.commits.apply_changes(
         table.table_id, [ReplaceFiles(B, (DataFile("w.csv", 1, 1),)), ReplaceFiles(C, (DataFile("w.csv", 1, 1),))],
         operation="INSERT", deliver=False,
     )  # fmt: skip
@@ -208,7 +208,7 @@ def test_a_repair_that_commits_in_between_makes_no_difference(
     """Another process finds the same, and commits it first."""
     write(root, f"{A}/2.csv")
     version = catalog.load_table("s.t").version
-    whole, raced = catalog.index.commit, []
+    whole, raced = catalog.index.commits.apply_changes, []
 
     def commit(*args: object, **kwargs: object) -> object:
         if not raced:
@@ -216,7 +216,7 @@ def test_a_repair_that_commits_in_between_makes_no_difference(
             catalog.repair_partitions("s.t")
         return whole(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog.index, "commit", commit)
+    monkeypatch.setattr(catalog.index.commits, "apply_changes", commit)
     assert plan(catalog, DAY, at=version) == {f"{A}/1.csv", f"{A}/2.csv", f"{B}/1.csv"}
     assert indexed(catalog) == walked(root, 2)
 
@@ -227,7 +227,7 @@ def test_what_a_writer_commits_in_between_is_not_verified_and_not_half_read(
     forget(catalog)
     write(root, f"{A}/2.csv")
     table = catalog.load_table("s.t")
-    whole, raced = catalog.index.commit, []
+    whole, raced = catalog.index.commits.apply_changes, []
 
     def commit(*args: object, **kwargs: object) -> object:
         if not raced:
@@ -236,7 +236,7 @@ def test_what_a_writer_commits_in_between_is_not_verified_and_not_half_read(
             whole(table.table_id, [ReplaceFiles(A, new), ReplaceFiles(C, new)], operation="INSERT", deliver=False)
         return whole(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog.index, "commit", commit)
+    monkeypatch.setattr(catalog.index.commits, "apply_changes", commit)
     assert plan(catalog, DAY, at=table.version) == {f"{A}/1.csv", f"{B}/1.csv"}
     listed.clear()
     write(root, f"{A}/w.csv")
@@ -300,7 +300,7 @@ def test_a_location_with_wildcards_is_listed_by_the_predicate(catalog: Catalog, 
 def test_only_the_partitions_of_these_numbers(catalog: Catalog, root: Path, listed: list[str]) -> None:
     """A client that has evaluated a filter by itself names them."""
     write(root, f"{A}/2.csv", f"{C}/2.csv")
-    there = catalog.index.list_partitions(catalog.load_table("s.t"), None).read_all().to_pylist()
+    there = catalog.index.partitions.all(catalog.load_table("s.t"), None).read_all().to_pylist()
     of = Among(tuple(row["partition_id"] for row in there if row["partition"] == C))
     assert plan(catalog, None, among=of) == {f"{C}/1.csv", f"{C}/2.csv"}
     assert listed == [C]
@@ -385,7 +385,7 @@ def test_a_dropped_table_leaves_no_rows(catalog: Catalog) -> None:
 def test_old_rows_are_forgotten_with_the_repairs(catalog: Catalog) -> None:
     plan(catalog, DAY)
     table = catalog.load_table("s.t")
-    catalog.index.expire_repairs(table.table_id, catalog.index.now_ms() + 1)
+    catalog.index.repairs.expire(table.table_id, catalog.index.now_ms() + 1)
     assert own_rows(catalog) == 0
 
 
@@ -394,7 +394,7 @@ def test_a_location_that_somebody_else_has_is_left_to_him(catalog: Catalog, root
     table, new = catalog.load_table("s.t"), "ds=2025-02-01/region=eu"
     write(root, f"{new}/1.csv")
     other = AddPartition("ds=2025-02-02/region=eu", (DataFile("1.csv", 1, 1),), f"{table.definition.location}/{new}")
-    catalog.index.commit(table.table_id, [other], operation="ADD PARTITION", deliver=False)
+    catalog.index.commits.apply_changes(table.table_id, [other], operation="ADD PARTITION", deliver=False)
     assert plan(catalog, "ds = '2025-02-01' AND region = 'eu'") == set()
     assert new not in indexed(catalog)
 

@@ -59,7 +59,7 @@ def test_registered_index_is_not_deleted_with_the_tables_files(catalog: Catalog,
     table = catalog.register_table("s.t", location=str(lake), format="csv", schema="x INT")
     status = (lake / "lake.db").stat()
     file = DataFile("lake.db", status.st_size, status.st_mtime_ns // 1_000_000)
-    catalog.index.commit(table.table_id, [AddPartition("", (file,))], operation="repair", deliver=False)
+    catalog.index.commits.apply_changes(table.table_id, [AddPartition("", (file,))], operation="repair", deliver=False)
     assert list(indexed(catalog)[""]) == ["lake.db"]
     Stand(catalog.index, catalog.storage).write({"": "9\n"}, WriteKind.OVERWRITE)
     assert (lake / "lake.db").exists()
@@ -69,7 +69,7 @@ def test_registered_index_is_not_deleted_with_the_tables_files(catalog: Catalog,
 
 @pytest.mark.parametrize("above", [".", "lake"])
 def test_table_whose_directory_has_the_index_is_not_dropped(catalog: Catalog, lake: Path, above: str) -> None:
-    managed = catalog.index.create_table(definition(lake.parent / above, {}), deliver=False)
+    managed = catalog.index.tables.create(definition(lake.parent / above, {}), deliver=False)
     with pytest.raises(TableLayoutError, match=r"the index .*lake\.db lies in the directory"):
         catalog.drop_table("s.t")
     assert catalog.load_table("s.t").definition == managed.definition

@@ -51,7 +51,7 @@ def register(catalog: Catalog, location: Path | str, **arguments: Any) -> Table:
 
 
 def state(catalog: Catalog) -> object:
-    return catalog.list_namespaces(), catalog.list_tables("s"), catalog.index.pending_deliveries()
+    return catalog.list_namespaces(), catalog.list_tables("s"), catalog.index.outbox.pending()
 
 
 # What is found

@@ -154,7 +154,7 @@ def test_statistics_that_cannot_be_true_are_unknown(catalog: Catalog, client: Cl
     }
     (file, *_) = counted(catalog)
     put(client, [{**file, "statistics": {**CONTRADICTORY, **possible}}])
-    (known, *_) = catalog.index.file_rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    (known, *_) = catalog.index.file_rows.rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
     assert json.loads(known) == possible
     assert not ColumnStatistics(nulls=4).contradicts(None), "how many rows there are is unknown"
 
@@ -174,7 +174,7 @@ def test_a_file_is_measured_once(catalog: Catalog, client: Client) -> None:
     put(client, [files["a.csv"], {**files["b.csv"], "statistics": {"x": {"min": "1", "max": "1", "nulls": 0}}}])
     assert unmeasured() == ["c.csv"]
     put(client, [files["b.csv"]])
-    known = catalog.index.file_rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
+    known = catalog.index.file_rows.rows(catalog.load_table("s.t")).read_all().column("statistics").to_pylist()
     assert sorted(map(str, known)) == ["None", "{}", "{}"], "what was known before is unknown now"
 
 
@@ -192,13 +192,13 @@ def test_without_files_or_columns_the_metastore_is_told_what_is_known(
 ) -> None:
     table = catalog.load_table("s.t")
     monkeypatch.setattr(file_statistics, "_PUBLISHED_AT_ONCE", 1)
-    assert catalog.index.enqueue_statistics(table, None) == 2
-    assert catalog.index.enqueue_statistics(table, catalog.predicate(table, "region = 'eu'")) == 1
-    told = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.pending_deliveries()]
+    assert catalog.index.file_statistics.enqueue(table, None) == 2
+    assert catalog.index.file_statistics.enqueue(table, catalog.predicate(table, "region = 'eu'")) == 1
+    told = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.outbox.pending()]
     assert told == [[EU], [US], [EU]]
     register(catalog, tmp_path / "flat", {}, table="s.flat")
     write(tmp_path / "flat", "a.csv")
     catalog.repair_partitions("s.flat")
-    assert catalog.index.enqueue_statistics(catalog.load_table("s.flat"), None) == 1
-    (last,) = catalog.index.pending_deliveries()[3:]
+    assert catalog.index.file_statistics.enqueue(catalog.load_table("s.flat"), None) == 1
+    (last,) = catalog.index.outbox.pending()[3:]
     assert (last.operation, last.payload["parameters"]["numFiles"]) == ("alter_table_statistics", "1")

@@ -97,8 +97,8 @@ def test_a_renamed_table_is_renamed_in_the_metastore_once_that_is_back(
     catalog.drop_table("other.new")
     metastore.down = False
     # Long after, when every message is due again.
-    catalog.index.retry_deliveries()
-    report = Deliverer(catalog.index, lambda: metastore).deliver(timeout_s=60)
+    catalog.index.outbox.retry()
+    report = Deliverer(catalog.index.outbox, lambda: metastore).deliver(timeout_s=60)
     assert (report.pending, report.error) == (0, None)
     assert (metastore.list_tables("s"), metastore.list_tables("other")) == (["t", "taken"], [])
     assert metastore.get_table("s", "t").location == second.location

@@ -161,7 +161,7 @@ def test_each_write_waits_for_hive_and_is_undone_if_it_waits_too_long(
         commands(catalog)[name]()
     assert (indexed(catalog), walked(root, 1)) == (before, files)
     assert not (root / "_catalog_ext_staging").exists()
-    assert all(t.state in (State.ABORTED, State.FINISHED) for t in catalog.index.list_transactions())
+    assert all(t.state in (State.ABORTED, State.FINISHED) for t in catalog.index.transactions.all())
     assert metastore.locks.requests == {}
     commands(catalog)[name]()
 
@@ -271,7 +271,7 @@ def test_no_more_partitions_are_looked_at_than_a_request_names(
     insert(catalog, *(f"Day={n}" for n in range(3, 9)))
     metastore.locks.history.clear()
     monkeypatch.setattr(commit_locks, "MOST_PARTITIONS", 2)
-    matching, of_values = catalog.index.partitions_matching, catalog.index.partitions_of_values
+    matching, of_values = catalog.index.living_partitions.matching, catalog.index.living_partitions.of_values
     looked_at: list[int] = []
 
     def counted(find: Callable[..., list[Partition]]) -> Callable[..., list[Partition]]:
@@ -282,8 +282,8 @@ def test_no_more_partitions_are_looked_at_than_a_request_names(
 
         return found
 
-    catalog.index.partitions_matching = counted(matching)  # type: ignore[method-assign]
-    catalog.index.partitions_of_values = counted(of_values)  # type: ignore[method-assign]
+    catalog.index.living_partitions.matching = counted(matching)  # type: ignore[method-assign]
+    catalog.index.living_partitions.of_values = counted(of_values)  # type: ignore[method-assign]
     with catalog.writes.transactions.locks.of_commit(begun(catalog, WriteKind.OVERWRITE_PARTITIONS)) as lock:
         lock.take([stage_of(f"Day={n}") for n in range(1, 5)])
     assert looked_at == [], "four names are the whole table's lock already"
@@ -297,7 +297,7 @@ def test_no_more_partitions_are_looked_at_than_a_request_names(
 
 def begun(catalog: Catalog, kind: WriteKind, predicate: Predicate | None = None) -> Transaction:
     number = begin(catalog, kind, predicate=predicate).transaction_id
-    return catalog.index.load_transaction(number)
+    return catalog.index.transactions.load(number)
 
 
 def stage_of(partition: str) -> StagedFile:
@@ -318,15 +318,15 @@ def test_an_index_that_was_away_does_not_cost_the_lock(catalog: Catalog, metasto
     crash_at("reserve.after", lambda: insert(catalog, ONE))
     metastore.locks.end_all()
     metastore.locks.history.clear()
-    (left,) = catalog.index.list_transactions(states=(State.RESERVED,))
-    load, failures = catalog.index.load_table_by_id, iter([IndexUnavailableError("away")])
+    (left,) = catalog.index.transactions.all(states=(State.RESERVED,))
+    load, failures = catalog.index.tables.load_by_id, iter([IndexUnavailableError("away")])
 
     def load_later(table_id: int) -> Table:
         for failure in failures:
             raise failure
         return load(table_id)
 
-    catalog.index.load_table_by_id = load_later  # type: ignore[method-assign]
+    catalog.index.tables.load_by_id = load_later  # type: ignore[method-assign]
     catalog.writes.transactions.commit(left.transaction_id, again=True)
     assert asked(metastore) == [("t/day=1", EXCLUSIVE)]
 
@@ -412,7 +412,9 @@ def test_a_repair_that_loses_its_lock_commits_no_more(
 ) -> None:
     write(root, f"{NEW}/c.csv")
     before = indexed(catalog)
-    monkeypatch.setattr(catalog.index, "verified", _then(catalog.index.verified, metastore.locks.end_all))
+    monkeypatch.setattr(
+        catalog.index.verifications, "verified", _then(catalog.index.verifications.verified, metastore.locks.end_all)
+    )
     with pytest.raises(HiveLockLostError):
         catalog.repair_partitions("s.t")
     assert indexed(catalog) == before

@@ -57,13 +57,13 @@ def test_a_decided_write_waits_and_is_finished(stand: Stand, words: str, kind: W
         with pytest.raises(CommitStateUnknownError, match=words) as unknown:
             stand.write(many("2\n"), kind)
         assert unknown.value.parameters["ask_again"] == "true"
-        (waiting,) = stand.index.list_transactions(states=[State.RESERVED])
+        (waiting,) = stand.index.transactions.all(states=[State.RESERVED])
         # One that cannot even claim a transaction says so; one that can reports it.
         with contextlib.suppress(IndexUnavailableError):
             (failed,) = stand.engine.recover(older_than_s=0).transactions
             assert failed.action is RecoveryAction.FAILED
         assert stand.rows() == {"k=1": "1\n"}
-    assert stand.index.load_transaction(waiting.transaction_id).state is State.RESERVED
+    assert stand.index.transactions.load(waiting.transaction_id).state is State.RESERVED
     (finished,) = stand.engine.recover(older_than_s=0).transactions
     assert finished.action is RecoveryAction.FINISHED
     assert stand.rows() == stand.listed() == many("2\n" if kind is not WriteKind.APPEND else "1\n2\n")

@@ -67,14 +67,14 @@ STATEMENTS = [overwrite, delete, replace_table, vacuum]
 
 def before_commit(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, statement: Callable[[], object]) -> None:
     """Run a whole statement once, after the next registration has listed the store and before it commits."""
-    commit, index = catalog.index.commit, catalog.index
+    commit, index = catalog.index.commits.apply_changes, catalog.index
 
     def late(*given: Any, **named: Any) -> object:
-        monkeypatch.setattr(index, "commit", commit)
+        monkeypatch.setattr(index.commits, "apply_changes", commit)
         statement()
         return commit(*given, **named)
 
-    monkeypatch.setattr(index, "commit", late)
+    monkeypatch.setattr(index.commits, "apply_changes", late)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -128,14 +128,14 @@ def test_repair_of_the_own_table_registers_no_file_that_vacuum_deletes(
     stand.write({"k=1": "9\n"}, DYNAMIC, options=RELOCATE)
     stand.engine.command(stand.table(), DropPartitions(K1, DataDeletion.NONE), "DROP PARTITION")
     time.sleep(0.005)
-    ended = catalog.index.ended_files
+    ended = catalog.index.ended_files.pages
 
     def late(*given: Any, **named: Any) -> object:
-        monkeypatch.setattr(catalog.index, "ended_files", ended)
+        monkeypatch.setattr(catalog.index.ended_files, "pages", ended)
         stand.engine.vacuum(stand.table(), 0)
         return ended(*given, **named)
 
-    monkeypatch.setattr(catalog.index, "ended_files", late)
+    monkeypatch.setattr(catalog.index.ended_files, "pages", late)
     catalog.repair_partitions("s.t")
     assert stand.rows() == {"k=2": "2\n"}
 
@@ -183,7 +183,7 @@ def test_predicate_of_a_delete_meets_the_directory_that_a_command_gives(catalog:
     delete(stand)
     assert stand.rows() == {"k=2": "2\n"}
     stand.engine.recover(older_than_s=0)
-    assert {t.state for t in catalog.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+    assert {t.state for t in catalog.index.transactions.all()} <= {State.FINISHED, State.ABORTED}
 
 
 @pytest.mark.parametrize("statement", [overwrite, delete])

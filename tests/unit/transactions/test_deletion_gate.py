@@ -161,9 +161,11 @@ def test_two_tables_in_one_folder(tmp_path: Path, statement: Callable[[Stand], N
         stand.write({"k=1": "1\n", "k=2": "2\n"})
         table = stand.table()
         stand.create(definition(tmp_path / "t", name="b", external=True))
-        files = index.files_of_partitions([p.partition_id for p in index.partitions_of_values(table, ["k=1"])])
+        files = index.living_partitions.files(
+            [p.partition_id for p in index.living_partitions.of_values(table, ["k=1"])]
+        )
         changes = [AddPartition("k=1", tuple(file for there in files.values() for file in there))]
-        index.commit(stand.table(B).table_id, changes, operation="repair", deliver=False)
+        index.commits.apply_changes(stand.table(B).table_id, changes, operation="repair", deliver=False)
         with pytest.raises(TableLayoutError, match=r"table s\.b"):
             statement(stand)
         stand.write({"k=2": "9\n"}, DYNAMIC)
@@ -220,19 +222,19 @@ def test_replaced_files_cannot_be_taken_back_while_vacuum_deletes_them(
     assert [path.rpartition("/")[0] for path in deleted(report)] == [f"file://{tmp_path}/t/k=1"]
     assert len(said) == 1
     assert overwritten.rows() == {"k=1": "new\n"}
-    assert not any(one.operation == VACUUM for one in overwritten.index.list_transactions(states=IN_FLIGHT))
+    assert not any(one.operation == VACUUM for one in overwritten.index.transactions.all(states=IN_FLIGHT))
 
 
 def test_vacuum_leaves_what_was_taken_back_before_its_claim(
     overwritten: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand, claim = overwritten, overwritten.index.claim_deletion
+    stand, claim = overwritten, overwritten.index.deletions.claim
 
     def late(*given: Any) -> object:
         set_location(stand, tmp_path)
         return claim(*given)
 
-    monkeypatch.setattr(stand.index, "claim_deletion", late)
+    monkeypatch.setattr(stand.index.deletions, "claim", late)
     report = stand.engine.vacuum(stand.table(), 0)
     assert "needed by version 3 of table s.t (partition k=1)" in " ".join(entry.reason for entry in report.kept)
     assert stand.rows() == {"k=1": "1\n"}
@@ -244,18 +246,18 @@ def test_recover_deletes_what_a_dead_vacuum_had_claimed(overwritten: Stand, tmp_
     def die(_: str) -> None:
         raise Crash
 
-    finish, stand.index.finish_claim = stand.index.finish_claim, lambda _: None  # type: ignore[method-assign]
+    finish, stand.index.deletions.finish_claim = stand.index.deletions.finish_claim, lambda _: None  # type: ignore[method-assign]
     with armed("vacuum.claimed", die), contextlib.suppress(Crash):
         stand.engine.vacuum(stand.table(), 0)
-    stand.index.finish_claim = finish  # type: ignore[method-assign]
-    (claimed,) = stand.index.list_transactions(states=(State.COMMITTED,))
+    stand.index.deletions.finish_claim = finish  # type: ignore[method-assign]
+    (claimed,) = stand.index.transactions.all(states=(State.COMMITTED,))
     assert claimed.operation == VACUUM
     with pytest.raises(ConflictError):
         set_location(stand, tmp_path)
     stand.engine.recover(older_than_s=0)
     assert stand.rows() == {"k=1": "new\n"}
     assert list((tmp_path / "t").glob("k=1/*.csv")) == []
-    assert stand.index.list_transactions(states=(State.COMMITTED,)) == []
+    assert stand.index.transactions.all(states=(State.COMMITTED,)) == []
 
 
 def test_vacuum_claims_at_most_a_batch(overwritten: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,13 +266,13 @@ def test_vacuum_claims_at_most_a_batch(overwritten: Stand, monkeypatch: pytest.M
     overwritten.write({"k=2": "new\n"}, DYNAMIC, options=RELOCATE)
     time.sleep(0.005)
     claimed: list[int] = []
-    claim = overwritten.index.claim_deletion
+    claim = overwritten.index.deletions.claim
 
     def count(*given: Any) -> object:
         claimed.append(len(given[1]))
         return claim(*given)
 
-    monkeypatch.setattr(overwritten.index, "claim_deletion", count)
+    monkeypatch.setattr(overwritten.index.deletions, "claim", count)
     overwritten.engine.vacuum(overwritten.table(), 0)
     assert claimed == [1, 1]
 
@@ -369,7 +371,7 @@ def test_repair_knows_files_of_aborted_writes_where_another_table_lies(tmp_path:
         stand.write({"k=2": "2\n"})
         time.sleep(0.005)
         stand.engine.vacuum(stand.table(), 0)
-        assert index.uncommitted_ids(stand.table().table_id, stand.table().version) == {
+        assert index.transactions.uncommitted_ids(stand.table().table_id, stand.table().version) == {
             begun.transaction_id: State.ABORTED
         }
 
@@ -388,7 +390,7 @@ def test_recover_leaves_a_folder_that_took_the_place_of_a_dropped_table(tmp_path
         (tmp_path / "import").rename(tmp_path / "t")
         catalog.recover(older_than="0s")
         assert theirs.read_text() == "1\n"
-        assert catalog.index.undeleted_tables() == []
+        assert catalog.index.dropped_tables.undeleted() == []
 
 
 def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed(tmp_path: Path) -> None:
@@ -409,7 +411,7 @@ def test_recover_leaves_a_folder_that_was_made_where_a_dropped_table_was_removed
         os.utime(theirs, (1_000_000_000, 1_000_000_000))
         catalog.recover(older_than="0s")
         assert theirs.read_text() == "1\n"
-        assert catalog.index.undeleted_tables() == []
+        assert catalog.index.dropped_tables.undeleted() == []
 
 
 def test_locks_for_many_places_take_a_few_queries(tmp_path: Path) -> None:

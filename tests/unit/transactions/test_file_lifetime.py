@@ -258,7 +258,7 @@ def test_unknown_writes_leaves_relocated_rows_that_are_named(stand: Stand, tmp_p
     """By the table itself, and by a partition of another one."""
     vacuum(stand, unknown_writes=True)
     assert stand.rows() == {"k=1": "wrong\n"}
-    (place,) = stand.index.located_partitions(stand.table()).values()
+    (place,) = stand.index.partitions.located(stand.table()).values()
     stand.create(definition(tmp_path / "other", name="other", external=True))
     add(stand, place, table=OTHER, name="k=7")
     drop(stand)
@@ -294,7 +294,7 @@ def test_truncate_makes_the_directories_of_a_relocated_partition(tmp_path: Path,
         stand.create(definition(tmp_path / "t", external=external))
         stand.write({"k=1": "1\n"})
         stand.write({}, WriteKind.OVERWRITE, predicate=K1, keep_emptied=True, options=RELOCATE)
-        (place,) = index.located_partitions(stand.table()).values()
+        (place,) = index.partitions.located(stand.table()).values()
         assert os.listdir(place.removeprefix("file://")) == []
 
 
@@ -330,7 +330,7 @@ def test_vacuum_leaves_a_renamed_partition_at_the_place_of_replaced_files(stand:
 
 def test_vacuum_leaves_a_table_that_was_unregistered_and_registered_again(stand: Stand, root: Path) -> None:
     """The new table has the rows of the default directory; the old one's versions say nothing of it."""
-    stand.index.drop_table(TABLE, deliver=False)
+    stand.index.tables.drop(TABLE, deliver=False)
     stand.create(definition(root, external=True))
     add(stand)
     vacuum(stand)
@@ -371,8 +371,8 @@ def test_replaced_files_of_one_partition_are_read_once(stand: Stand, monkeypatch
     original = ended_files._Ended._ends
     monkeypatch.setattr(ended_files._Ended, "_ends", ends)
     monkeypatch.setattr(ended_files, "_PAGE", 2)
-    table = stand.index.load_table(TABLE)
-    replaced = [file.uri for page in stand.index.ended_files(table, table.version) for file in page]
+    table = stand.index.tables.load(TABLE)
+    replaced = [file.uri for page in stand.index.ended_files.pages(table, table.version) for file in page]
     assert len(replaced) == 7
     assert sorted(read) == sorted(replaced)
 
@@ -391,7 +391,7 @@ def test_locations_are_read_once_however_many_are_asked_for(
     )
     # No table lies above these: only partitions at locations of their own can be there.
     elsewhere = [f"file:///elsewhere/{number}/f" for number in range(20)]
-    assert stand.index.file_users([f"file://{file}", *elsewhere]).keys() == {f"file://{file}"}
+    assert stand.index.needed_files.users([f"file://{file}", *elsewhere]).keys() == {f"file://{file}"}
     assert sum("location IS NOT NULL" in statement for statement in asked) == 1
 
 

@@ -46,10 +46,10 @@ def opened(folder: Path, index: str = "index.db") -> Catalog:
 
 def made(catalog: Catalog, folder: Path, *names: str) -> None:
     if "s" not in catalog.list_namespaces():
-        catalog.index.create_namespace(Namespace("s"), deliver=False)
+        catalog.index.namespaces.create(Namespace("s"), deliver=False)
     for name in names:
         (folder / name).mkdir()
-        catalog.index.create_table(definition(folder / name, name=name), deliver=False)
+        catalog.index.tables.create(definition(folder / name, name=name), deliver=False)
 
 
 def write(catalog: Catalog, table: str, text: str, kind: WriteKind = WriteKind.APPEND, k: int = 1) -> None:
@@ -158,7 +158,7 @@ def test_preview_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*options, "restored", "--dry-run"]) == 0
     assert "ended" in capsys.readouterr().out
     with opened(tmp_path, "backup.db") as catalog:
-        assert catalog.index.position().incarnation == 0
+        assert catalog.index.incarnations.position().incarnation == 0
         with pytest.raises(IndexRestoredError):
             write(catalog, "t", "more")
     assert main([*options, "restored"]) == 0
@@ -193,7 +193,7 @@ def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.C
 def test_namespace_that_does_not_answer_does_not_stop_restored(tmp_path: Path) -> None:
     away = {"endpoint": "http://127.0.0.1:1", "access_key": "a", "secret_key": "b"}
     with connect(index=str(tmp_path / "i.db"), metastore=None, warehouse=str(tmp_path), storage=away) as catalog:
-        catalog.index.create_namespace(Namespace("away", location="s3a://bucket/away"), deliver=False)
+        catalog.index.namespaces.create(Namespace("away", location="s3a://bucket/away"), deliver=False)
         made(catalog, tmp_path, "t")
         found = {(entry.action, entry.subject) for entry in catalog.restored()}
     assert found == {("failed", "s3a://bucket/away"), ("repaired", "s.t")}
@@ -267,7 +267,7 @@ def test_copy_without_its_write_ahead_log_is_noticed(tmp_path: Path) -> None:
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        catalog.index.before_deleting()
+        catalog.index.incarnations.before_deleting()
     with opened(tmp_path) as catalog:
         overwrite(catalog)
         (tmp_path / "copy.db").write_bytes((tmp_path / "index.db").read_bytes())
@@ -355,13 +355,13 @@ def aged(folder: Path) -> None:
 def test_opening_an_index_writes_no_counter_and_the_first_change_does(tmp_path: Path) -> None:
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
-        catalog.index.before_deleting()
-        before = catalog.index.position()
+        catalog.index.incarnations.before_deleting()
+        before = catalog.index.incarnations.position()
     aged(tmp_path)
     with opened(tmp_path) as catalog:
-        assert catalog.index.position() == before
+        assert catalog.index.incarnations.position() == before
         write(catalog, "t", "first")
-        assert catalog.index.position() > before
+        assert catalog.index.incarnations.position() > before
 
 
 def test_remedy_for_a_garbled_counter_works(tmp_path: Path) -> None:
@@ -410,6 +410,6 @@ def test_one_raise_of_the_counter_serves_all_who_wait(tmp_path: Path, monkeypatc
         monkeypatch.setattr(counter, "_lock", Counting(counter._lock))
         monkeypatch.setattr(catalog.storage, "replace_file", slow)
         with ThreadPoolExecutor(callers) as pool:
-            for done in [pool.submit(catalog.index.before_deleting) for _ in range(callers)]:
+            for done in [pool.submit(catalog.index.incarnations.before_deleting) for _ in range(callers)]:
                 done.result()
         assert len(puts) == 2, "the first one, and one for all who came while it was written"

@@ -37,7 +37,7 @@ def counter_of(folder: Path) -> Path:
 def is_behind(folder: Path, index: str = "backup.db") -> bool:
     with opened(folder, index) as catalog:
         try:
-            catalog.index.require_current()
+            catalog.index.incarnations.require_current()
         except IndexRestoredError:
             return True
     return False
@@ -90,27 +90,27 @@ def test_two_copies_that_raise_the_counter_at_once_are_noticed(tmp_path: Path) -
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        catalog.index.before_deleting()
+        catalog.index.incarnations.before_deleting()
         copied(tmp_path)("")
         with opened(tmp_path, "backup.db") as other:
             # Both have compared before either has written.
             for index in (catalog.index, other.index):
-                index.raise_counter()
-            assert catalog.index.position() == other.index.position()
+                index.incarnations.raise_counter()
+            assert catalog.index.incarnations.position() == other.index.incarnations.position()
             for each in (catalog, other):
                 file = CounterFile(each.index, lambda each=each: each.storage)
                 place = file.place()
                 assert place is not None
                 file.write(place)
             with pytest.raises(IndexRestoredError, match="a copy of it is in use"):
-                catalog.index.before_deleting()
-            other.index.before_deleting()
+                catalog.index.incarnations.before_deleting()
+            other.index.incarnations.before_deleting()
 
 
 def test_counter_of_a_clock_that_was_ahead_is_written_again(tmp_path: Path) -> None:
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
-        catalog.index.before_deleting()
+        catalog.index.incarnations.before_deleting()
     file = counter_of(tmp_path)
     said = json.loads(file.read_text())
     file.write_text(json.dumps(said | {"written_at_ms": said["written_at_ms"] + 10**11}))
@@ -123,7 +123,7 @@ def test_index_that_is_locked_is_opened_although_its_counter_is_old(tmp_path: Pa
     """Opening writes nothing: a standby takes no writes, and a busy index makes them wait."""
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
-        catalog.index.before_deleting()
+        catalog.index.incarnations.before_deleting()
     file = counter_of(tmp_path)
     file.write_text(json.dumps(json.loads(file.read_text()) | {"written_at_ms": 0}))
     with closing(sqlite3.connect(tmp_path / "index.db")) as other:
@@ -169,7 +169,7 @@ def test_restored_goes_on_without_the_counter(tmp_path: Path, garbled: bool) -> 
         counter_of(tmp_path).unlink()
     with opened(tmp_path, "backup.db") as catalog:
         # Incarnations that only the counter knew are left out.
-        catalog.index.add_properties({"index.counter.written": "true"})
+        catalog.index.properties.add_missing({"index.counter.written": "true"})
         catalog.restored()
         assert catalog.load_table("s.t").version // VERSIONS == 1000
         assert rows(catalog, "t") == {"k=1": "new\n"}
@@ -183,7 +183,7 @@ def test_restored_that_was_interrupted_leaves_the_index_behind(tmp_path: Path, p
         catalog.restored()
     with opened(tmp_path, "backup.db") as catalog:
         vacuum = partial(catalog.vacuum, "s.t")
-        for refused in (partial(write, catalog, "t", "no"), catalog.index.before_deleting, vacuum):
+        for refused in (partial(write, catalog, "t", "no"), catalog.index.incarnations.before_deleting, vacuum):
             with pytest.raises(IndexRestoredError, match="has not ended"):
                 refused()
         catalog.restored()
@@ -306,7 +306,7 @@ def test_process_that_has_seen_later_versions_notices_a_failover(tmp_path: Path)
             there.backup(here)
         with pytest.raises(IndexRestoredError):
             write(catalog, "t", "refused")
-        assert catalog.index.behind is not None
+        assert catalog.index.incarnations.behind is not None
         assert is_behind(tmp_path, "index.db"), "other processes refuse changes, too"
         catalog.restored()
         assert rows(catalog, "t") == {"k=1": "lost\nlost too\nold\n"}
@@ -323,8 +323,8 @@ def test_version_that_another_thread_has_loaded_before_is_no_alarm(tmp_path: Pat
         before = catalog.load_table("s.t")
         write(catalog, "t", "one")
         catalog.load_table("s.t")
-        catalog.index._noted(before)
-        assert catalog.index.behind is None
+        catalog.index.tables._noted(before)
+        assert catalog.index.incarnations.behind is None
         write(catalog, "t", "two")
 
 

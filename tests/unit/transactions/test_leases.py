@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavailableError, TransactionStateError
-from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write.transactions import Transactions
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.repair_cases import indexed, walked
@@ -66,7 +66,7 @@ def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
 
     def slow(_: str) -> None:
         time.sleep(0.45)
-        leases.extend(t.plan.lease_ms for t in catalog.index.list_transactions() if t.state is not State.FINISHED)
+        leases.extend(t.plan.lease_ms for t in catalog.index.transactions.all() if t.state is not State.FINISHED)
         assert catalog.recover().transactions == ()
 
     with armed(point, slow):
@@ -79,10 +79,10 @@ def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
 def test_an_unexpected_error_does_not_end_the_renewal(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole, errors = Index.extend_lease, [MemoryError("no room for now")]
+    whole, errors = Transactions.extend_lease, [MemoryError("no room for now")]
     renewed = threading.Event()
 
-    def extend(index: Index, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+    def extend(index: Transactions, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
         if errors:
             raise errors.pop()
         # For so long that a slow host does not find it over before it has looked.
@@ -90,7 +90,7 @@ def test_an_unexpected_error_does_not_end_the_renewal(
         renewed.set()
         return lives
 
-    monkeypatch.setattr(Index, "extend_lease", extend)
+    monkeypatch.setattr(Transactions, "extend_lease", extend)
 
     def slow(_: str) -> None:
         assert renewed.wait(60), "the renewal has ended with the error"
@@ -142,13 +142,13 @@ def test_a_write_leaves_alone_what_another_one_recovers(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = begin(catalog)
-    assert catalog.index.extend_lease(first.transaction_id, 1)
+    assert catalog.index.transactions.extend_lease(first.transaction_id, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(Index, "claim_recovery", lambda *_: False)
+        patched.setattr(Transactions, "claim_recovery", lambda *_: False)
         begin(catalog)
-        assert catalog.index.load_transaction(first.transaction_id).state is State.OPEN
+        assert catalog.index.transactions.load(first.transaction_id).state is State.OPEN
     begin(catalog)
-    assert catalog.index.load_transaction(first.transaction_id).state is State.ABORTED
+    assert catalog.index.transactions.load(first.transaction_id).state is State.ABORTED
 
 
 def test_who_may_not_write_there_undoes_nobody_elses_write(catalog: Catalog, root: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_host_whose_clock_is_ahead_takes_nobody_for_dead(
 
 def test_an_owner_that_was_undone_hears_it_at_its_next_sign_of_life(catalog: Catalog, root: Path) -> None:
     begun = begin(catalog)
-    catalog.index.move_transaction(begun.transaction_id, (State.OPEN,), State.ABORTING, error="somebody did it")
+    catalog.index.transactions.move(begun.transaction_id, (State.OPEN,), State.ABORTING, error="somebody did it")
     with pytest.raises(TransactionStateError, match="somebody did it"):
         catalog.writes.transactions.heartbeat(begun.transaction_id)
 

@@ -133,7 +133,7 @@ def test_drop_is_refused_when_a_table_lies_in_a_mounted_part_of_it(catalog: Cata
 
 def test_hdfs_addresses_of_one_name_node_are_one_store(catalog: Catalog) -> None:
     for name, location in (("t", "hdfs://nn/d"), ("b", "hdfs://NN:8020/d"), ("c", "hdfs://nn:9000/d")):
-        catalog.index.create_table(definition(location, name=name, external=True), deliver=False)
+        catalog.index.tables.create(definition(location, name=name, external=True), deliver=False)
     with catalog.index._database.reading() as connection:
         found = other_spellings(connection, ["hdfs://nn/d/k=1"])
     assert found == {"hdfs://nn/d/k=1": {"hdfs://NN:8020/d/k=1"}}

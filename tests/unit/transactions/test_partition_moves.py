@@ -51,7 +51,9 @@ def test_rename_moves_the_files_of_a_managed_partition(catalog: Catalog) -> None
     assert (root / "k=7" / held).exists()
     assert not (root / "k=1").exists(), "nothing is left, side files neither"
     assert catalog.load_table("s.t").totals.rows == rows, "counts are kept"
-    added = catalog.index.changes(catalog.load_table("s.t").table_id, outcome.version - 1, outcome.version).read_all()
+    added = catalog.index.changes.between(
+        catalog.load_table("s.t").table_id, outcome.version - 1, outcome.version
+    ).read_all()
     assert added.num_rows == 0, "a reader of changes does not get the rows again"
     assert sorted(p.name for p in (root / "k=7").iterdir()) == sorted(["_SUCCESS", held, "unknown.csv"])
     (root / "k=7" / "unknown.csv").unlink()
@@ -77,7 +79,7 @@ def test_rename_of_an_external_partition_leaves_its_files(catalog: Catalog, tmp_
     write(root, "k=1/a.csv", "k=2/a.csv", "k=02/b.csv")
     catalog.repair_partitions("s.t")
     catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
-    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {"k=5": f"file://{root}/k=1"}
+    assert catalog.index.partitions.located(catalog.load_table("s.t")) == {"k=5": f"file://{root}/k=1"}
     assert indexed(catalog)["k=5"] == {"a.csv": 1}
     with pytest.raises(errors.InvalidInputError, match="has 2 directories"):
         catalog.partition_commands.rename("s.t", {"k": "2"}, {"k": "6"})
@@ -86,7 +88,7 @@ def test_rename_of_an_external_partition_leaves_its_files(catalog: Catalog, tmp_
     assert indexed(catalog)["k=1"] == {"a.csv": 1}
     catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
     catalog.partition_commands.rename("s.t", {"k": "5"}, {"k": "1"})
-    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {}, "back at its default place"
+    assert catalog.index.partitions.located(catalog.load_table("s.t")) == {}, "back at its default place"
 
 
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
@@ -116,7 +118,7 @@ def test_files_of_a_partition_in_anothers_directory_stay(catalog: Catalog, comma
     files = (DataFile("b.csv", stat.st_size, stat.st_mtime_ns // 1_000_000, 1),)
     table = catalog.load_table("s.t")
     there = AddPartition("k=9", files, location=f"file://{root}/k=1")
-    catalog.index.commit(table.table_id, [there], operation="repair", deliver=False)
+    catalog.index.commits.apply_changes(table.table_id, [there], operation="repair", deliver=False)
     if command == "drop":
         catalog.partition_commands.drop("s.t", [equals("k", "1")])
     elif command == "rename":
@@ -157,7 +159,7 @@ def test_set_location_takes_the_files_of_the_new_place(catalog: Catalog, tmp_pat
     catalog.vacuum("s.t", retention=0, allow_short_retention=True)
     assert visible(root) == before, "nothing is touched at the old place, by vacuum neither"
     back = catalog.partition_commands.relocate("s.t", {"k": "1"}, "k=1")
-    assert (back.files_added, catalog.index.located_partitions(catalog.load_table("s.t"))) == (1, {})
+    assert (back.files_added, catalog.index.partitions.located(catalog.load_table("s.t"))) == (1, {})
     catalog.partition_commands.relocate("s.t", {"k": "1"}, "inside/new")
     assert (root / "inside" / "new").is_dir()
     assert indexed(catalog) == {"k=1": {}}
@@ -191,7 +193,7 @@ def test_exchange_moves_partitions_of_both_kinds_of_tables(catalog: Catalog, tmp
     assert visible(target) == ["k=01/r=b/3.csv", "k=1/r=a/1.csv", "k=1/r=b/2.csv"]
     assert visible(source) == ["k=2/r=a/4.csv"]
     assert sorted(p.name for p in source.glob("k=*")) == ["k=2"], "empty directories go"
-    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {"k=1/r=z": f"file://{tmp_path}/own"}
+    assert catalog.index.partitions.located(catalog.load_table("s.t")) == {"k=1/r=z": f"file://{tmp_path}/own"}
     for table in ("s.t", "s.o"):
         assert catalog.history(table)[0].operation == "EXCHANGE PARTITION"
         consistent(catalog, table)
@@ -221,7 +223,7 @@ def test_exchange_brings_directories_of_one_name_together(catalog: Catalog, tmp_
     with pytest.raises(errors.InvalidInputError, match=r"'K=3', 'k=3'.*an exchange leaves where they are"):
         catalog.partition_commands.exchange("s.t", "s.o", [{"k": "2"}, {"k": "3"}])
     assert indexed(catalog, "s.o") == {**before, "K=3": {"d.csv": 1}, "k=3": {"c.csv": 1}}
-    assert {t.state for t in catalog.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+    assert {t.state for t in catalog.index.transactions.all()} <= {State.FINISHED, State.ABORTED}
 
 
 def test_exchange_keeps_what_is_known_of_files(catalog: Catalog) -> None:
@@ -386,8 +388,8 @@ def test_a_rename_that_is_undone_while_a_repair_runs(
         crash_at("promote.after", lambda: catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"}))
 
     def undo() -> None:
-        (rename,) = catalog.index.moving_commands()
-        catalog.index.move_transaction(rename.transaction_id, (State.RESERVED,), State.ABORTING)
+        (rename,) = catalog.index.transactions.moving_commands()
+        catalog.index.transactions.move(rename.transaction_id, (State.RESERVED,), State.ABORTING)
         assert [t.action for t in catalog.recover(older_than=0).transactions] == ["undone"]
 
     observe = StoreObserver.observe
@@ -419,8 +421,8 @@ def test_a_rename_that_is_undone_while_a_partition_is_added_at_its_target(
 
     def listed(new: NewFiles, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
         found = visible_ones(new, directories)
-        (rename,) = catalog.index.moving_commands()
-        catalog.index.move_transaction(rename.transaction_id, (State.RESERVED,), State.ABORTING)
+        (rename,) = catalog.index.transactions.moving_commands()
+        catalog.index.transactions.move(rename.transaction_id, (State.RESERVED,), State.ABORTING)
         catalog.recover(older_than=0)
         return found
 
@@ -468,7 +470,7 @@ def test_a_slow_owner_puts_back_what_it_moves_after_it_was_undone(catalog: Catal
     before = state(catalog)
 
     def undone(_: str) -> None:
-        (rename,) = catalog.index.moving_commands()
+        (rename,) = catalog.index.transactions.moving_commands()
         catalog.recover(undo=rename.transaction_id)
 
     with armed("promote.file", undone), pytest.raises(errors.TransactionStateError):
@@ -514,7 +516,7 @@ def test_a_slow_owner_moves_no_file_that_hive_has_written_since(catalog: Catalog
 
 
 def undo(catalog: Catalog) -> None:
-    (rename,) = (t for t in catalog.index.moving_commands() if t.state is not State.ABORTED)
+    (rename,) = (t for t in catalog.index.transactions.moving_commands() if t.state is not State.ABORTED)
     catalog.recover(undo=rename.transaction_id)
 
 
@@ -651,14 +653,14 @@ def test_what_a_late_mover_of_a_finished_rename_took_is_put_back(
             if trouble is Crash:
                 raise Crash
             asked = [trouble("The index is away.")]
-            state_of = catalog.index.state_of
+            state_of = catalog.index.transactions.state_of
 
             def away(number: str) -> State | None:
                 if asked:
                     raise asked.pop()
                 return state_of(number)
 
-            monkeypatch.setattr(catalog.index, "state_of", away)
+            monkeypatch.setattr(catalog.index.transactions, "state_of", away)
 
     with armed("move.before", overtaken), armed("move.taken", troubled, lasting=True):
         if trouble is Crash:
@@ -684,12 +686,12 @@ def test_an_undoing_whose_source_is_a_file_now_keeps_the_rows_elsewhere(catalog:
     (root / "k=1").write_text("in the way")
     if died:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(catalog.index), "commit", lambda *_, **__: die())
+            patch.setattr(type(catalog.index.commits), "apply_changes", lambda *_, **__: die())
             with pytest.raises(Crash):
                 undo(catalog)
     catalog.recover(older_than=0) if died else undo(catalog)
     assert indexed(catalog) == {"k=1": {"000000_0": 2}}
-    (place,) = catalog.index.located_partitions(catalog.load_table("s.t")).values()
+    (place,) = catalog.index.partitions.located(catalog.load_table("s.t")).values()
     assert Path(place.removeprefix("file://"), "000000_0").read_bytes() == b"1\n"
     assert not catalog.recover(older_than=0).transactions
     insert(catalog, "k=1")
@@ -708,8 +710,8 @@ def test_nobody_writes_to_what_an_undoing_is_moving_back(catalog: Catalog) -> No
     managed(catalog)
     insert(catalog, "k=1", "k=2")
     crash_at("promote.after", lambda: forth(catalog))
-    (rename,) = catalog.index.moving_commands()
-    catalog.index.move_transaction(rename.transaction_id, (State.RESERVED,), State.ABORTING)
+    (rename,) = catalog.index.transactions.moving_commands()
+    catalog.index.transactions.move(rename.transaction_id, (State.RESERVED,), State.ABORTING)
     for spec in ("k=1", "k=7"):
         with pytest.raises(errors.ConflictError, match=rename.transaction_id):
             insert(catalog, spec, kind=WriteKind.OVERWRITE_PARTITIONS)
@@ -770,6 +772,6 @@ def test_of_two_that_choose_a_directory_one_is_first(catalog: Catalog, tmp_path:
     loses = pytest.raises(errors.ConflictError, match="come to lie") if at == "reserve.before" else nullcontext()
     with armed(at, meanwhile), loses:
         catalog.partition_commands.relocate("s.t", {"k": "1"}, location)
-    located = catalog.index.located_partitions(catalog.load_table("s.t"))
+    located = catalog.index.partitions.located(catalog.load_table("s.t"))
     assert list(located) == (["k=2"] if at == "reserve.before" else ["k=1"])
     catalog.partition_commands.relocate("s.t", {"k": "1"}, "k=1")

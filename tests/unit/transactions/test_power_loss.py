@@ -185,7 +185,7 @@ def test_a_dropped_tables_directory_is_gone_before_the_index_forgets_it(
     root = managed(catalog)
     insert(catalog, "k=1")
     synced.clear()
-    seen = before(monkeypatch, catalog, "note_deleted", synced)
+    seen = before(monkeypatch, catalog.index.dropped_tables, "note_deleted", synced)
     catalog.drop_table("s.t")
     assert str(root.parent) in seen[0]
 
@@ -198,7 +198,7 @@ def test_a_dropped_tables_files_are_gone_before_the_index_forgets_it(
     insert(catalog, "k=1")
     monkeypatch.setattr(Storage, "rename_directory", lambda *_: False)
     synced.clear()
-    seen = before(monkeypatch, catalog, "note_deleted", synced)
+    seen = before(monkeypatch, catalog.index.dropped_tables, "note_deleted", synced)
     catalog.drop_table("s.t")
     assert not list(root.rglob("*.csv"))
     assert {str(root), str(root.parent)} & set(seen[0])
@@ -211,20 +211,20 @@ def test_what_vacuum_deletes_is_gone_before_the_index_forgets_it(
     insert(catalog, "k=1")
     insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
     synced.clear()
-    seen = before(monkeypatch, catalog, "expire_versions", synced)
+    seen = before(monkeypatch, catalog.index.versions, "expire", synced)
     catalog.vacuum("s.t", retention=0, allow_short_retention=True)
     assert not (root / "k=1").exists()
     assert seen == [[str(root)]]
 
 
-def before(monkeypatch: pytest.MonkeyPatch, catalog: Catalog, method: str, synced: list[str]) -> list[list[str]]:
-    """What was synced when the index is told by a method to forget."""
+def before(monkeypatch: pytest.MonkeyPatch, part: object, method: str, synced: list[str]) -> list[list[str]]:
+    """What was synced when a part of the index is called to forget."""
     seen: list[list[str]] = []
-    whole = getattr(type(catalog.index), method)
+    whole = getattr(type(part), method)
 
     def told(index: object, *args: object, **options: object) -> object:
         seen.append(list(synced))
         return whole(index, *args, **options)
 
-    monkeypatch.setattr(type(catalog.index), method, told)
+    monkeypatch.setattr(type(part), method, told)
     return seen

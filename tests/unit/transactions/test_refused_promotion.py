@@ -55,7 +55,7 @@ def other_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def states(catalog: Catalog) -> set[State]:
-    return {t.state for t in catalog.index.list_transactions()}
+    return {t.state for t in catalog.index.transactions.all()}
 
 
 def nothing_left(catalog: Catalog, root: Path) -> None:
@@ -192,13 +192,13 @@ def test_a_write_to_a_table_that_was_unregistered_shows_no_file(catalog: Catalog
 def test_an_operator_ends_a_write_that_waits_for_a_store(catalog: Catalog, root: Path) -> None:
     with armed("promote.file", refusing(StorageUnavailableError("away")), 2), pytest.raises(CommitStateUnknownError):
         insert(catalog, "k=1", "k=2", kind=OVERWRITE)
-    (waiting,) = [t for t in catalog.index.list_transactions() if t.state is State.RESERVED]
+    (waiting,) = [t for t in catalog.index.transactions.all() if t.state is State.RESERVED]
     (preview,) = catalog.recover(undo=waiting.transaction_id, dry_run=True).transactions
     assert (preview.action, states(catalog)) == (RecoveryAction.WOULD_UNDO, {State.FINISHED, State.RESERVED})
     (undone,) = catalog.recover(undo=waiting.transaction_id).transactions
     assert (undone.action, undone.files) == (RecoveryAction.UNDONE, 2)
     nothing_left(catalog, root)
-    (done, *_) = [t for t in catalog.index.list_transactions() if t.state is State.FINISHED]
+    (done, *_) = [t for t in catalog.index.transactions.all() if t.state is State.FINISHED]
     with pytest.raises(TransactionStateError, match="is finished and cannot be undone: its rows are in the table"):
         catalog.recover(undo=done.transaction_id)
     with pytest.raises(InvalidInputError, match="without a table"):

@@ -212,7 +212,7 @@ def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_fr
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes between the owner's look at the index and what the owner has it remember."""
-    reserve, remember = stand.index.reserve, stand.index.remember_undone
+    reserve, remember = stand.index.commits.reserve, stand.index.transactions.remember_undone
     asked: list[Callable[[], object]] = []
 
     def reserved(*args: Any, **named: Any) -> object:
@@ -223,8 +223,8 @@ def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_fr
         asked.pop()()
         return remember(transaction, error)
 
-    monkeypatch.setattr(stand.index, "reserve", reserved)
-    monkeypatch.setattr(stand.index, "remember_undone", remembered)
+    monkeypatch.setattr(stand.index.commits, "reserve", reserved)
+    monkeypatch.setattr(stand.index.transactions, "remember_undone", remembered)
     begun = stand.begin()
     with fail_over(tmp_path)("reserve.before", "promote.after"):
         stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "new\n"}), staged=0)

@@ -85,7 +85,7 @@ def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: C
     assert unseen(stand) == []
     assert not (tmp_path / "t" / "_catalog_ext_staging").exists()
     assert stream.end() is None
-    assert {t.state for t in stand.index.list_transactions()} == {State.FINISHED}
+    assert {t.state for t in stand.index.transactions.all()} == {State.FINISHED}
 
 
 def test_history_counts_the_rows_and_bytes_that_a_version_shows(stand: Stand) -> None:
@@ -96,7 +96,7 @@ def test_history_counts_the_rows_and_bytes_that_a_version_shows(stand: Stand) ->
     released = stream.end()
     assert released is not None
     assert (released.files_added, released.rows, released.bytes) == (2, 2, len("waits\nwaits, too\n"))
-    versions = stand.index.history(TABLE)
+    versions = stand.index.tables.history(TABLE)
     counted = [tuple(v.summary.get(name) for name in ("files_added", "rows", "bytes")) for v in versions]
     assert counted[:2] == [(2, 2, 17), (2, 2, 6)]
 
@@ -153,10 +153,10 @@ def test_a_policy_that_fails_runs_again_with_recovery(
         patch.setattr("json.committed", committed)
         stand.write({"h=8": "a\n"})
     assert stand.rows() == {"h=8": "a\n"}
-    assert [t.state for t in stand.index.list_transactions()] == [State.COMMITTED]
+    assert [t.state for t in stand.index.transactions.all()] == [State.COMMITTED]
     stand.engine.recover(older_than_s=0)
     assert announced(calls) == ["8"]
-    assert [t.state for t in stand.index.list_transactions()] == [State.FINISHED]
+    assert [t.state for t in stand.index.transactions.all()] == [State.FINISHED]
 
 
 def test_a_policy_that_fails_for_good_is_in_no_renames_way(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_a_policy_that_fails_for_good_is_in_no_renames_way(stand: Stand, monkeyp
     monkeypatch.setattr("json.committed", committed)
     stand.write({"h=8": "a\n", "h=9": "b\n"})
     stand.write({"h=8": "c\n"}, WriteKind.OVERWRITE_PARTITIONS)
-    assert [t.state for t in stand.index.list_transactions()] == [State.COMMITTED] * 2
+    assert [t.state for t in stand.index.transactions.all()] == [State.COMMITTED] * 2
     stand.engine.recover(older_than_s=0)
     stand.engine.command(stand.table(), RenamePartition("h=9", "h=10"), "RENAME PARTITION")
     assert stand.rows() == stand.listed() == {"h=8": "c\n", "h=10": "b\n"}
@@ -205,7 +205,7 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
     stream = Stream(stand)
     stream.epoch(10, {"h=8": "a\n", "h=12": "b\n"})
     stream.epoch(10, {"h=12": "c\n\n"})
-    found = stand.index.partition_rows(stand.table()).read_all().to_pylist()
+    found = stand.index.partition_states.rows(stand.table()).read_all().to_pylist()
     assert [row.pop("created_at") is None for row in found] == [False, True]
     root = f"file://{tmp_path}/t"
     assert found == [
@@ -214,10 +214,12 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
     ]
     table, more = stand.table(), NumberPredicate("partitions", Comparison(Operator.GT, "rows", "1"))
     asked = [Aggregate(Function.COUNT, None), Aggregate(Function.SUM, "bytes"), Aggregate(Function.MAX, "rows")]
-    groups = stand.index.group_metadata(table, "partitions", None, table.definition.keys, asked).read_all()
+    groups = stand.index.metadata_groups.groups(table, "partitions", None, table.definition.keys, asked).read_all()
     assert [tuple(row.values()) for row in groups.to_pylist()] == [("h=8", 1, 2, 1), ("h=12", 1, 5, 3)]
-    assert stand.index.count_metadata(table, "partitions", None).read_all().num_rows == 2
-    assert stand.index.partition_rows(table, None, ["state"], more).read_all().to_pylist() == [{"state": "waiting"}]
+    assert stand.index.metadata_groups.count(table, "partitions", None).read_all().num_rows == 2
+    assert stand.index.partition_states.rows(table, None, ["state"], more).read_all().to_pylist() == [
+        {"state": "waiting"}
+    ]
 
 
 def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:
@@ -250,12 +252,14 @@ def test_what_waits_goes_to_where_its_partition_is_when_it_is_due(stand: Stand, 
         kept = DataFile(file.name, file.stat().st_size, 0, 1)
         file.rename(elsewhere / file.name)
         changes = [DropPartition("h=7"), AddPartition("h=7", (kept,), location=f"file://{elsewhere}")]
-        stand.index.commit(stand.table().table_id, changes, operation="repair", deliver=False)
+        stand.index.commits.apply_changes(stand.table().table_id, changes, operation="repair", deliver=False)
     else:
         elsewhere = tmp_path / "u"
         shutil.copytree(tmp_path / "t", elsewhere, ignore=shutil.ignore_patterns("_*"))
         there = f"file://{elsewhere}"
-        stand.index.alter_table(stand.table().identifier, lambda table: replace(table, location=there), deliver=False)
+        stand.index.alterations.alter(
+            stand.table().identifier, lambda table: replace(table, location=there), deliver=False
+        )
     stream.epoch(8, {"h=8": "b\n"})
     assert stand.rows() == {"h=7": f"a\n{old}"}
     assert waiting(stand) == ["h=8"]
@@ -267,7 +271,7 @@ def test_keys_keep_the_types_that_what_waits_has(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(7, {"h=7": "a\n"})
     with pytest.raises(InvalidValueError, match=r"1 of its partitions have values that do not fit, such as 'h=7'"):
-        stand.index.retype_keys(stand.table(), {"h": "date"}, deliver=False)
+        stand.index.key_types.change(stand.table(), {"h": "date"}, deliver=False)
     stream.end()
     assert stand.rows() == {"h=7": "a\n"}
 
@@ -278,7 +282,7 @@ def test_many_partitions_wait_in_bounded_steps(stand: Stand) -> None:
     names = [f"h={hour}" for hour in range(10, 24)]
     for _ in range(3):
         stream.epoch(0, dict.fromkeys(names, "x\n"))
-    left = [(w.partition, w.transaction_id) for w in stand.index.waiting_files(stand.table().table_id, "query")]
+    left = [(w.partition, w.transaction_id) for w in stand.index.waiting_files.all(stand.table().table_id, "query")]
     assert len(left) == len(set(left)) == 3 * len(names)
     stream.end()
     assert stand.rows() == dict.fromkeys(names, "x\nx\nx\n")
@@ -288,9 +292,9 @@ def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
     Stream(stand).epoch(10, {"h=8": "a\n", "h=12": "b\n"})
     table = stand.table()
     with stand.engine.dropping(table):
-        stand.index.drop_table(table.identifier, deliver=False)
+        stand.index.tables.drop(table.identifier, deliver=False)
     assert below(tmp_path / "t") == {"h=8", "h=8/_SUCCESS", "h=8/part"}
-    assert list(stand.index.waiting_files(table.table_id)) == []
+    assert list(stand.index.waiting_files.all(table.table_id)) == []
 
 
 def test_an_epoch_whose_waiting_files_have_gone_says_so_before_anything_is_written(
@@ -306,7 +310,7 @@ def test_an_epoch_whose_waiting_files_have_gone_says_so_before_anything_is_writt
         with pytest.raises(WaitingFilesMissingError, match=r"1 files .* s\.t .* are gone.*h=7.*discard-waiting s\.t"):
             stream.epoch(8, {"h=8": "d\n"})
     assert (stand.rows(), stand.listed()) == ({}, {})
-    assert {t.state for t in stand.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+    assert {t.state for t in stand.index.transactions.all()} <= {State.FINISHED, State.ABORTED}
     preview = stand.engine.discard_waiting(stand.table(), dry_run=True)
     assert [(f.partition, f.location, f.rows) for f in preview.files] == [("h=7", f"file://{gone}", 1)]
     assert waiting(stand) == ["h=7", "h=8"]
@@ -365,7 +369,7 @@ def test_who_is_late_neither_shows_nor_hides_what_waits(stand: Stand) -> None:
     stream.epoch(7, {"h=7": "a\n"})
 
     def overtaken(_: str) -> None:
-        (mine,) = stand.index.list_transactions(states=(State.RESERVED,))
+        (mine,) = stand.index.transactions.all(states=(State.RESERVED,))
         stand.engine.undo(mine.transaction_id)
 
     with armed("promote.before", overtaken), pytest.raises(TransactionStateError, match="was undone"):
@@ -415,7 +419,7 @@ def test_what_the_store_refuses_to_hide_stops_no_undoing(
     with armed("promote.after", refuse), pytest.raises(StorageAccessDeniedError):
         stream.epoch(8, {"h=8": "b\n"})
     assert "stay visible until its next epoch: No." in caplog.text
-    assert State.ABORTING not in {t.state for t in stand.index.list_transactions()}
+    assert State.ABORTING not in {t.state for t in stand.index.transactions.all()}
     stream.epoch(8, {"h=8": "c\n"})
     assert stand.rows() == stand.listed() == {"h=7": "a\n"}
 
@@ -442,7 +446,7 @@ def test_what_an_abandoned_query_has_kept_back_can_be_committed(tmp_path: Path) 
 
 def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Calls, tmp_path: Path) -> None:
     """The table says nothing: the options of each query do, and those of its last epoch."""
-    stand.index.alter_table(TABLE, lambda table: replace(table, properties={}), deliver=False)
+    stand.index.alterations.alter(TABLE, lambda table: replace(table, properties={}), deliver=False)
     named = Stream(stand, "named")
     named.epoch(8, {"h=9": "a\n"}, options={**HOURLY, SUCCESS_FILE: "_OLD"})
     named.epoch(8, {"h=10": "b\n"}, options=HOURLY)

@@ -69,7 +69,7 @@ def check(stand: Stand, rows: dict[str, str], table: TableIdentifier | None = No
     assert stand.rows(*where) == rows
     assert stand.listed(*where) == rows
     assert stand.strays(*where) == []
-    assert all(t.state in (State.FINISHED, State.ABORTED) for t in stand.index.list_transactions())
+    assert all(t.state in (State.FINISHED, State.ABORTED) for t in stand.index.transactions.all())
 
 
 def equals(value: str) -> Comparison:
@@ -90,7 +90,7 @@ def test_an_append_adds_partitions_and_files(stand: Stand, caplog: pytest.LogCap
 
 def test_files_keep_the_time_that_the_store_shows(stand: Stand, root: Path) -> None:
     stand.write({"k=1": "1\n"})
-    (row,) = stand.index.plan_files(stand.table(), None).read_all().to_pylist()
+    (row,) = stand.index.partitions.files(stand.table(), None).read_all().to_pylist()
     assert row["modified_ms"] == (root / "k=1" / row["path"]).stat().st_mtime_ns // 1_000_000
 
 
@@ -103,7 +103,7 @@ def test_an_overwrite_replaces_the_partitions_that_receive_rows(stand: Stand) ->
 
 def test_an_overwrite_takes_every_directory_of_its_value(stand: Stand, root: Path) -> None:
     write(root, "k=01/a.csv", "k=01/unknown.csv", content=b"0\n")
-    stand.index.commit(
+    stand.index.commits.apply_changes(
         stand.table().table_id, [AddPartition("k=01", (DataFile("a.csv", 2, 0),))], operation="repair", deliver=False
     )
     stand.write({"k=1": "1\n"}, DYNAMIC)
@@ -178,7 +178,7 @@ def test_an_unpartitioned_table_is_one_partition(empty: Stand, root: Path) -> No
 def test_a_partition_at_its_own_location_is_written_there(stand: Stand, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere"
     write(other, "a.csv", content=b"0\n")
-    stand.index.commit(
+    stand.index.commits.apply_changes(
         stand.table().table_id,
         [AddPartition("k=1", (DataFile("a.csv", 2, 0, 1),), location=f"file://{other}")],
         operation="repair",
@@ -210,7 +210,7 @@ def test_tasks_ask_where_partitions_lie_when_a_plan_cannot_name_them_all(
         AddPartition(f"k={i}", (DataFile("a.csv", 2, 0, 1),) if i < 3 else (), location=f"file://{folder}")
         for i, folder in enumerate(elsewhere)
     ]
-    stand.index.commit(stand.table().table_id, found, operation="repair", deliver=False)
+    stand.index.commits.apply_changes(stand.table().table_id, found, operation="repair", deliver=False)
     begun = stand.begin()
     assert (begun.plan.asks_locations, begun.partition_locations) == (True, {})
     own = stand.engine.locate(begun.transaction_id, ["k=1", "k=2", "k=1001"])
@@ -260,7 +260,7 @@ def test_a_relocating_overwrite_moves_partitions(stand: Stand, root: Path) -> No
     begun = stand.begin(DYNAMIC, options=relocate)
     stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "3\n"}))
     moved = f"file://{root}/_catalog_ext_data/{begun.transaction_id}/k=1"
-    assert stand.index.located_partitions(stand.table()) == {"k=1": moved}
+    assert stand.index.partitions.located(stand.table()) == {"k=1": moved}
     rows = {"k=1": "3\n", "k=2": "2\n"}
     assert stand.rows() == stand.listed() == rows
     assert [Path(s).parent.name for s in stand.strays()] == ["k=1"], "the old file stays until vacuum"
@@ -293,7 +293,7 @@ def test_files_of_other_writers_are_neither_taken_in_nor_removed(empty: Stand, r
     other = empty.begin()
     (promoted,) = empty.put(other, {"k=1": "9\n"})
     crash_at("promote.after", lambda: empty.engine.commit(other.transaction_id, [promoted]))
-    empty.index.move_transaction(other.transaction_id, (State.RESERVED,), State.ABORTING)
+    empty.index.transactions.move(other.transaction_id, (State.RESERVED,), State.ABORTING)
     empty.write({"k=1": "1\n"})
     assert empty.rows() == {"k=1": "1\n"}
     empty.write({"k=1": "2\n"}, DYNAMIC)
@@ -327,7 +327,7 @@ def test_a_table_is_not_created_where_something_lies(empty: Stand, tmp_path: Pat
     write(tmp_path / "new", "k=1/a.csv")
     with pytest.raises(TableLayoutError, match="not empty"):
         empty.begin(WriteKind.CREATE, definition=definition(tmp_path / "new", name="new"))
-    assert empty.index.list_transactions() == []
+    assert empty.index.transactions.all() == []
 
 
 def test_a_failed_creation_leaves_no_folder(empty: Stand, tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_creation_with_a_partition_that_does_not_fit_is_undone(empty: Stand, t
     assert not (tmp_path / "new").exists()
     with pytest.raises(TableNotFoundError):
         empty.table(OTHER)
-    assert [t.state for t in empty.index.list_transactions()] == [State.ABORTED]
+    assert [t.state for t in empty.index.transactions.all()] == [State.ABORTED]
 
 
 @pytest.mark.parametrize("external", [False, True])
@@ -471,7 +471,7 @@ def test_options_are_checked_when_a_write_begins(stand: Stand) -> None:
 
 def test_a_heartbeat_extends_the_lease_of_a_live_transaction(stand: Stand) -> None:
     begun = stand.begin(options={"transaction.lease": "1h"})
-    before = stand.index.load_transaction(begun.transaction_id).expires_at_ms
+    before = stand.index.transactions.load(begun.transaction_id).expires_at_ms
     assert stand.engine.heartbeat(begun.transaction_id) >= before
     stand.engine.abort(begun.transaction_id, "enough")
     with pytest.raises(TransactionStateError, match="enough"):
@@ -501,10 +501,10 @@ def test_the_next_writer_recovers_expired_transactions(stand: Stand, tmp_path: P
     creation = stand.begin(WriteKind.CREATE, definition=made)
     stand.put(creation, {"k=1": "2\n"})
     for begun in (dead, creation):
-        stand.index.extend_lease(begun.transaction_id, 0)
+        stand.index.transactions.extend_lease(begun.transaction_id, 0)
     stand.write({"k=1": "1\n"})
-    assert stand.index.load_transaction(dead.transaction_id).state is State.ABORTED
-    assert stand.index.load_transaction(creation.transaction_id).state is State.OPEN
+    assert stand.index.transactions.load(dead.transaction_id).state is State.ABORTED
+    assert stand.index.transactions.load(creation.transaction_id).state is State.OPEN
     stand.write({"k=3": "3\n"}, WriteKind.CREATE, definition=made)
     check(stand, {"k=1": "1\n"})
     check(stand, {"k=3": "3\n"}, OTHER)
@@ -539,13 +539,13 @@ def test_vacuum_waits_for_the_metastore(stand: Stand) -> None:
     stand.write({"k=1": "1\n"})
     stand.write({"k=1": "3\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
     table = stand.table()
-    stand.index.commit(table.table_id, [AddPartition("k=9", ())], operation="repair", deliver=True)
+    stand.index.commits.apply_changes(table.table_id, [AddPartition("k=9", ())], operation="repair", deliver=True)
     strays = stand.strays()
     (failed,) = stand.engine.vacuum(table, 0, dry_run=False).failed
     assert "Run catalog-ext outbox" in failed.reason
     assert stand.strays() == strays
-    (message,) = stand.index.pending_deliveries()
-    assert stand.index.skip_delivery(message.outbox_id)
+    (message,) = stand.index.outbox.pending()
+    assert stand.index.outbox.skip(message.outbox_id)
     assert [action for action, _ in vacuum(stand)] == ["delete", "forget versions"]
 
 
@@ -572,7 +572,9 @@ def test_vacuum_removes_what_late_tasks_left(stand: Stand, root: Path, tmp_path:
 def test_vacuum_leaves_the_files_of_dropped_partitions_alone(empty: Stand, root: Path) -> None:
     empty.create(definition(root, external=True))
     empty.write({"k=1": "1\n", "k=2": "2\n"})
-    empty.index.commit(empty.table().table_id, [DropPartition("k=1")], operation="drop partition", deliver=False)
+    empty.index.commits.apply_changes(
+        empty.table().table_id, [DropPartition("k=1")], operation="drop partition", deliver=False
+    )
     assert [action for action, _ in vacuum(empty)] == ["forget versions"]
     assert (root / "k=1").exists()
     assert empty.rows() == {"k=2": "2\n"}
@@ -582,7 +584,7 @@ def test_a_begin_that_is_asked_again_begins_one_transaction(stand: Stand) -> Non
     first = stand.begin(transaction_id="c" * 32)
     assert first.transaction_id == "c" * 32
     assert stand.begin(transaction_id="c" * 32) == first
-    assert [t.transaction_id for t in stand.index.list_transactions()] == ["c" * 32]
+    assert [t.transaction_id for t in stand.index.transactions.all()] == ["c" * 32]
     with pytest.raises(InvalidInputError, match="an id of its own"):
         stand.begin(transaction_id="c" * 32, operation="DELETE")
     with pytest.raises(InvalidInputError, match="an id of its own"):
@@ -641,11 +643,11 @@ def test_a_replacement_of_a_table_that_was_renamed_just_before_it_began_is_a_con
     to = TableIdentifier(table.identifier.namespace, "renamed")
 
     def meanwhile(_: str) -> None:
-        stand.index.rename_table(table.identifier, to, deliver=False)
+        stand.index.alterations.rename(table.identifier, to, deliver=False)
 
     with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="renamed or dropped by somebody else"):
         stand.begin(WriteKind.CREATE_OR_REPLACE, table, definition=table.definition, reads_replaced=reads)
-    assert stand.index.load_table(to).table_id == table.table_id
+    assert stand.index.tables.load(to).table_id == table.table_id
 
 
 @pytest.mark.parametrize("external", [True, False])
@@ -767,7 +769,7 @@ def test_replace_table_leaves_a_file_that_was_registered_meanwhile(
     def register(_: str) -> None:
         hives.write_text("hive\n")
         late = DataFile(hives.name, 5, hives.stat().st_mtime_ns // 1_000_000)
-        stand.index.commit(
+        stand.index.commits.apply_changes(
             old.table_id, [ReplaceFiles("k=1", (late,))], operation="repair", deliver=False
         )  # fmt: skip
 

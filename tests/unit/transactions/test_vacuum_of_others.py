@@ -148,7 +148,7 @@ def test_a_forgotten_write_is_known_until_vacuum_has_looked(stand: Stand, root: 
     begun = ended(stand, how)
     stand.write({"k=1": "1\n"}, WriteKind.OVERWRITE_PARTITIONS)
     assert VacuumAction.FORGET in {e.action for e in vacuum(stand).entries}
-    assert stand.index.known_transactions([begun.transaction_id])[begun.transaction_id].state is None
+    assert stand.index.forgotten_transactions.known([begun.transaction_id])[begun.transaction_id].state is None
     name = late(stand, root, begun)
     assert deleted(vacuum(stand)) == [name]
     assert begun.transaction_id not in forgotten(stand)
@@ -160,7 +160,7 @@ def test_a_forgotten_write_is_known_until_vacuum_has_looked(stand: Stand, root: 
 def test_what_a_service_has_forgotten_is_known_too(stand: Stand, root: Path) -> None:
     begun = ended(stand, "committed")
     stand.write({"k=1": "1\n"})
-    assert stand.index.expire_versions(stand.table().table_id, 2, aborted=False)
+    assert stand.index.versions.expire(stand.table().table_id, 2, aborted=False)
     assert forgotten(stand) == {begun.transaction_id}
     assert deleted(vacuum(stand)) == []
     assert begun.transaction_id not in forgotten(stand)
@@ -199,13 +199,13 @@ def test_ids_of_forgotten_writes_do_not_pile_up(stand: Stand) -> None:
     second = ended(stand, "committed")
     stand.write({"k=1": "1\n"})
     number = stand.table().table_id
-    stand.index.expire_versions(number, 2, aborted=False)
+    stand.index.versions.expire(number, 2, aborted=False)
     assert forgotten(stand) == {first.transaction_id}
     old = sa.update(forgotten_transactions).values(forgotten_at_ms=stand.index.now_ms() - FORGOTTEN_KEPT_MS - 1000)
     stand.index._database.write(lambda connection: connection.execute(old))
-    stand.index.expire_versions(number, 3, aborted=False)
+    stand.index.versions.expire(number, 3, aborted=False)
     assert forgotten(stand) == {second.transaction_id}
-    stand.index.drop_table(stand.table().identifier, deliver=False)
+    stand.index.tables.drop(stand.table().identifier, deliver=False)
     assert forgotten(stand) == set()
 
 
@@ -220,12 +220,12 @@ def left(stand: Stand, away: Path) -> BegunWrite:
     """A write to a partition at a location of its own, which leaves it then; the write's row is forgotten."""
     table = stand.table()
     (away / "there").mkdir(parents=True)
-    stand.index.commit(
+    stand.index.commits.apply_changes(
         table.table_id, [AddPartition("k=3", (), location=f"file://{away}/there")], operation="x", deliver=False
     )
     begun = stand.begin(table=stand.table())
     stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=3": "3\n"}))
-    stand.index.commit(table.table_id, [DropPartition("k=3")], operation="x", deliver=False)
+    stand.index.commits.apply_changes(table.table_id, [DropPartition("k=3")], operation="x", deliver=False)
     (file,) = stand.put(begun, {"k=3": "9\n"}, task=7)
     (path,) = away.rglob(file.name)
     then = time.time() - 60
@@ -266,8 +266,8 @@ def test_ids_of_forgotten_writes_go_to_another_table_over_the_directory(stand: S
     begun = stand.begin(table=table)
     stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=2": "2\n"}))
     stand.write({"k=1": "1\n"}, WriteKind.OVERWRITE_PARTITIONS, table=stand.table(OTHER))
-    stand.index.expire_versions(table.table_id, 2)
+    stand.index.versions.expire(table.table_id, 2)
     assert begun.transaction_id in forgotten(stand)
     name = late(stand, root, begun)
-    stand.index.drop_table(OTHER, deliver=False)
+    stand.index.tables.drop(OTHER, deliver=False)
     assert deleted(vacuum(stand)) == [name]

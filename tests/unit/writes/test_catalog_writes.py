@@ -103,7 +103,7 @@ def test_history_and_transactions_say_what_writes_did(catalog: Catalog) -> None:
 
 
 def _history(catalog: Catalog) -> dict[str, dict[str, Any]]:
-    rows = catalog.index.history_rows(catalog.load_table("s.t")).read_all().to_pylist()
+    rows = catalog.index.history.rows(catalog.load_table("s.t")).read_all().to_pylist()
     return {row["operation"]: row for row in reversed(rows)}
 
 
@@ -148,7 +148,7 @@ def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
     assert {e.kind for e in by_id.values()} == {"transaction"}
     assert by_id[live.transaction_id].state == "open (live)"
     assert {e.state for e in by_id.values()} == {"open (live)", "reserved (live)"}
-    assert catalog.index.extend_lease(live.transaction_id, 1)
+    assert catalog.index.transactions.extend_lease(live.transaction_id, 1)
     expired = next(e for e in catalog.status() if e.id == live.transaction_id)
     assert expired.state == "open (expired)"
     assert "recover undoes it" in expired.detail
@@ -249,7 +249,7 @@ def test_what_a_dead_epoch_keeps_back_is_not_unregistered(catalog: Catalog, root
     catalog.alter_table_properties("s.t", LATE)
     crash_at("reserve.after", lambda: epoch(catalog))
     (dead,) = catalog.list_transactions("s.t")
-    catalog.index.extend_lease(dead.transaction_id, 0)
+    catalog.index.transactions.extend_lease(dead.transaction_id, 0)
     with pytest.raises(ConflictError, match=r"Rows of a stream .*release-waiting s\.t"):
         catalog.unregister_table("s.t")
     (released,) = catalog.release_waiting("s.t").partitions
@@ -262,14 +262,14 @@ def test_what_an_epoch_keeps_back_meanwhile_is_not_unregistered(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog.alter_table_properties("s.t", LATE)
-    drop_table = catalog.index.drop_table
+    drop_table = catalog.index.tables.drop
 
     def raced(*asked: Any, **how: Any) -> Table:
         monkeypatch.undo()
         epoch(catalog)
         return drop_table(*asked, **how)
 
-    monkeypatch.setattr(catalog.index, "drop_table", raced)
+    monkeypatch.setattr(catalog.index.tables, "drop", raced)
     with pytest.raises(ConflictError, match=r"Rows of a stream .*release-waiting s\.t"):
         catalog.unregister_table("s.t")
     assert [one.rows for one in catalog.release_waiting("s.t").partitions] == [1]
@@ -471,7 +471,7 @@ def test_a_repair_recovers_expired_writes_first(catalog: Catalog) -> None:
     (dead,) = catalog.list_transactions("s.t")
     assert list(catalog.repair_partitions("s.t").added) == []
     assert set(indexed(catalog)) == {EU}
-    assert catalog.index.extend_lease(dead.transaction_id, 1)
+    assert catalog.index.transactions.extend_lease(dead.transaction_id, 1)
     catalog.repair_partitions("s.t", dry_run=True)
     assert set(indexed(catalog)) == {EU}, "a preview changes nothing"
     catalog.repair_partitions("s.t")
@@ -559,7 +559,9 @@ def test_properties_are_found_without_regard_to_case(catalog: Catalog) -> None:
 def located(catalog: Catalog, tmp_path: Path) -> Path:
     """300 partitions of one day, each at a location of its own."""
     added = [AddPartition(f"ds=2025-03-01/region=r{n}", (), f"file://{tmp_path}/own/{n}") for n in range(300)]
-    catalog._context.index.commit(catalog.load_table("s.t").table_id, added, operation="repair", deliver=False)
+    catalog._context.index.commits.apply_changes(
+        catalog.load_table("s.t").table_id, added, operation="repair", deliver=False
+    )
     return tmp_path / "own"
 
 

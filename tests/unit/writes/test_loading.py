@@ -115,7 +115,7 @@ def test_an_overwrite_that_relocates(catalog: Catalog, tmp_path: Path) -> None:
     insert(catalog, "k=1", "k=2")
     catalog.alter_table_properties("s.t", {"overwrite-mode": "relocate"})
     outcome = load(catalog, put(tmp_path / "in", "a.csv"), {"k": "1"}, overwrite=True)
-    (at,) = catalog.index.located_partitions(catalog.load_table("s.t")).values()
+    (at,) = catalog.index.partitions.located(catalog.load_table("s.t")).values()
     assert at.endswith(f"_catalog_ext_data/{outcome.transaction_id}/k=1")
     assert [len(files) for files in indexed(catalog).values()] == [1, 1]
     consistent(catalog)
@@ -233,8 +233,8 @@ def test_a_pattern_asks_once_where_tables_are(
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.csv").write_text("1\n")
     asked: list[object] = []
-    locations = catalog.index.table_locations
-    monkeypatch.setattr(catalog.index, "table_locations", lambda: asked.append(1) or locations())
+    locations = catalog.index.tables.locations
+    monkeypatch.setattr(catalog.index.tables, "locations", lambda: asked.append(1) or locations())
     load(catalog, tmp_path / "*.csv", {"k": "1"})
     assert (len(indexed(catalog)["k=1"]), len(asked)) == (3, 1)
 

@@ -35,7 +35,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 def altered(catalog: Catalog, format_: str, **options: str) -> None:
     identifier = catalog.load_table("s.t").identifier
-    catalog.index.alter_table(identifier, lambda d: replace(d, format=format_, options=options), deliver=False)
+    catalog.index.alterations.alter(identifier, lambda d: replace(d, format=format_, options=options), deliver=False)
 
 
 def begun(catalog: Catalog, **more: Any) -> str:
@@ -67,7 +67,7 @@ def test_a_write_that_was_planned_for_another_format_is_refused(
     with pytest.raises(ConflictError, match=rf"s\.t is read otherwise by now .*: {changed}\. Nothing") as caught:
         begun(catalog, planned=planned)
     assert caught.value.retryable
-    assert catalog.index.list_transactions() == []
+    assert catalog.index.transactions.all() == []
 
 
 @pytest.mark.parametrize("more", [{}, {"planned": None}, {"planned": AS_IT_IS}])
@@ -107,4 +107,4 @@ def test_an_alteration_does_not_slip_between_the_look_at_the_table_and_the_begin
     ):
         write(catalog, tmp_path)
     assert indexed(catalog) == {}
-    assert catalog.index.list_transactions() == []
+    assert catalog.index.transactions.all() == []

@@ -153,7 +153,7 @@ def test_later_write_of_every_kind_is_refused_before_it_begins(catalog: Catalog,
     batch = Batch("INSERT", "test@host:1", options={"header": "true"})
     with pytest.raises(InvalidConfigurationError, match="'header'"):
         catalog.writes.begin(kind, made.table_id, made.version, batch)
-    assert catalog.index.list_transactions() == []
+    assert catalog.index.transactions.all() == []
 
 
 def test_stream_gives_its_options_to_the_new_table_and_to_no_other(catalog: Catalog) -> None:
