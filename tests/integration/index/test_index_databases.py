@@ -104,7 +104,8 @@ def test_etags_are_kept_and_noted_where_they_are_unknown(index: Index) -> None:
     }  # fmt: skip
     assert index.tables.load(table.identifier).version == table.version
     (partition,) = index.living_partitions.of_values(table, ["k=a"])
-    assert {f.path: f.etag for f in index.living_partitions.files([partition.partition_id])[partition.partition_id]} == {
+    found = index.living_partitions.files([partition.partition_id])[partition.partition_id]
+    assert {f.path: f.etag for f in found} == {
         "known": known.etag, "unknown": 7, "changed": None, own: 8,
     }  # fmt: skip
 
