@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from catalog_ext.conf.home import WAREHOUSE
-from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, StorageError
+from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import Position
 from catalog_ext.metastore.storage.locations import Location, shown
 
@@ -105,8 +105,7 @@ class IndexCounter:
             with self._lock:
                 if time.monotonic() >= self._next_look:
                     self._look(writes=True)
-        if self._behind is not None:
-            raise self._behind
+        self._refuse_if_behind()
 
     def advance(self) -> None:
         """Raise the counter here and then on the store; an index without a warehouse of its own has none.
@@ -125,12 +124,11 @@ class IndexCounter:
             try:
                 if self._advanced_at <= called:
                     self._advance(place)
-            except StorageError as error:
+            except (LocationNotFoundError, StorageError) as error:
                 if error.retryable or _is_garbled(error):
                     raise
                 self._note_unwritable(place, error)
-        if self._behind is not None:
-            raise self._behind
+        self._refuse_if_behind()
 
     def read(self) -> Counter | None:
         """Return what the store says; None where it says nothing.
@@ -193,13 +191,18 @@ class IndexCounter:
                         self._raise(place)
                     elif old:
                         pause = 0.0
-            except StorageError as error:
+            except (LocationNotFoundError, StorageError) as error:
                 if error.retryable:
                     logger.warning("Whether the index was put back is not known yet: %s", error.message)
                     pause = _AGAIN_S
                 elif place is not None:
                     self._note_unwritable(place, error)
             self._next_look = time.monotonic() + (_AGAIN_S if self._behind is not None else pause)
+
+    def _refuse_if_behind(self) -> None:
+        if self._behind is not None:
+            # Anew: an error that is raised again and again keeps the frames of all its tracebacks.
+            raise IndexRestoredError(self._behind.message, self._behind.parameters)
 
     def _advance(self, place: Location) -> None:
         began = time.monotonic()
@@ -257,7 +260,7 @@ class IndexCounter:
             )
 
 
-def _is_garbled(error: StorageError) -> bool:
+def _is_garbled(error: CatalogExtError) -> bool:
     return isinstance(error.__cause__, (ValueError, TypeError, KeyError, RecursionError))
 
 
