@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import WAREHOUSE
-from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, StorageError
+from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import RESTORING, Position, position_of
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore_sync.counter_file import (
@@ -82,8 +82,7 @@ class IndexCounter:
             with self._lock:
                 if time.monotonic() >= self._next_look:
                     self._look(writes=True)
-        if self._behind is not None:
-            raise self._behind
+        self._refuse_if_behind()
 
     def advance(self) -> None:
         """Raise the counter here and then on the store; an index without a warehouse of its own has none.
@@ -100,12 +99,12 @@ class IndexCounter:
             try:
                 if restoring or self._advanced_at <= called:
                     self._advance(place, restoring=restoring)
-            except StorageError as error:
+            except (LocationNotFoundError, StorageError) as error:
                 if place is None or error.retryable or isinstance(error, CounterUnknownError):
                     raise
                 self._note_unwritable(place, error)
-        if self._behind is not None and not restoring:
-            raise self._behind
+        if not restoring:
+            self._refuse_if_behind()
 
     def write(self) -> None:
         """Write the counter that the index has.
@@ -212,7 +211,7 @@ class IndexCounter:
                     else:
                         # The first change writes it.
                         pause = 0.0
-            except StorageError as error:
+            except (LocationNotFoundError, StorageError) as error:
                 if error.retryable:
                     logger.warning("Whether the index was put back is not known yet: %s", error.message)
                     pause = _AGAIN_S
@@ -242,6 +241,11 @@ class IndexCounter:
         said = {"place": shown(str(place)), "own": _shown(position_of(recorded)), "there": _shown(there.position)}
         self._set_behind(RESTORED.format(index=self._index.url, **said))
         return there
+
+    def _refuse_if_behind(self) -> None:
+        if self._behind is not None:
+            # Anew: an error that is raised again and again keeps the frames of all its tracebacks.
+            raise IndexRestoredError(self._behind.message, self._behind.parameters)
 
     def _set_behind(self, problem: str) -> None:
         """Note why the index is behind; logged once."""

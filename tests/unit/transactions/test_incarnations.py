@@ -21,11 +21,18 @@ from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import IndexRestoredError, InvalidInputError, StorageError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    IndexRestoredError,
+    InvalidInputError,
+    LocationNotFoundError,
+    StorageError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.index.tables.incarnations import VERSIONS
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.counter_file import COUNTER_FILE
 from tests.write_cases import Stand, definition
 from tests.writes import begin, stage
@@ -413,3 +420,36 @@ def test_one_raise_of_the_counter_serves_all_who_wait(tmp_path: Path, monkeypatc
             for done in [pool.submit(catalog.index.before_deleting) for _ in range(callers)]:
                 done.result()
         assert len(puts) == 2, "the first one, and one for all who came while it was written"
+
+
+def test_each_refusal_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """One that is raised again and again keeps the frames of all its tracebacks."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        catalog.backup(str(tmp_path / "backup.db"))
+    with opened(tmp_path, "backup.db") as catalog:
+        refused = []
+        for refusing in (catalog.index.require_current, catalog.index.require_current, catalog.index.before_deleting):
+            with pytest.raises(IndexRestoredError) as error:
+                refusing()
+            refused.append(error.value)
+        assert len({id(error) for error in refused}) == 3
+
+
+def test_warehouse_whose_bucket_is_gone_stops_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        catalog.index.before_deleting()
+
+    def missing(*_: object) -> None:
+        raise LocationNotFoundError("The bucket 'gone' does not exist.")
+
+    monkeypatch.setattr(Storage, "read_file", missing)
+    with opened(tmp_path) as catalog:
+        catalog._context.counter.forget()
+        write(catalog, "t", "first")
+        overwrite(catalog)
+        assert rows(catalog, "t") == {"k=1": "new\n"}
+        assert "cannot be kept" in caplog.text
