@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.identity import has_own_name
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,5 +25,5 @@ def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
     """
     for page in index.ended_files(table, table.version):
         for file in page:
-            own = file.etag is None and has_own_name(Location.parse(file.uri))
+            own = file.etag is None and transaction_id_in(file.uri.rpartition("/")[2]) is not None
             yield Removal(file.uri) if own else indexed_file(file.uri, file.size, file.modified_ms, file.etag)
