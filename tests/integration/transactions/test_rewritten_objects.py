@@ -114,6 +114,8 @@ def test_clean_up_keeps_file_that_was_rewritten_after_the_commit(lake: Lake, sta
     lake.catalog.recover(older_than="0s")
     assert {first, second} <= set(lake.keys())
     assert lake.catalog.index.list_transactions(states=(State.COMMITTED,)) == []
+    assert "k=1" in {partition for partition, _ in lake.repair()}
+    assert "91\n" in lake.stand.rows()["k=1"]
 
 
 def test_replaced_files_are_compared_by_one_listing(lake: Lake) -> None:
