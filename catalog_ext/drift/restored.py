@@ -102,7 +102,7 @@ class Restoring:
             if not dry_run:
                 index.begin_incarnation(position, newest_table)
                 fault_point("restored.begun")
-                counter.write()
+                counter.advance()
                 fault_point("restored.written")
             entries.extend(self._repaired(table, dry_run=dry_run) for table in self._tables())
             if not dry_run:

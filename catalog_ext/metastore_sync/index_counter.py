@@ -41,6 +41,7 @@ EVERY_S = 600.0
 """Seconds after which the counter is read again, and written if a change finds it as old."""
 
 _AGAIN_S = 5.0
+_QUERIES_ASK_AGAIN_S = 60.0
 _SKIPPED = 1000
 """Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
 
@@ -61,7 +62,7 @@ class IndexCounter:
         self._inside = threading.local()
         self._behind: IndexRestoredError | None = None
         self._next_look = 0.0
-        self._compared = False
+        self._compared_at: float | None = None
         self._advanced_at = float("-inf")
         self._unwritable = False
 
@@ -106,16 +107,6 @@ class IndexCounter:
         if not restoring:
             self._refuse_if_behind()
 
-    def write(self) -> None:
-        """Write the counter that the index has.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
-        place = self._file.place()
-        if place is not None:
-            self._file.write(place)
-
     def next_incarnation(self) -> tuple[Position, int]:
         """Return a position above all that the index and the store know, and the greatest number that a table had.
 
@@ -151,11 +142,16 @@ class IndexCounter:
             # An index that has changed nothing yet has no counter, and opening it adds none.
             if COUNTER_ID in self._index.properties():
                 self._look(writes=False)
-            self._compared = True
+            self._compared_at = time.monotonic()
 
-    def look_once(self) -> None:
-        """Compare the index with the store, unless that was done since it was opened; others do not wait for it."""
-        if not self._compared and self._lock.acquire(blocking=False):
+    def look_for_query(self) -> None:
+        """Compare the index with the store at the first query, and once a minute while it is behind.
+
+        Other queries do not wait for one that compares.
+        """
+        at = self._compared_at
+        due = at is None or (self._behind is not None and time.monotonic() - at >= _QUERIES_ASK_AGAIN_S)
+        if due and self._lock.acquire(blocking=False):
             try:
                 self.look_whether_restored()
             finally:

@@ -269,7 +269,7 @@ class TableReads:
                 self.remember(table)
             if version != table.version:
                 self._context.index.require_version(table_id, version)
-        self._context.counter.look_once()
+        self._context.counter.look_for_query()
         behind = self._context.counter.behind
         if behind is not None:
             logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)
