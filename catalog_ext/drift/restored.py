@@ -139,11 +139,11 @@ class Restoring:
     def _without_table(self) -> Iterator[RestoredEntry]:
         """Yield the directories of namespaces in which no table lies, such as that of a table of a later version."""
         index, warehouse = self._context.index, self._context.settings.warehouse
-        known = {f"{place.rstrip('/')}/" for _, place in index.table_locations()}
-        # A table may lie in a directory below that of its namespace.
+        named = [index.load_namespace(name).location or f"{warehouse}/{name}.db" for name in index.list_namespaces()]
+        known = {f"{place.rstrip('/')}/" for place in (*named, *(place for _, place in index.table_locations()))}
+        # A table may lie in a directory below that of its namespace, and a namespace in that of another.
         around = {place[: end + 1] for place in known for end, character in enumerate(place) if character == "/"}
-        for name in index.list_namespaces():
-            place = Location.parse(index.load_namespace(name).location or f"{warehouse}/{name}.db")
+        for place in map(Location.parse, named):
             try:
                 entries = self._context.storage.list_directory(place)
             except LocationNotFoundError:

@@ -180,11 +180,13 @@ def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.C
     """A partition whose files stayed comes back; a table that was made later has no name in the index any more."""
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t", "same", "gone")
+        catalog.index.create_namespace(Namespace("inner", location=f"file://{tmp_path}/s.db/inner.db"), deliver=False)
         catalog.backup(str(tmp_path / "backup.db"))
         write(catalog, "t", "later")
         write(catalog, "t", "later", k=2)
         (tmp_path / "s.db" / "new").mkdir(parents=True)
         (tmp_path / "s.db" / "_hidden").mkdir()
+        (tmp_path / "s.db" / "inner.db").mkdir()
         (tmp_path / "gone").rmdir()
     options = ["--index", str(tmp_path / "backup.db"), "--metastore", "none"]
     for preview, added in ((["--dry-run"], "to add"), ([], "added")):
