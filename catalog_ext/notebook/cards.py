@@ -101,8 +101,7 @@ class SmallMap:
     @property
     def svg(self) -> Markup:
         """The map as an SVG element."""
-        of = self.of
-        return map_svg(of.caption, of.corner, of.columns, of.rows, self._said)
+        return map_svg(self.of, self._said)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
