@@ -16,7 +16,7 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.urls import missing_file, shown_index
+from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
@@ -47,7 +47,6 @@ from catalog_ext.writes.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -158,11 +157,6 @@ class Catalog(Displayed):
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
         self.follower = Follower(context, self._repair, self._hive_import, self._removal)
 
-    def __repr__(self) -> str:
-        state = " (closed)" if self._context.closed.is_set() else ""
-        of = self.settings
-        return f"<Catalog {of.name}{state}: index {shown_index(of.index)}, warehouse {of.warehouse}>"
-
     @property
     def settings(self) -> Settings:
         """The resolved arguments."""
@@ -186,9 +180,7 @@ class Catalog(Displayed):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -163,7 +163,11 @@ def card_html(of: Displayed) -> str:
 
 
 def card_text(of: Displayed) -> str:
-    """Return the card of a catalog, table or report as text, or the error that it met."""
+    """Return the card of a table as text, or the error that it met; of a catalog one line, without a query."""
+    if isinstance(of, Catalog):
+        state = " (closed)" if of._context.closed.is_set() else ""
+        index, warehouse = shown_index(of.settings.index), of.settings.warehouse
+        return f"<Catalog {of.settings.name}{state}: index {index}, warehouse {warehouse}>"
     title, card = _card(of, with_map=False)
     if isinstance(card, Card):
         return card.text()
