@@ -47,6 +47,7 @@ from catalog_ext.writes.writes import Writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -180,7 +181,9 @@ class Catalog(Displayed):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -222,7 +225,6 @@ class Catalog(Displayed):
     partitions = Forwarded(lambda c: c.reads, TableReads.partitions)
     files = Forwarded(lambda c: c.reads, TableReads.files)
     dataset = Forwarded(lambda c: Datasets(c._context), Datasets.dataset)
-
     history = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
     list_transactions = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)
     recover = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.recover)
@@ -230,7 +232,6 @@ class Catalog(Displayed):
     discard_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
     vacuum = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
     status = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
-
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)
     export = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export)
