@@ -50,7 +50,9 @@ def print_list(
 def list_text(columns: Sequence[Column], rows: Sequence[Cells], width: int | None) -> str:
     """Return a list as text without styles."""
     made = io.StringIO()
-    print_list(Console(file=made, color_system=None, force_terminal=False, width=width), columns, rows, width)
+    # In a kernel rich would show the list as output of the cell, and write nothing.
+    console = Console(file=made, color_system=None, force_terminal=False, force_jupyter=False, width=width)
+    print_list(console, columns, rows, width)
     return made.getvalue().rstrip("\n")
 
 
