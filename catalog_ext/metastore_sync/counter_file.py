@@ -123,9 +123,12 @@ class CounterFile:
         self._index = index
         self._storage = storage
 
-    def place(self) -> Location | None:
-        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter."""
-        recorded = self._index.properties()
+    def place(self, recorded: Mapping[str, str]) -> Location | None:
+        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter.
+
+        Args:
+            recorded: The properties of the index.
+        """
         warehouse = recorded.get(WAREHOUSE)
         if warehouse is None:
             return None

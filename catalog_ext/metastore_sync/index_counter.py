@@ -29,7 +29,7 @@ from catalog_ext.metastore_sync.counter_file import (
 from catalog_ext.metastore_sync.seen_versions import SeenVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.storage.locations import Location
@@ -96,10 +96,11 @@ class IndexCounter:
         """
         called, restoring = time.monotonic(), self._is_suspended
         with self._lock, self.suspended():
-            place = self._file.place()
+            recorded = self._index.properties()
+            place = self._file.place(recorded)
             try:
                 if restoring or self._advanced_at <= called:
-                    self._advance(place, restoring=restoring)
+                    self._advance(place, recorded, restoring=restoring)
             except (LocationNotFoundError, StorageError) as error:
                 if place is None or error.retryable or isinstance(error, CounterUnknownError):
                     raise
@@ -113,7 +114,8 @@ class IndexCounter:
         Raises:
             StorageError: The store refuses or does not answer.
         """
-        own, place = self._index.position(), self._file.place()
+        recorded = self._index.properties()
+        own, place = position_of(recorded), self._file.place(recorded)
         try:
             there = None if place is None else self._file.read(place)
         except CounterUnknownError as error:
@@ -189,7 +191,7 @@ class IndexCounter:
         if COUNTER_ID not in recorded:
             return True, "no counter yet; the first change writes it"
         with self._lock:
-            there = self._compare(self._file.place())
+            there = self._compare(self._file.place(recorded), recorded)
         if self._behind is not None:
             return False, self._behind.message
         said = "no counter" if there is None else _shown(there.position)
@@ -197,9 +199,10 @@ class IndexCounter:
 
     def _look(self, *, writes: bool) -> None:
         with self.suspended():
-            pause, place = EVERY_S, self._file.place()
+            recorded = self._index.properties()
+            pause, place = EVERY_S, self._file.place(recorded)
             try:
-                there = self._compare(place)
+                there = self._compare(place, recorded)
                 if place is not None and there is not None and there.is_older_than(EVERY_S) and self._behind is None:
                     if writes:
                         self._index.raise_counter()
@@ -215,17 +218,17 @@ class IndexCounter:
                     self._note_unwritable(place, error)
             self._next_look = time.monotonic() + (_AGAIN_S if self._behind is not None else pause)
 
-    def _advance(self, place: Location | None, *, restoring: bool) -> None:
+    def _advance(self, place: Location | None, recorded: Mapping[str, str], *, restoring: bool) -> None:
         began = time.monotonic()
-        self._compare(place)
+        self._compare(place, recorded)
         if place is not None and (self._behind is None or restoring):
             self._index.raise_counter()
             self._file.write(place)
             self._advanced_at = began
 
-    def _compare(self, place: Location | None) -> Counter | None:
-        """Return what the store says, and note whether the index is behind it."""
-        if RESTORING in self._index.properties():
+    def _compare(self, place: Location | None, recorded: Mapping[str, str]) -> Counter | None:
+        """Return what the store says, and note whether the index, with these properties just now, is behind it."""
+        if RESTORING in recorded:
             self._set_behind(INTERRUPTED.format(index=self._index.url))
             return None
         # In this order: a counter is in the index before it is on the store.

@@ -373,20 +373,6 @@ def test_opening_an_index_writes_no_counter_and_the_first_change_does(tmp_path: 
         assert catalog.index.position() > before
 
 
-def test_remedy_for_a_garbled_counter_works(tmp_path: Path) -> None:
-    with opened(tmp_path) as catalog:
-        made(catalog, tmp_path, "t")
-        write(catalog, "t", "old")
-        overwrite(catalog)
-        (counter,) = tmp_path.glob(f"{COUNTER_FILE}*")
-        counter.write_text("{}")
-        with pytest.raises(StorageError, match="Remove the file"):
-            catalog.restored()
-        counter.unlink()
-        catalog.restored()
-        assert rows(catalog, "t") == {"k=1": "new\n"}
-
-
 def test_one_raise_of_the_counter_serves_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each clean-up raises the counter: a service that wrote it for one after another would take turns at the store."""
     callers, entered, all_wait = 4, itertools.count(1), threading.Event()
