@@ -100,7 +100,7 @@ def test_two_copies_that_raise_the_counter_at_once_are_noticed(tmp_path: Path) -
             assert catalog.index.position() == other.index.position()
             for each in (catalog, other):
                 file = CounterFile(each.index, lambda each=each: each.storage)
-                place = file.place()
+                place = file.place(each.index.properties())
                 assert place is not None
                 file.write(place)
             with pytest.raises(IndexRestoredError, match="a copy of it is in use"):
