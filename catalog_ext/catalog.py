@@ -16,7 +16,7 @@ from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.following.follower import Follower
 from catalog_ext.forwarded import Forwarded
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.urls import missing_file, shown_index
+from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore_sync.connection import Embedded, MetastoreConnection
 from catalog_ext.metastore_sync.exporting import Exporting
 from catalog_ext.metastore_sync.home import open_at_home
@@ -158,11 +158,6 @@ class Catalog(Displayed):
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
         self.follower = Follower(context, self._repair, self._hive_import, self._removal)
 
-    def __repr__(self) -> str:
-        state = " (closed)" if self._context.closed.is_set() else ""
-        of = self.settings
-        return f"<Catalog {of.name}{state}: index {shown_index(of.index)}, warehouse {of.warehouse}>"
-
     @property
     def settings(self) -> Settings:
         """The resolved arguments."""
@@ -230,7 +225,6 @@ class Catalog(Displayed):
     partitions = Forwarded(lambda c: c.reads, TableReads.partitions)
     files = Forwarded(lambda c: c.reads, TableReads.files)
     dataset = Forwarded(lambda c: Datasets(c._context), Datasets.dataset)
-
     history = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
     list_transactions = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)
     recover = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.recover)
@@ -238,7 +232,6 @@ class Catalog(Displayed):
     discard_waiting = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
     vacuum = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
     status = Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
-
     deliver = Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = Forwarded(lambda c: c._publishing, Publishing.publish)
     export = Forwarded(lambda c: Exporting(c.index, c.settings), Exporting.export)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.display import Displayed, picture
+from catalog_ext.display import Displayed, display
 from catalog_ext.tables.datasets import Datasets
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CatalogTable(Displayed):
                 it.
         """
         self._context.require_open()
-        return picture(self, keys=keys, measure=measure, where=where, unit=unit)
+        return display().picture(self, keys=keys, measure=measure, where=where, unit=unit)
 
 
 class TablesByName:

@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
     from catalog_ext.context import Progress
 
 _Row = TypeVar("_Row")
-
 RowsKind: TypeAlias = Literal["commits", "transactions", "in flight"]
-
 ROWS_MARK = (b"catalog-ext", b"rows")
 """Schema metadata of the Arrow tables that a notebook shows as rows of the index."""
 
 
 class Display(ABC):
-    """Draws results and progress. A display never raises: what failed is in the text or HTML that it returns."""
+    """Draws results and progress. What fails while a result is drawn is in the text or HTML, and not raised."""
 
     @abstractmethod
     def text(self, result: Displayed) -> str:
@@ -40,38 +39,32 @@ class Display(ABC):
 
     @abstractmethod
     def picture(self, result: Displayed, **choice: Any) -> Picture:  # noqa: ANN401 -- the arguments of plot_partitions
-        """Return the picture of a table's partitions or of a repair's changes.
-
-        Raises:
-            InvalidInputError, InvalidPredicateError, InvalidValueError: The choice is not valid for the table.
-        """
+        """Return the picture of a table's partitions or of a repair's changes; raises as ``plot_partitions``."""
 
     @abstractmethod
-    def progress(self, title: str) -> contextlib.AbstractContextManager[Progress]:
-        """Return what shows progress in the running cell of a notebook; elsewhere it does nothing."""
+    def progress(self, title: str) -> AbstractContextManager[Progress]:
+        """Return a bar in the running cell of a notebook; elsewhere it shows nothing."""
 
     @abstractmethod
-    def steps(self, words: str, total: int) -> contextlib.AbstractContextManager[Callable[[str], None]]:
-        """Return what counts named steps in the running cell of a notebook; elsewhere it does nothing."""
+    def steps(self, words: str, total: int) -> AbstractContextManager[Callable[[str], None]]:
+        """Return a bar that takes the name of each step that ended; outside a notebook it shows nothing."""
 
     @abstractmethod
     def show_arrow_rows(self) -> None:
         """Make the running IPython show Arrow tables with ``ROWS_MARK`` as rows."""
 
 
-_find_display: Callable[[], Display] | None = None
+_found: list[Callable[[], Display]] = []
 
 
 def use_display(find: Callable[[], Display]) -> None:
     """Register the display; ``find`` is called whenever a result is shown."""
-    global _find_display
-    _find_display = find
+    _found[:] = [find]
 
 
-def _display() -> Display:
-    if _find_display is None:
-        raise RuntimeError("No display is registered; catalog_ext/__init__.py does that.")
-    return _find_display()
+def display() -> Display:
+    """Return the registered display."""
+    return _found[0]()
 
 
 class Displayed:
@@ -80,18 +73,14 @@ class Displayed:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return _display().text(self)
+        return display().text(self)
 
     def _repr_html_(self) -> str:
-        return _display().html(self)
+        return display().html(self)
 
 
 class Rows(Displayed, list[_Row], Generic[_Row]):
-    """A list that shows itself as a table.
-
-    Attributes:
-        kind: What a row is, which decides the columns that are shown.
-    """
+    """A list that shows itself as a table; ``kind`` decides the columns."""
 
     def __init__(self, kind: RowsKind, rows: Iterable[_Row]) -> None:
         super().__init__(rows)
@@ -104,13 +93,7 @@ class Rows(Displayed, list[_Row], Generic[_Row]):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that a notebook shows.
-
-    Attributes:
-        title: The lines above it.
-        svg: The picture as an SVG document, to be saved.
-        html: The picture with its title and legend, as HTML of a cell.
-    """
+    """A picture: its title, an SVG document to be saved, and the HTML that a notebook's cell shows."""
 
     title: str
     svg: str
@@ -123,39 +106,15 @@ class Picture:
         return self.html
 
 
-def picture(result: Displayed, **choice: Any) -> Picture:  # noqa: ANN401 -- the arguments of plot_partitions
-    """Return the picture of a table's partitions or of a repair's changes; raises as ``Display.picture``."""
-    return _display().picture(result, **choice)
-
-
 def as_rows(table: pa.Table) -> pa.Table:
     """Return the table with ``ROWS_MARK``; nothing else of it is changed."""
     if "IPython" in sys.modules:
-        _display().show_arrow_rows()
-    name, value = ROWS_MARK
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), name: value})
+        display().show_arrow_rows()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), ROWS_MARK[0]: ROWS_MARK[1]})
 
 
 @contextlib.contextmanager
 def shown_progress(given: Progress | None, title: str) -> Iterator[Progress]:
-    """Yield the caller's own callback; without one, a bar in the running cell of a notebook, elsewhere no output.
-
-    Args:
-        given: The caller's callback.
-        title: The text of the bar before the first report.
-    """
-    if given is not None:
-        yield given
-        return
-    with _display().progress(title) as progress:
+    """Yield the caller's own callback; without one, a bar in the running cell of a notebook."""
+    with contextlib.nullcontext(given) if given is not None else display().progress(title) as progress:
         yield progress
-
-
-def shown_steps(words: str, total: int) -> contextlib.AbstractContextManager[Callable[[str], None]]:
-    """Return a callback that takes the name of each step that ended; a notebook's cell shows a bar.
-
-    Args:
-        words: What the steps do.
-        total: How many steps there are.
-    """
-    return _display().steps(words, total)

@@ -102,7 +102,7 @@ class Restoring:
             if not dry_run:
                 index.restoration.begin(position, newest_table)
                 fault_point("restored.begun")
-                counter.write()
+                counter.advance()
                 fault_point("restored.written")
             entries.extend(self._repaired(table, dry_run=dry_run) for table in self._tables())
             if not dry_run:
@@ -139,11 +139,11 @@ class Restoring:
     def _without_table(self) -> Iterator[RestoredEntry]:
         """Yield the directories of namespaces in which no table lies, such as that of a table of a later version."""
         index, warehouse = self._context.index, self._context.settings.warehouse
-        known = {f"{place.rstrip('/')}/" for _, place in index.tables.locations()}
-        # A table may lie in a directory below that of its namespace.
+        named = [index.namespaces.load(name).location or f"{warehouse}/{name}.db" for name in index.namespaces.all()]
+        known = {f"{place.rstrip('/')}/" for place in (*named, *(place for _, place in index.tables.locations()))}
+        # A table may lie in a directory below that of its namespace, and a namespace in that of another.
         around = {place[: end + 1] for place in known for end, character in enumerate(place) if character == "/"}
-        for name in index.namespaces.all():
-            place = Location.parse(index.namespaces.load(name).location or f"{warehouse}/{name}.db")
+        for place in map(Location.parse, named):
             try:
                 entries = self._context.storage.list_directory(place)
             except LocationNotFoundError:

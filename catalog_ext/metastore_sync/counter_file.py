@@ -29,6 +29,9 @@ COUNTER_WRITTEN = "index.counter.written"
 """The property of an index that has written its counter once: a counter that is missing then was lost."""
 
 _LARGEST = 4096
+_PAUSES_S = (0.0, 0.2, 0.8)
+"""Waits before a missing counter is asked for again: on HDFS there is none while another process replaces it."""
+
 
 RESTORED = (
     "The index {index} is older than what it once wrote: it is at the counter {own}, and {place} says {there}. It was "
@@ -120,9 +123,12 @@ class CounterFile:
         self._index = index
         self._storage = storage
 
-    def place(self) -> Location | None:
-        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter."""
-        recorded = self._index.properties.load()
+    def place(self, recorded: Mapping[str, str]) -> Location | None:
+        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter.
+
+        Args:
+            recorded: The properties of the index.
+        """
         warehouse = recorded.get(WAREHOUSE)
         if warehouse is None:
             return None
@@ -136,12 +142,14 @@ class CounterFile:
             StorageError: The store refuses or does not answer.
             CounterUnknownError: What is there is no counter, or the counter is gone.
         """
-        data = self._storage().read_file(place, _LARGEST)
-        if data is not None:
-            return self._parsed(place, data)
-        if COUNTER_WRITTEN in self._index.properties.load():
-            raise self._unknown(place, "is gone: it was deleted, or the warehouse is not mounted")
-        return None
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            data = self._storage().read_file(place, _LARGEST)
+            if data is not None:
+                return self._parsed(place, data)
+            if COUNTER_WRITTEN not in self._index.properties.load():
+                return None
+        raise self._unknown(place, "is gone: it was deleted, or the warehouse is not mounted")
 
     def write(self, place: Location) -> None:
         """Write the counter that the index has; of several writers the last one leaves the greatest.

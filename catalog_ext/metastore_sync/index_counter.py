@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import WAREHOUSE
-from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, StorageError
+from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import RESTORING, Position, position_of
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore_sync.counter_file import (
@@ -29,7 +29,7 @@ from catalog_ext.metastore_sync.counter_file import (
 from catalog_ext.metastore_sync.seen_versions import SeenVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.storage.locations import Location
@@ -41,6 +41,7 @@ EVERY_S = 600.0
 """Seconds after which the counter is read again, and written if a change finds it as old."""
 
 _AGAIN_S = 5.0
+_QUERIES_ASK_AGAIN_S = 60.0
 _SKIPPED = 1000
 """Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
 
@@ -61,7 +62,7 @@ class IndexCounter:
         self._inside = threading.local()
         self._behind: IndexRestoredError | None = None
         self._next_look = 0.0
-        self._compared = False
+        self._compared_at: float | None = None
         self._advanced_at = float("-inf")
         self._unwritable = False
 
@@ -82,8 +83,7 @@ class IndexCounter:
             with self._lock:
                 if time.monotonic() >= self._next_look:
                     self._look(writes=True)
-        if self._behind is not None:
-            raise self._behind
+        self._refuse_if_behind()
 
     def advance(self) -> None:
         """Raise the counter here and then on the store; an index without a warehouse of its own has none.
@@ -96,26 +96,17 @@ class IndexCounter:
         """
         called, restoring = time.monotonic(), self._is_suspended
         with self._lock, self.suspended():
-            place = self._file.place()
+            recorded = self._index.properties.load()
+            place = self._file.place(recorded)
             try:
                 if restoring or self._advanced_at <= called:
-                    self._advance(place, restoring=restoring)
-            except StorageError as error:
+                    self._advance(place, recorded, restoring=restoring)
+            except (LocationNotFoundError, StorageError) as error:
                 if place is None or error.retryable or isinstance(error, CounterUnknownError):
                     raise
                 self._note_unwritable(place, error)
-        if self._behind is not None and not restoring:
-            raise self._behind
-
-    def write(self) -> None:
-        """Write the counter that the index has.
-
-        Raises:
-            StorageError: The store refuses or does not answer.
-        """
-        place = self._file.place()
-        if place is not None:
-            self._file.write(place)
+        if not restoring:
+            self._refuse_if_behind()
 
     def next_incarnation(self) -> tuple[Position, int]:
         """Return a position above all that the index and the store know, and the greatest number that a table had.
@@ -123,7 +114,8 @@ class IndexCounter:
         Raises:
             StorageError: The store refuses or does not answer.
         """
-        own, place = self._index.incarnations.position(), self._file.place()
+        recorded = self._index.properties.load()
+        own, place = position_of(recorded), self._file.place(recorded)
         try:
             there = None if place is None else self._file.read(place)
         except CounterUnknownError as error:
@@ -152,11 +144,16 @@ class IndexCounter:
             # An index that has changed nothing yet has no counter, and opening it adds none.
             if COUNTER_ID in self._index.properties.load():
                 self._look(writes=False)
-            self._compared = True
+            self._compared_at = time.monotonic()
 
-    def look_once(self) -> None:
-        """Compare the index with the store, unless that was done since it was opened; others do not wait for it."""
-        if not self._compared and self._lock.acquire(blocking=False):
+    def look_for_query(self) -> None:
+        """Compare the index with the store at the first query, and once a minute while it is behind.
+
+        Other queries do not wait for one that compares.
+        """
+        at = self._compared_at
+        due = at is None or (self._behind is not None and time.monotonic() - at >= _QUERIES_ASK_AGAIN_S)
+        if due and self._lock.acquire(blocking=False):
             try:
                 self.look_whether_restored()
             finally:
@@ -194,7 +191,7 @@ class IndexCounter:
         if COUNTER_ID not in recorded:
             return True, "no counter yet; the first change writes it"
         with self._lock:
-            there = self._compare(self._file.place())
+            there = self._compare(self._file.place(recorded), recorded)
         if self._behind is not None:
             return False, self._behind.message
         said = "no counter" if there is None else _shown(there.position)
@@ -202,9 +199,10 @@ class IndexCounter:
 
     def _look(self, *, writes: bool) -> None:
         with self.suspended():
-            pause, place = EVERY_S, self._file.place()
+            recorded = self._index.properties.load()
+            pause, place = EVERY_S, self._file.place(recorded)
             try:
-                there = self._compare(place)
+                there = self._compare(place, recorded)
                 if place is not None and there is not None and there.is_older_than(EVERY_S) and self._behind is None:
                     if writes:
                         self._index.incarnations.raise_counter()
@@ -212,7 +210,7 @@ class IndexCounter:
                     else:
                         # The first change writes it.
                         pause = 0.0
-            except StorageError as error:
+            except (LocationNotFoundError, StorageError) as error:
                 if error.retryable:
                     logger.warning("Whether the index was put back is not known yet: %s", error.message)
                     pause = _AGAIN_S
@@ -220,17 +218,17 @@ class IndexCounter:
                     self._note_unwritable(place, error)
             self._next_look = time.monotonic() + (_AGAIN_S if self._behind is not None else pause)
 
-    def _advance(self, place: Location | None, *, restoring: bool) -> None:
+    def _advance(self, place: Location | None, recorded: Mapping[str, str], *, restoring: bool) -> None:
         began = time.monotonic()
-        self._compare(place)
+        self._compare(place, recorded)
         if place is not None and (self._behind is None or restoring):
             self._index.incarnations.raise_counter()
             self._file.write(place)
             self._advanced_at = began
 
-    def _compare(self, place: Location | None) -> Counter | None:
-        """Return what the store says, and note whether the index is behind it."""
-        if RESTORING in self._index.properties.load():
+    def _compare(self, place: Location | None, recorded: Mapping[str, str]) -> Counter | None:
+        """Return what the store says, and note whether the index, with these properties just now, is behind it."""
+        if RESTORING in recorded:
             self._set_behind(INTERRUPTED.format(index=self._index.url))
             return None
         # In this order: a counter is in the index before it is on the store.
@@ -242,6 +240,11 @@ class IndexCounter:
         said = {"place": shown(str(place)), "own": _shown(position_of(recorded)), "there": _shown(there.position)}
         self._set_behind(RESTORED.format(index=self._index.url, **said))
         return there
+
+    def _refuse_if_behind(self) -> None:
+        if self._behind is not None:
+            # Anew: an error that is raised again and again keeps the frames of all its tracebacks.
+            raise IndexRestoredError(self._behind.message, self._behind.parameters)
 
     def _set_behind(self, problem: str) -> None:
         """Note why the index is behind; logged once."""

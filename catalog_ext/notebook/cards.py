@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.catalog import Catalog
 from catalog_ext.catalog_table import CatalogTable
@@ -24,7 +24,7 @@ from catalog_ext.overview.partition_map import PartitionMap, read_map
 from catalog_ext.repair.report import RepairReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from markupsafe import Markup
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from catalog_ext.overview.partition_map import Place
 
 logger = logging.getLogger(__name__)
+_Made = TypeVar("_Made")
 
 TABLES = 20
 """Tables that a catalog's card lists."""
@@ -97,12 +98,7 @@ class SmallMap:
     """A partition map, and what a card says of it."""
 
     of: PartitionMap
-
-    @property
-    def svg(self) -> Markup:
-        """The map as an SVG element."""
-        of = self.of
-        return map_svg(of.caption, of.corner, of.columns, of.rows, self._said)
+    svg: Markup
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -115,11 +111,17 @@ class SmallMap:
         holes = self.of.holes
         return 0 if holes is None else max(len(holes.gaps) + holes.more - _GAPS, 0)
 
-    def _said(self, place: Place) -> str:
-        # A card has at most 50 kB: places without a partition have no text, others only their measure.
-        if place.kind == "none":
-            return ""
-        return f"{place.where}: {place.text if place.text != 'none' else place.said}"
+
+def small_map(of: PartitionMap) -> SmallMap:
+    """Draw a map for a card or a picture."""
+    return SmallMap(of, map_svg(of, _said))
+
+
+def _said(place: Place) -> str:
+    # A card has at most 50 kB: places without a partition have no text, others only their measure.
+    if place.kind == "none":
+        return ""
+    return f"{place.where}: {place.text if place.text != 'none' else place.said}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,11 @@ def card_html(of: Displayed) -> str:
 
 
 def card_text(of: Displayed) -> str:
-    """Return the card of a catalog, table or report as text, or the error that it met."""
+    """Return the card of a table as text, or the error that it met; of a catalog one line, without a query."""
+    if isinstance(of, Catalog):
+        state = " (closed)" if of._context.closed.is_set() else ""
+        index, warehouse = shown_index(of.settings.index), of.settings.warehouse
+        return f"<Catalog {of.settings.name}{state}: index {index}, warehouse {warehouse}>"
     title, card = _card(of, with_map=False)
     if isinstance(card, Card):
         return card.text()
@@ -170,14 +176,18 @@ def card_text(of: Displayed) -> str:
 
 def _card(of: Displayed, *, with_map: bool) -> tuple[str, Card | Problem]:
     title = of.name if isinstance(of, CatalogTable) else of.settings.name if isinstance(of, Catalog) else ""
+    return title, _tried(f"card of {title}", lambda: _made(of, title, with_map=with_map))
+
+
+def _tried(what: str, make: Callable[[], _Made]) -> _Made | Problem:
+    """Return the made value, or the error: IPython would show its own traceback, or nothing."""
     try:
-        return title, _made(of, title, with_map=with_map)
+        return make()
     except CatalogExtError as error:
-        return title, Problem(error.code, error.message)
+        return Problem(error.code, error.message)
     except Exception as error:
-        # IPython would show its own traceback, or nothing.
-        logger.exception("The card of %s failed unexpectedly", formats.visible(title))
-        return title, Problem(type(error).__name__, str(error))
+        logger.exception("The %s failed unexpectedly", formats.visible(what))
+        return Problem(type(error).__name__, str(error))
 
 
 def _made(of: Displayed, title: str, *, with_map: bool) -> Card:
@@ -242,15 +252,14 @@ def table_card(index: Index, identifier: TableIdentifier, *, title: str, enabled
 
 def _map(index: Index, table: Table, now_ms: int) -> tuple[SmallMap | None, Problem | None]:
     choice = Choice(unit=None, extent=SMALL)
-    try:
+
+    def made() -> SmallMap | None:
         found = read_map(index.overviews, table, None, first_keys(table), choice, now_ms)
-    except CatalogExtError as error:
-        return None, Problem(error.code, error.message)
-    except Exception as error:
-        # The facts stay on the card.
-        logger.exception("The map of %s failed unexpectedly", table.identifier)
-        return None, Problem(type(error).__name__, str(error))
-    return (None if found is None or not found.rows else SmallMap(found)), None
+        return None if found is None or not found.rows else small_map(found)
+
+    # The facts stay on the card, whatever happens to the map.
+    found = _tried(f"map of {table.identifier}", made)
+    return (None, found) if isinstance(found, Problem) else (found, None)
 
 
 def _kind(table: Table) -> str:

@@ -13,7 +13,7 @@ from catalog_ext.metastore.index import Unit
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.runtime.wording import counted
-from catalog_ext.notebook.cards import CHANGED, SmallMap
+from catalog_ext.notebook.cards import CHANGED, small_map
 from catalog_ext.notebook.markup import render
 from catalog_ext.overview import formats
 from catalog_ext.overview.map_layout import WIDE, Choice, Measure, first_keys, keys_by_name
@@ -51,7 +51,7 @@ def table_picture(of: CatalogTable, *, keys: Keys, measure: str, where: Where, u
             f"Table {table.identifier} has no partition columns: there is no map of its partitions.",
             {"table": str(table.identifier)},
         )
-    shown = SmallMap(drawn)
+    shown = small_map(drawn)
     html = render("picture.html", title=of.name, map=shown, partitions=table.totals.partitions)
     return Picture(f"{of.name}: {drawn.caption}", document(shown.svg), html)
 

@@ -6,6 +6,7 @@ rich takes about a millisecond for a row. A pipe may get a million of them, and 
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -38,7 +39,8 @@ def print_list(
     layout = fit(columns, rows, width)
     rule = "─" if can_draw(console.encoding) else "-"
     if console.is_terminal or width is not None:
-        console.print(_RichList(columns, rows, layout, width, styles, rule), crop=False, end="")
+        styled = list(zip(rows, styles or [""] * len(rows), strict=True))
+        console.print(_RichList(columns, styled, layout, width, rule), crop=False, end="")
     else:
         for line in _plain_lines(columns, rows, layout, rule):
             console.out(line, highlight=False)
@@ -48,7 +50,9 @@ def print_list(
 def list_text(columns: Sequence[Column], rows: Sequence[Cells], width: int | None) -> str:
     """Return a list as text without styles."""
     made = io.StringIO()
-    print_list(Console(file=made, color_system=None, force_terminal=False, width=width), columns, rows, width)
+    # In a kernel rich would show the list as output of the cell, and write nothing.
+    console = Console(file=made, color_system=None, force_terminal=False, force_jupyter=False, width=width)
+    print_list(console, columns, rows, width)
     return made.getvalue().rstrip("\n")
 
 
@@ -71,21 +75,18 @@ def _plain_lines(columns: Sequence[Column], rows: Iterable[Cells], layout: Layou
         yield from (f"{INDENT}{cells[i]}" for i in layout.below if cells[i])
 
 
+@dataclass(frozen=True, slots=True)
 class _RichList:
     """A list as rich tables of fixed column widths; texts below a row end its table."""
 
-    def __init__(
-        self, columns: Sequence[Column], rows: Sequence[Cells], layout: Layout, width: int | None,
-        styles: Sequence[str], rule: str,
-    ) -> None:  # fmt: skip
-        self._columns = columns
-        self._rows = list(zip(rows, styles or [""] * len(rows), strict=True))
-        self._layout = layout
-        self._width = width
-        self._rule = rule
+    columns: Sequence[Column]
+    rows: Sequence[tuple[Cells, str]]
+    layout: Layout
+    width: int | None
+    rule: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = options.update(width=sum(self._layout.widths) + GAP * len(self._layout.widths))
+        room = options.update(width=sum(self.layout.widths) + GAP * len(self.layout.widths))
         for table, texts, style in self._parts():
             for line in console.render_lines(table, room, pad=False):
                 yield Segments([*_trimmed(line), Segment.line()])
@@ -94,28 +95,28 @@ class _RichList:
                 yield Segments([Segment(INDENT + text, console.get_style(style) if style else None), Segment.line()])
 
     def _parts(self) -> Iterator[tuple[Table, list[str], str]]:
-        """Yield tables, the lines below each of them, and their style."""
-        if not self._layout.below:
-            yield self._table(self._rows, heading=True), [], ""
+        """Yield each table, the lines below it, and their style."""
+        if not self.layout.below:
+            yield self._table(self.rows, heading=True), [], ""
             return
         yield self._table([], heading=True), [], ""
-        wide = None if self._width is None else self._width - width_of(INDENT)
-        for cells, style in self._rows:
-            texts = [(self._columns[i], cells[i]) for i in self._layout.below]
+        wide = None if self.width is None else self.width - width_of(INDENT)
+        for cells, style in self.rows:
+            texts = [(self.columns[i], cells[i]) for i in self.layout.below]
             below = [line for column, text in texts if text for line in _lines(column, text, wide)]
             yield self._table([(cells, style)], heading=False), below, style
 
     def _table(self, rows: Iterable[tuple[Cells, str]], *, heading: bool) -> Table:
         table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), show_header=heading, header_style="bold")
-        for i, wide in zip(self._layout.columns, self._layout.widths, strict=True):
-            column = self._columns[i]
+        for i, wide in zip(self.layout.columns, self.layout.widths, strict=True):
+            column = self.columns[i]
             table.add_column(Text(column.title), width=wide, no_wrap=True, justify="right" if column.right else "left")
         if heading:
-            table.add_row(*(self._rule * wide for wide in self._layout.widths))
+            table.add_row(*(self.rule * wide for wide in self.layout.widths))
         for cells, style in rows:
             texts = [
-                Text("\n".join(_lines(self._columns[i], "-" if cells[i] is None else str(cells[i]), wide)))
-                for i, wide in zip(self._layout.columns, self._layout.widths, strict=True)
+                Text("\n".join(_lines(self.columns[i], "-" if cells[i] is None else str(cells[i]), wide)))
+                for i, wide in zip(self.layout.columns, self.layout.widths, strict=True)
             ]
             table.add_row(*texts, style=style or None)
         return table

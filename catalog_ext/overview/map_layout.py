@@ -109,11 +109,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A map before or after this one: words, and the entry of ``positions`` that leads there."""
+    """A map before or after this one: words, the entry of ``positions`` that leads there, and its page's address."""
 
     words: str
     position: str
     value: str | None
+    href: str | None = None
 
 
 _Value = tuple[str, str, str | None]

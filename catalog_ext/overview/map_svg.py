@@ -19,7 +19,7 @@ from catalog_ext.overview.partition_map import LEVELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from catalog_ext.overview.partition_map import Head, Place
+    from catalog_ext.overview.partition_map import PartitionMap, Place
 
 _PITCH, _SIZE, _GAP = 18, 16, 6
 """Pixels from one place to the next, of a place's side, and between a head and its places."""
@@ -48,39 +48,30 @@ SHADES = tuple(f"l{n + 1}" for n in range(LEVELS))
 """The kinds of places with something in them, from the palest."""
 
 
-def map_svg(
-    caption: str,
-    corner: str,
-    columns: Sequence[Head],
-    rows: Sequence[tuple[Head, Sequence[Place | None]]],
-    said: Callable[[Place], str],
-) -> Markup:
+def map_svg(of: PartitionMap, said: Callable[[Place], str] = lambda place: place.label) -> Markup:
     """Return a partition map as an SVG element.
 
     Args:
-        caption: The name of the map for screen readers.
-        corner: The head of the row heads.
-        columns: The heads of the columns.
-        rows: The head and the places of each row; None for a place beside the map.
+        of: The map.
         said: Returns the text of a place, which a pointer shows and a screen reader reads; ``''`` for none.
     """
-    labels = [_shown(head.label) for head in columns]
+    labels = [_shown(head.label) for head in of.columns]
     tall = any(len(label) >= _TALL for label in labels)
-    left = _room([_shown(corner), *(_shown(head.label) for head, _ in rows)])
+    left = _room([_shown(of.corner), *(_shown(head.label) for head, _ in of.rows)])
     top = _room(labels) if tall else _SIZE + _GAP
-    width, height = left + _PITCH * len(columns) + _GAP, top + _PITCH * len(rows)
+    width, height = left + _PITCH * len(of.columns) + _GAP, top + _PITCH * len(of.rows)
     root = ET.Element("svg", {
-        "class": "map", "role": "table", "aria-label": formats.visible(caption), "width": str(width),
+        "class": "map", "role": "table", "aria-label": formats.visible(of.caption), "width": str(width),
         "height": str(height), "viewBox": f"0 0 {width} {height}", "font-size": "11", "fill": "currentColor",
     })  # fmt: skip
     heads = ET.SubElement(root, "g", {"role": "row"})
-    _add_head(heads, "columnheader", corner, None, {"x": str(left - _GAP), "y": str(top - 4), "text-anchor": "end"})
-    for number, head in enumerate(columns):
+    _add_head(heads, "columnheader", of.corner, None, {"x": str(left - _GAP), "y": str(top - 4), "text-anchor": "end"})
+    for number, head in enumerate(of.columns):
         x, y = left + _PITCH * number + _SIZE // 2, top - 4
         at = {"x": str(x + 4 if tall else x), "y": str(y)}
         at |= {"transform": f"rotate(-90 {x + 4} {y})"} if tall else {"text-anchor": "middle"}
         _add_head(heads, "columnheader", head.label, head.href, at)
-    for number, (head, places) in enumerate(rows):
+    for number, (head, places) in enumerate(of.rows):
         y = top + _PITCH * number
         row = ET.SubElement(root, "g", {"role": "row"})
         at = {"x": str(left - _GAP), "y": str(y + 12), "text-anchor": "end"}

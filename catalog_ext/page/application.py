@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, NotFoundError
 from catalog_ext.overview import formats
-from catalog_ext.overview.map_svg import SHADES, swatch
+from catalog_ext.overview.map_svg import SHADES, map_svg, swatch
 from catalog_ext.page.query import ROOT, Query, is_local, table_path
 from catalog_ext.page.sign_in import SESSION_S, Sessions, WrongTokens
 from catalog_ext.page.views import Views
@@ -92,7 +92,7 @@ class _Page:
             lstrip_blocks=True,
         )  # fmt: skip
         self._templates.filters |= formats.FILTERS | {"table_path": table_path}
-        self._templates.globals |= {"swatch": swatch, "levels": SHADES}
+        self._templates.globals |= {"map_svg": map_svg, "swatch": swatch, "levels": SHADES}
         self._limiter: CapacityLimiter | None = None
 
     def application(self) -> ASGIApp:

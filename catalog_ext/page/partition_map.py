@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Unit
 from catalog_ext.overview import partition_map
 from catalog_ext.overview.map_layout import Choice, Measure, keys_by_name
-from catalog_ext.overview.map_svg import map_svg
-from catalog_ext.overview.partition_map import Head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from markupsafe import Markup
 
     from catalog_ext.metastore.index import Overviews
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.overview.dates import Holes
-    from catalog_ext.overview.partition_map import PartitionMap, Place
+    from catalog_ext.overview.partition_map import Head, PartitionMap
     from catalog_ext.page.query import Query
 
 _LINKED, _LONGEST_LINK = 300, 2000
@@ -31,35 +26,13 @@ _LINKED, _LONGEST_LINK = 300, 2000
 _POSITIONS = ("xa", "xto", "ya", "yto")
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedMap:
-    """A map as the page shows it: ``PartitionMap`` with the addresses of its heads and of the maps around it."""
-
-    caption: str
-    corner: str
-    columns: tuple[Head, ...]
-    rows: tuple[tuple[Head, tuple[Place | None, ...]], ...]
-    least: str
-    greatest: str
-    shown: int
-    steps: tuple[tuple[str, str], ...]
-    missing: str
-    holes: Holes | None
-    undated: tuple[Head, ...]
-
-    @property
-    def svg(self) -> Markup:
-        """The map as an SVG element."""
-        return map_svg(self.caption, self.corner, self.columns, self.rows, lambda place: place.label)
-
-
-def weight(of: LinkedMap | None) -> int:
-    """Return how many places a map has: they are what takes memory."""
+def weight(of: PartitionMap | None) -> int:
+    """Return the number of places of a map: they take its memory."""
     return 1 if of is None else 1 + sum(len(places) for _, places in of.rows)
 
 
 def chosen_keys(table: Table, query: Query) -> tuple[Key, ...]:
-    """Return the one or two keys of the map: those that the address names, else the first two.
+    """Return the one or two keys of the map: those in the address, else the first two.
 
     Raises:
         InvalidInputError: The table has no such key.
@@ -80,11 +53,11 @@ def chosen_keys(table: Table, query: Query) -> tuple[Key, ...]:
 
 def read_map(
     overviews: Overviews, table: Table, predicate: Predicate | None, keys: Sequence[Key], query: Query, now_ms: int
-) -> LinkedMap | None:
-    """Return the map that the address asks for; None where the table has no key that the index knows by itself.
+) -> PartitionMap | None:
+    """Return the map of the address; None without keys that have a column of their own in the index.
 
     Raises:
-        InvalidInputError: The address asks for what there is not.
+        InvalidInputError: The address names a date or a choice that does not exist.
         InvalidPredicateError: The index cannot decide the condition by itself.
     """
     positions = {name: query.text(name) for name in _POSITIONS if query.text(name)}
@@ -93,12 +66,13 @@ def read_map(
     return None if found is None else _linked(found, query)
 
 
-def _linked(of: PartitionMap, query: Query) -> LinkedMap:
-    return LinkedMap(
-        of.caption, of.corner, tuple(_head(head, query) for head in of.columns),
-        tuple((_head(head, query), places) for head, places in of.rows), of.least, of.greatest, of.shown,
-        tuple((step.words, query.but(**{step.position: step.value})) for step in of.steps), of.missing, of.holes,
-        tuple(_head(head, query) for head in of.undated),
+def _linked(of: PartitionMap, query: Query) -> PartitionMap:
+    """Return the map with the addresses of its heads and of the maps around it."""
+    return replace(
+        of, columns=tuple(_head(head, query) for head in of.columns),
+        rows=tuple((_head(head, query), places) for head, places in of.rows),
+        steps=tuple(replace(step, href=query.but(**{step.position: step.value})) for step in of.steps),
+        undated=tuple(_head(head, query) for head in of.undated),
     )  # fmt: skip
 
 
@@ -106,6 +80,6 @@ def _head(head: Head, query: Query) -> Head:
     before, condition = query.text("where"), head.condition
     wanted = f"({before}) AND {condition}" if before else condition
     if wanted is None or len(wanted) > _LINKED:
-        return Head(head.label, condition)
+        return head
     href = query.but(where=wanted, xa=None, ya=None)
-    return Head(head.label, condition, href if len(href) <= _LONGEST_LINK else None)
+    return replace(head, href=href) if len(href) <= _LONGEST_LINK else head

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import TableSummary
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
-    from catalog_ext.page.partition_map import LinkedMap
+    from catalog_ext.overview.partition_map import PartitionMap
     from catalog_ext.page.query import Query
 
 logger = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Views:
         """Return the map, or what is wrong with the condition: the form in which it can be mended is shown with it."""
         chosen = tuple(sorted((k, v) for k, v in query.chosen.items() if k not in ("small", "before")))
 
-        def read() -> LinkedMap | None:
+        def read() -> PartitionMap | None:
             where = query.text("where") or None
             predicate = self._catalog.predicate(table, where)
             return read_map(self._overviews, table, predicate, keys, query, now_ms)

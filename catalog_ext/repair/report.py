@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pyarrow as pa
 
-from catalog_ext.display import Displayed, picture
+from catalog_ext.display import Displayed, display
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.runtime.wording import counted, format_bytes
@@ -322,7 +322,7 @@ class RepairReport(Displayed):
         Raises:
             StorageError: The report's scratch file cannot be read.
         """
-        return picture(self)
+        return display().picture(self)
 
 
 def _text_line(entry: ReportEntry) -> str:

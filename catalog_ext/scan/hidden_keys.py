@@ -31,11 +31,11 @@ def hidden(storage: Storage, location: str) -> CatalogExtError | None:
         storage: The stores.
         location: A directory whose listing is empty.
     """
-    if storage.store_has_directories(location):
-        return None
     place = Location.parse(location)
+    if place.scheme != "s3a" or not place.key:
+        return None
     try:
-        if not place.key or storage.uploads_to(place).size(place) is None:
+        if storage.uploads_to(place).size(place) is None:
             return None
     except StorageError as error:
         return error

@@ -124,7 +124,9 @@ class Service:
             # A WebSocket would leave the protocol that watches its connection; the service has none.
             ws="none",
             backlog=BACKLOG,
-            log_level="warning",
+            # Its warnings are about requests that are not HTTP or ask for another protocol. A client without a token
+            # could fill the disk of the log with them.
+            log_level="error",
             access_log=False,
             lifespan="off",
             timeout_keep_alive=120,

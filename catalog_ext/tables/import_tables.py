@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.display import shown_steps
+from catalog_ext.display import display
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -110,7 +110,7 @@ class ImportTables:
     ) -> Iterator[ImportEntry]:
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="catalog-ext-import")
         try:
-            with shown_steps("Importing tables", len(found)) as ended:
+            with display().steps("Importing tables", len(found)) as ended:
                 for entry in pool.map(lambda identifier: self._one(identifier, properties), found):
                     ended(entry.table)
                     yield entry

@@ -271,7 +271,7 @@ class TableReads:
                 self.remember(table)
             if version != table.version:
                 self._context.index.incarnations.require_version(table_id, version)
-        self._context.counter.look_once()
+        self._context.counter.look_for_query()
         behind = self._context.counter.behind
         if behind is not None:
             logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)

@@ -28,3 +28,16 @@ def is_same(recorded: Removal, size: int, modified_ms: int, etag: int | None) ->
     if recorded.etag is None and _is_own(recorded.path):
         return True
     return recorded.is_still(size, modified_ms, etag)
+
+
+def has_only_its_name(recorded: Removal) -> bool:
+    """Return whether nothing but the URI says which file was recorded: an object of ours without a known ETag.
+
+    The index has the time of the commit for it. On other stores a write asks for the times of its files.
+    """
+    return recorded.etag is None and recorded.path.startswith("s3a:") and _is_own(recorded.path)
+
+
+def is_unchanged(recorded: Removal, size: int, modified_ms: int | None, etag: int | None) -> bool:
+    """Return whether a file, recorded by its URI, is as it was recorded, also one of ours, as far as that was known."""
+    return has_only_its_name(recorded) or recorded.is_still(size, modified_ms, etag)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.identity import has_own_name
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +20,9 @@ def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
     A repair does not take them for new ones when their partition is gone. A path that a later version named again
     (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is not among them, whatever became of it afterwards. A file that
     differs from the one that the index knew is another one under the same name; names that carry a transaction's id
-    and have no known ETag come without a size and a time.
+    come without a size, a time and an ETag: the overwrite has also replaced one that was rewritten before it.
     """
     for page in index.ended_files.pages(table, table.version):
         for file in page:
-            own = file.etag is None and has_own_name(Location.parse(file.uri))
-            yield Removal(file.uri) if own else indexed_file(file.uri, file.size, file.modified_ms, file.etag)
+            own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
+            yield Removal(file.uri) if own else Removal(file.uri, file.size, file.modified_ms, file.etag)

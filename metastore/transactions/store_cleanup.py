@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.file_identity import has_only_its_name
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     CheckedAdd,
@@ -29,7 +30,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.identity import has_no_own_time
+from catalog_ext.metastore.transactions.identity import is_unchanged
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
@@ -81,13 +82,13 @@ class StoreCleanup:
             location = Location.parse(removal.path)
             if removal.is_marker and location.parent in again:
                 continue
-            if removal.size is None or has_no_own_time(removal, location):
+            if removal.size is None or has_only_its_name(removal):
                 files.append(location)
             else:
                 compared.append((location, removal))
         entries = self._storage.identify_many([location for location, _ in compared])
         for (location, removal), entry in zip(compared, entries, strict=True):
-            if entry is None or removal.is_still(entry.size, entry.modified_ms, entry.etag):
+            if entry is None or is_unchanged(entry, removal):
                 files.append(location)
             else:
                 logger.warning("%s was written again by somebody else since it was replaced, and stays.", location)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, MetastoreError
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.storage.locations import Location
@@ -255,4 +255,6 @@ class Vacuum:
 
 
 def _recorded(file: EndedFile) -> Removal:
-    return indexed_file(file.uri, file.size, file.modified_ms, file.etag)
+    # Of our own names the relocating overwrite has replaced whatever was there, also what no repair had seen.
+    own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
+    return Removal(file.uri, file.size, file.modified_ms, None if own else file.etag)

@@ -17,6 +17,8 @@ from alembic.script import ScriptDirectory
 
 import catalog_ext
 from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.errors import (
     IndexDatabaseError,
     IndexNotAtHeadError,
@@ -193,6 +195,23 @@ def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engin
         for more in ({}, {"hive_locks": LockSettings(wait_s=1.0)}):
             begin(index, index.tables.load(table.identifier), plan(table, **more), "k=a")
         index.migrate("0015")
+
+
+def test_writes_that_record_etags_hold_a_downgrade(url: str) -> None:
+    """The release before would end the clean-up of each with an error."""
+    with Index.connect(url) as index:
+        index.migrate()
+        table = create(index, keys={"k": "string"})
+        there = DataFile("f", 1, 1, etag=7)
+        index.commits.apply_changes(table.table_id, [AddPartition("k=a", (there,))], operation="x", deliver=False)
+        for more in ({}, {"unknown": {"k=a": (Removal("g", 1, 1, 7),)}}):
+            overwrite = plan(table, WriteKind.OVERWRITE_PARTITIONS, **more)
+            made = begin(index, index.tables.load(table.identifier), overwrite, "k=a")
+            finish(index, made)
+            with pytest.raises(RuntimeError, match="1 writes of the index are not ended that record ETags"):
+                index.migrate("0019")
+            index.transactions.finish(made.transaction_id)
+        index.migrate("0019")
 
 
 def test_versions_with_partitions_not_read_as_their_table_do_not_outlive_a_downgrade(url: str) -> None:

@@ -147,6 +147,20 @@ def test_crowd_makes_room_for_new_connections(catalog: Catalog, monkeypatch: pyt
         assert seen['catalog_ext_connections_closed_total{reason="crowded"}'] >= 8
 
 
+@pytest.mark.parametrize(
+    "sent", [b"\x16\x03\x01 TLS\r\n\r\n", HEALTH[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"]
+)
+def test_client_without_token_writes_no_line_of_the_log(
+    catalog: Catalog, capsys: pytest.CaptureFixture[str], sent: bytes
+) -> None:
+    """Such requests in a row would fill the log's disk."""
+    with Service(catalog) as service:
+        for _ in range(3):
+            with closing(connected(service.port, sent)) as client:
+                assert client.recv(4096).startswith((b"HTTP/1.1 400", b"HTTP/1.1 200"))
+    assert capsys.readouterr().err == ""
+
+
 def small_buffers(service: Service) -> Service:
     """The service; the system keeps little of what its clients do not read."""
     service._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

@@ -31,7 +31,7 @@ def _known_places() -> sa.CompoundSelect[tuple[int, str]]:
     high: sa.BindParameter[str] = sa.bindparam("high")
     inside = sa.and_(p.location >= t.location + "/", p.location < t.location + "0")
     outside = sa.select(p.table_id, p.location).join(tables, t.table_id == p.table_id)
-    return sa.union(
+    return sa.union_all(
         sa.select(t.table_id, t.location).where(t.location >= low, t.location < high),
         outside.where(p.location >= low, p.location < high, p.end_version == ALIVE, ~inside),
     )

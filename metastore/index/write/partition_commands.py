@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
+from catalog_ext.metastore.commit.file_identity import indexed_file, is_unchanged
 from catalog_ext.metastore.commit.plan import (
     CheckedAdd,
     CheckedDrop,
@@ -49,6 +51,15 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 
 
+class _Moved(NamedTuple):
+    """A file that was moved: its new name, and how it was listed before that."""
+
+    name: str
+    size: int
+    modified_ms: int | None
+    etag: int | None
+
+
 class PartitionCommand:
     """One partition command in its commit.
 
@@ -73,7 +84,6 @@ class PartitionCommand:
         self._table = applier.table
         self._removals = removals
         self._stored = stored
-        self._renames: dict[str, str] | None = None
         self.source: Applier | None = None
         if source_row is not None:
             locked = {**source_row, "version": source_row["version"] + 1}
@@ -282,17 +292,33 @@ class PartitionCommand:
         for row in moving:
             self._removals.add(Removal(f"{table.directory(row['name'], row['location'])}/"))
 
-    def _new_names(self) -> dict[str, str]:
-        """Return the new names of moved files, by their old URIs."""
-        return {value["source"]: value["name"] for value in staged_within(self._connection, self._id)}
+    @cached_property
+    def _moved(self) -> Mapping[str, _Moved]:
+        """The files that were moved, by their old URIs."""
+        staged = staged_within(self._connection, self._id)
+        return {v["source"]: _Moved(v["name"], v["size"], v.get("modified_ms"), v.get("etag")) for v in staged}
+
+    def _stored_as_indexed(self, target: str, path: str, recorded: Removal) -> StoredFile | None:
+        """Return what the store says of a moved file; None where the file was rewritten before it was moved.
+
+        Then the index keeps the old time and ETag, as it keeps counts and bounds, and the next repair sees the change.
+        """
+        stored, moved = self._stored.get((target, path)), self._moved.get(recorded.path)
+        if stored is None or moved is None:
+            return stored
+        return stored if is_unchanged(recorded, moved.size, moved.modified_ms, moved.etag) else None
 
     def _set_stored(self, row: Row, target: str) -> None:
         """Give files that stay their partition's the times and ETags that their copies have."""
         f = files.c
+        directory = self._table.directory(row["name"], row["location"])
+        living = sa.select(f.path, f.size, f.modified_ms, f.etag_hash).where(
+            f.partition_id == row["partition_id"], f.end_version == ALIVE
+        )
         changed = [
-            {"p": row["partition_id"], "moved": path, "at": at, "etag": etag}
-            for (name, path), (at, etag) in self._stored.items()
-            if name == target
+            {"p": row["partition_id"], "moved": path, "at": stored.modified_ms, "etag": stored.etag}
+            for path, *is_as in self._connection.execute(living).all()
+            if (stored := self._stored_as_indexed(target, path, indexed_file(f"{directory}/{path}", *is_as)))
         ]
         if changed:
             statement = (
@@ -306,7 +332,7 @@ class PartitionCommand:
         """Yield the files of a partition as they are in the one that it becomes, with all that is known of them."""
         f, s = files.c, file_statistics.c
         statement = (
-            sa.select(f.path, f.size, f.modified_ms, f.n_rows, f.begin_version, s.statistics)
+            sa.select(f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash, f.begin_version, s.statistics)
             .select_from(
                 files.outerjoin(file_statistics, sa.and_(s.partition_id == f.partition_id, s.file_id == f.file_id))
             )
@@ -314,11 +340,12 @@ class PartitionCommand:
             .order_by(f.file_id)
         )
         directory = table.directory(row["name"], row["location"])
-        if self._renames is None:
-            self._renames = self._new_names()
         for file in self._connection.execute(statement):
-            path = self._renames.get(f"{directory}/{file.path}", file.path)
-            at, etag = self._stored.get((target, path), (None, None))
+            uri = f"{directory}/{file.path}"
+            path = self._moved[uri].name if uri in self._moved else file.path
+            recorded = indexed_file(uri, file.size, file.modified_ms, file.etag_hash)
+            stored = self._stored_as_indexed(target, path, recorded)
+            at, etag = stored or (file.modified_ms, file.etag_hash)
             found = {} if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
             known = own_statistics(table, found, file.begin_version)
             yield DataFile(path, file.size, file.modified_ms if at is None else at, file.n_rows, known or None, etag)

@@ -29,7 +29,7 @@ from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, over
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
-from catalog_ext.metastore.index.write.transactions import from_row
+from catalog_ext.metastore.index.write.transactions import MOVES, from_row
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _T = transactions.c
 _PLACES_AT_ONCE = 50
 """Directories in one query: it has a part for each."""
 _APPENDS = '%"kind":"append"%'
-"""What the plans of appends have. They delete no file that another table could register."""
+"""What the plans of appends have. They delete no file that another table could register, unless they move some."""
 
 
 class DeletedFilesError(ConflictError):
@@ -79,7 +79,7 @@ def _deleting() -> sa.Select[Any]:
             sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), others),
             sa.and_(
                 _T.state == str(State.FINISHED), _T.expires_at_ms >= since, _T.ended_at_ms >= since,
-                sa.or_(others, _T.operation == VACUUM), ~_T.plan.like(_APPENDS),
+                sa.or_(others, _T.operation == VACUUM), sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES)),
             ),
         ),
     )  # fmt: skip

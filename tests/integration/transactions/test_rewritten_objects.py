@@ -114,17 +114,19 @@ def test_clean_up_keeps_file_that_was_rewritten_after_the_commit(lake: Lake, sta
     lake.catalog.recover(older_than="0s")
     assert {first, second} <= set(lake.keys())
     assert lake.catalog.index.transactions.all(states=(State.COMMITTED,)) == []
+    assert "k=1" in {partition for partition, _ in lake.repair()}
+    assert "91\n" in lake.stand.rows()["k=1"]
 
 
 def test_replaced_files_are_compared_by_one_listing(lake: Lake) -> None:
-    many = {f"k={number}": f"{number}\n" for number in range(10, 18)}
+    many = {f"k={number}": f"{number}\n" for number in range(10, 13)}
     lake.stand.write(many)
     before = lake.server.counts()
     lake.stand.write(dict.fromkeys(many, "x\n"), WriteKind.OVERWRITE_PARTITIONS)
     sent = lake.server.counts() - before
     # The check lists each partition; a HEAD and a PUT are about the counter of the index.
-    assert (sent["HEAD"], sent["LIST"], sent["DELETE_MANY"]) == (1, 8 + 1, 1), sent
-    assert len(lake.keys()) == 8
+    assert (sent["HEAD"], sent["LIST"], sent["DELETE_MANY"]) == (1, 3 + 1, 1), sent
+    assert len(lake.keys()) == 3
     assert lake.repair() == []
 
 
@@ -133,7 +135,8 @@ def test_renamed_file_has_the_etag_of_its_copy(lake: Lake) -> None:
     lake.catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"})
     assert lake.repair() == []
     lake.put(lake.keys()[0], "91\n")
-    assert lake.repair() == [("k=2", CHANGED[1])]
+    lake.catalog.partition_commands.rename("s.t", {"k": "2"}, {"k": "3"})
+    assert lake.repair() == [("k=3", CHANGED[1])], "what is known of it is of before"
 
 
 def test_objects_are_found_among_many(lake: Lake) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 
 import pytest
@@ -90,6 +91,13 @@ def test_width_of_the_terminal_does_not_change_a_pipe(monkeypatch: pytest.Monkey
     for name, value in (("COLUMNS", "20"), ("TERM", "dumb"), ("FORCE_COLOR", "1")):
         monkeypatch.setenv(name, value)
         assert list_text(_COLUMNS, rows, None) == shown
+
+
+def test_list_is_text_in_the_kernel_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = list_text(_COLUMNS, [("s.t", "1", None, "new", None)], 60)
+    shell = type("ZMQInteractiveShell", (), {})
+    monkeypatch.setattr(builtins, "get_ipython", shell, raising=False)
+    assert list_text(_COLUMNS, [("s.t", "1", None, "new", None)], 60) == shown != ""
 
 
 def test_styles_are_for_terminals_only() -> None:

@@ -11,7 +11,7 @@ from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.overview.dates import Gap
-from catalog_ext.page.partition_map import LinkedMap, chosen_keys, read_map
+from catalog_ext.page.partition_map import chosen_keys, read_map
 from catalog_ext.page.query import Query
 from tests.index_cases import create, data_files
 from tests.page_cases import fill
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.overview.partition_map import PartitionMap
 
 FIRST = date(2025, 1, 30)
 
@@ -29,7 +30,7 @@ def made(catalog: Catalog, keys: dict[str, str], names: Iterable[str]) -> Table:
     return fill(catalog.index, create(catalog.index, "t", keys), names)
 
 
-def mapped(catalog: Catalog, table: Table, where: str | None = None, **chosen: str) -> LinkedMap:
+def mapped(catalog: Catalog, table: Table, where: str | None = None, **chosen: str) -> PartitionMap:
     query = Query.of("/ui/table/s/t", chosen | ({"where": where} if where else {}))
     found = read_map(
         catalog.index.overviews, table, catalog.predicate(table, where), chosen_keys(table, query), query,
@@ -43,7 +44,12 @@ def days(count: int, start: date = FIRST) -> list[str]:
     return [(start + timedelta(i)).isoformat() for i in range(count)]
 
 
-def kinds(row: LinkedMap) -> list[list[str]]:
+def addresses(of: PartitionMap) -> dict[str, str]:
+    """The addresses of the maps around it, by their words."""
+    return {step.words: step.href for step in of.steps if step.href is not None}
+
+
+def kinds(row: PartitionMap) -> list[list[str]]:
     return [["beside" if place is None else place.kind for place in places] for _, places in row.rows]
 
 
@@ -88,13 +94,13 @@ def test_the_newest_days_are_shown_and_all_others_can_be_reached(catalog: Catalo
     found, seen = mapped(catalog, table), []
     for _ in range(5):
         seen = [head.label for head in found.columns] + seen
-        links = dict(found.steps)
+        links = addresses(found)
         if "earlier" not in links:
             break
         found = mapped(catalog, table, **_chosen(links["earlier"]))
     assert seen == days(150)
-    assert dict(found.steps).keys() == {"later"}
-    later = mapped(catalog, table, **_chosen(dict(found.steps)["later"]))
+    assert addresses(found).keys() == {"later"}
+    later = mapped(catalog, table, **_chosen(addresses(found)["later"]))
     assert later.columns[0].label > found.columns[-1].label
     with pytest.raises(InvalidInputError, match="no day"):
         mapped(catalog, table, xto="2025-02-31")
@@ -111,7 +117,7 @@ def test_values_come_a_page_at_a_time(catalog: Catalog) -> None:
     found, columns, rows = mapped(catalog, table), [], []
     for _ in range(9):
         columns.append([int(head.label) for head in found.columns])
-        links = dict(found.steps)
+        links = addresses(found)
         if "next values of n" not in links:
             break
         found = mapped(catalog, table, **_chosen(links["next values of n"]))
@@ -119,7 +125,7 @@ def test_values_come_a_page_at_a_time(catalog: Catalog) -> None:
     found = mapped(catalog, table)
     for _ in range(9):
         rows += [int(head.label) for head, _ in found.rows]
-        links = dict(found.steps)
+        links = addresses(found)
         if "next values of m" not in links:
             break
         found = mapped(catalog, table, **_chosen(links["next values of m"]))
@@ -177,7 +183,7 @@ def test_what_has_no_end_is_no_date_of_the_map(catalog: Catalog, keys: dict[str,
     assert found.shown == 2
     assert found.holes is not None
     assert (found.holes.first, found.holes.last, found.holes.missing) == ("2024-02-27", "2024-03-01", 2)
-    links = dict(found.steps)
+    links = addresses(found)
     assert links.keys() == {"the year 9999"}
     endless = mapped(catalog, table, **_chosen(links["the year 9999"]))
     assert endless.shown == 1
@@ -187,7 +193,7 @@ def test_what_has_no_end_is_no_date_of_the_map(catalog: Catalog, keys: dict[str,
     assert mapped(catalog, table, **_chosen(link)).shown == 1
     back = endless
     for _ in range(99):
-        back = mapped(catalog, table, **_chosen(dict(back.steps)["earlier"]))
+        back = mapped(catalog, table, **_chosen(addresses(back)["earlier"]))
         if back.shown == 2:
             break
     assert (back.shown, back.steps) == (2, found.steps)

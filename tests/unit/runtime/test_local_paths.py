@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.runtime.local_paths import lies_within
+from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _ASK = """
 import sys
-from catalog_ext.metastore.runtime.local_paths import lies_within
+from tests.unit.runtime.test_local_paths import lies_within
 print([lies_within(*pair.split(",")) for pair in sys.argv[1:]])
 """
+
+
+def lies_within(place: str, root: str) -> bool:
+    """Return whether a local directory is another one or lies in it."""
+    paths = PhysicalPaths()
+    return f"{paths.of(place)}/".startswith(f"{paths.of(root)}/")
 
 
 def test_place_within_a_directory_is_found_by_link(tmp_path: Path) -> None:
     (tmp_path / "a" / "in").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    root = f"file://{tmp_path}"
+    root = str(tmp_path)
     assert lies_within(f"{root}/link/in/missing", f"{root}/a")
     assert lies_within(f"{root}/a/in", f"{root}/link")
     assert not lies_within(f"{root}/a", f"{root}/a/in")
@@ -35,7 +41,7 @@ def test_place_within_a_directory_is_found_by_bind_mount(tmp_path: Path) -> None
     """DROP TABLE of one name would delete the rows of the other."""
     (tmp_path / "a" / "in").mkdir(parents=True)
     (tmp_path / "b").mkdir()
-    root = f"file://{tmp_path}"
+    root = str(tmp_path)
     pairs = [
         (f"{root}/b", f"{root}/a"), (f"{root}/b/in/missing", f"{root}/a"), (f"{root}/a/in", f"{root}/b"),
         (f"{root}/b", f"{root}/a/in"), (f"{root}/missing", f"{root}/a"), (f"{root}/b", f"{root}/missing"),

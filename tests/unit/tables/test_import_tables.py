@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.errors import (
+    ConflictError,
     InvalidInputError,
     MetastoreUnavailableError,
     NamespaceNotFoundError,
@@ -23,6 +24,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.notebook import cell_progress
 from tests.repair_cases import indexed, write
+from tests.write_cases import DYNAMIC, Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -275,3 +277,30 @@ def test_the_command(
     told = capsys.readouterr().err
     assert "Did you mean s.good? The metastore is thrift://fake:9083, and has 2 tables in s." in told
     assert "catalog-ext tables" not in told
+
+
+@pytest.mark.parametrize(("value", "is_taken"), [("1", False), ("2", True)])
+def test_import_looks_again_at_files_that_another_table_deletes(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str,
+    *, is_taken: bool,
+) -> None:  # fmt: skip
+    """The import of a table over another one's folder registered files that were gone."""
+    made = make(metastore, tmp_path, "hive")
+    stand, commit = Stand(catalog.index), catalog.index.commits.apply_changes
+    stand.create(definition(made.location, name="t", external=True))
+    stand.write({"k=2": "2\n"})
+    catalog.repair_partitions("s.t")
+
+    def late(*given: Any, **named: Any) -> object:
+        monkeypatch.setattr(catalog.index.commits, "apply_changes", commit)
+        stand.write({f"k={value}": "9\n"}, DYNAMIC)
+        return commit(*given, **named)
+
+    monkeypatch.setattr(catalog.index.commits, "apply_changes", late)
+    if is_taken:
+        catalog.import_table("s.hive")
+        assert indexed(catalog, "s.hive") == {"k=1": {"1.csv": 1}}
+        return
+    with pytest.raises(ConflictError, match="deleting or moving"):
+        catalog.import_table("s.hive")
+    assert "hive" not in catalog.list_tables("s")

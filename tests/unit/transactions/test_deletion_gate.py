@@ -23,6 +23,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.read import ended_files
 from catalog_ext.metastore.index.tables.dropped import overlap
 from catalog_ext.metastore.index.write.deletion_checks import _neighbours
 from catalog_ext.metastore.index.write.registration_checks import tables_that_may_delete
@@ -174,6 +175,20 @@ def test_two_tables_in_one_folder(tmp_path: Path, statement: Callable[[Stand], N
         assert stand.rows() == {"k=1": "9\n", "k=2": "9\n"}
 
 
+def test_replacing_an_unpartitioned_table_is_refused_when_another_table_has_its_files(tmp_path: Path) -> None:
+    """Its files lie in the table's directory itself, which did not count as inside of it."""
+    with local_catalog(tmp_path) as catalog:
+        stand = Stand(catalog.index)
+        stand.create(definition(tmp_path / "t", {}, external=True))
+        stand.write({"": "1\n"})
+        stand.create(definition(tmp_path / "t", {}, name="b", external=True))
+        catalog.repair_partitions("s.b")
+        made = stand.table().definition
+        with pytest.raises(TableLayoutError, match=r"table s\.b has it too"):
+            stand.write({"": "9\n"}, WriteKind.REPLACE, definition=made, table=stand.table(), operation="RTAS")
+        assert stand.rows(B) == {"": "1\n"}
+
+
 def deleted(report: VacuumReport) -> list[str]:
     return [entry.path for entry in report.entries if entry.action is VacuumAction.DELETE]
 
@@ -258,6 +273,22 @@ def test_recover_deletes_what_a_dead_vacuum_had_claimed(overwritten: Stand, tmp_
     assert stand.rows() == {"k=1": "new\n"}
     assert list((tmp_path / "t").glob("k=1/*.csv")) == []
     assert stand.index.transactions.all(states=(State.COMMITTED,)) == []
+
+
+def test_replaced_files_that_vacuum_forgets_meanwhile_are_passed_over(
+    overwritten: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """READ COMMITTED: the second query of a page misses rows of the first one. Repairs and vacuums stopped."""
+    last_ends = ended_files._Ended._last_ends
+
+    def late(*given: Any) -> object:
+        monkeypatch.setattr(ended_files._Ended, "_last_ends", last_ends)
+        overwritten.engine.vacuum(overwritten.table(), 0)
+        return last_ends(*given)
+
+    monkeypatch.setattr(ended_files._Ended, "_last_ends", late)
+    table = overwritten.table()
+    assert [file for page in overwritten.index.ended_files.pages(table, table.version) for file in page] == []
 
 
 def test_vacuum_claims_at_most_a_batch(overwritten: Stand, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,18 @@ from catalog_ext.catalog import connect
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import IndexRestoredError, InvalidInputError, StorageError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    IndexRestoredError,
+    InvalidInputError,
+    LocationNotFoundError,
+    StorageError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.index.tables.incarnations import VERSIONS
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.counter_file import COUNTER_FILE
 from tests.write_cases import Stand, definition
 from tests.writes import begin, stage
@@ -173,11 +180,13 @@ def test_preview_says_what_a_repair_will_change(tmp_path: Path, capsys: pytest.C
     """A partition whose files stayed comes back; a table that was made later has no name in the index any more."""
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t", "same", "gone")
+        catalog.index.namespaces.create(Namespace("inner", location=f"file://{tmp_path}/s.db/inner.db"), deliver=False)
         catalog.backup(str(tmp_path / "backup.db"))
         write(catalog, "t", "later")
         write(catalog, "t", "later", k=2)
         (tmp_path / "s.db" / "new").mkdir(parents=True)
         (tmp_path / "s.db" / "_hidden").mkdir()
+        (tmp_path / "s.db" / "inner.db").mkdir()
         (tmp_path / "gone").rmdir()
     options = ["--index", str(tmp_path / "backup.db"), "--metastore", "none"]
     for preview, added in ((["--dry-run"], "to add"), ([], "added")):
@@ -364,20 +373,6 @@ def test_opening_an_index_writes_no_counter_and_the_first_change_does(tmp_path: 
         assert catalog.index.incarnations.position() > before
 
 
-def test_remedy_for_a_garbled_counter_works(tmp_path: Path) -> None:
-    with opened(tmp_path) as catalog:
-        made(catalog, tmp_path, "t")
-        write(catalog, "t", "old")
-        overwrite(catalog)
-        (counter,) = tmp_path.glob(f"{COUNTER_FILE}*")
-        counter.write_text("{}")
-        with pytest.raises(StorageError, match="Remove the file"):
-            catalog.restored()
-        counter.unlink()
-        catalog.restored()
-        assert rows(catalog, "t") == {"k=1": "new\n"}
-
-
 def test_one_raise_of_the_counter_serves_all_who_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each clean-up raises the counter: a service that wrote it for one after another would take turns at the store."""
     callers, entered, all_wait = 4, itertools.count(1), threading.Event()
@@ -413,3 +408,40 @@ def test_one_raise_of_the_counter_serves_all_who_wait(tmp_path: Path, monkeypatc
             for done in [pool.submit(catalog.index.incarnations.before_deleting) for _ in range(callers)]:
                 done.result()
         assert len(puts) == 2, "the first one, and one for all who came while it was written"
+
+
+def test_each_refusal_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """One that is raised again and again keeps the frames of all its tracebacks."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        catalog.backup(str(tmp_path / "backup.db"))
+    with opened(tmp_path, "backup.db") as catalog:
+        refused = []
+        for refusing in (
+            catalog.index.incarnations.require_current,
+            catalog.index.incarnations.require_current,
+            catalog.index.incarnations.before_deleting,
+        ):
+            with pytest.raises(IndexRestoredError) as error:
+                refusing()
+            refused.append(error.value)
+        assert len({id(error) for error in refused}) == 3
+
+
+def test_warehouse_whose_bucket_is_gone_stops_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        catalog.index.incarnations.before_deleting()
+
+    def missing(*_: object) -> None:
+        raise LocationNotFoundError("The bucket 'gone' does not exist.")
+
+    monkeypatch.setattr(Storage, "read_file", missing)
+    with opened(tmp_path) as catalog:
+        catalog._context.counter.forget()
+        write(catalog, "t", "first")
+        overwrite(catalog)
+        assert rows(catalog, "t") == {"k=1": "new\n"}
+        assert "cannot be kept" in caplog.text

@@ -19,6 +19,7 @@ from catalog_ext.metastore.commit.fault_points import RESTORE_POINTS, InjectedFa
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import IndexRestoredError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.index.tables.incarnations import VERSIONS
+from catalog_ext.metastore_sync import counter_file, index_counter
 from catalog_ext.metastore_sync.counter_file import COUNTER_FILE, CounterFile
 from tests.unit.transactions.test_incarnations import copied, files, made, opened, overwrite, rows, write
 
@@ -99,7 +100,7 @@ def test_two_copies_that_raise_the_counter_at_once_are_noticed(tmp_path: Path) -
             assert catalog.index.incarnations.position() == other.index.incarnations.position()
             for each in (catalog, other):
                 file = CounterFile(each.index, lambda each=each: each.storage)
-                place = file.place()
+                place = file.place(each.index.properties.load())
                 assert place is not None
                 file.write(place)
             with pytest.raises(IndexRestoredError, match="a copy of it is in use"):
@@ -135,7 +136,10 @@ def test_index_that_is_locked_is_opened_although_its_counter_is_old(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", [None, b"{}", b'{"incarnation": 1e999}', b"[]", b"\xed\xa0\x80"])
-def test_lost_counter_keeps_files_until_it_is_written_anew(tmp_path: Path, content: bytes | None) -> None:
+def test_lost_counter_keeps_files_until_it_is_written_anew(
+    tmp_path: Path, content: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counter_file, "_PAUSES_S", (0.0,))
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
@@ -224,8 +228,13 @@ def test_first_query_of_a_session_that_only_reads_warns(
         table = catalog.load_table("s.t")
         for _ in range(3):
             assert catalog.reads.plan_files(table.table_id, table.version).read_all().num_rows == 1
-    assert len(asked) == 1
-    assert caplog.text.count("is planned as it was") == 3
+        assert len(asked) == 1
+        assert caplog.text.count("is planned as it was") == 3
+        with opened(tmp_path, "backup.db") as other:
+            other.restored()
+        monkeypatch.setattr(index_counter, "_QUERIES_ASK_AGAIN_S", 0.0)
+        assert catalog.reads.plan_files(table.table_id, catalog.load_table("s.t").version).read_all().num_rows == 1
+        assert caplog.text.count("is planned as it was") == 3
 
 
 def test_first_query_does_not_wait_for_another_that_asks_the_store(tmp_path: Path) -> None:
@@ -347,3 +356,17 @@ def test_appends_that_were_forgotten_without_notice_are_found_by_a_repair(tmp_pa
         assert rows(catalog, "t") == reality | {"k=3": "new\n"}
         catalog.vacuum("s.t", retention=0, allow_short_retention=True)
         assert rows(catalog, "t") == reality | {"k=3": "new\n"}
+
+
+def test_counter_that_another_process_is_replacing_is_not_lost(tmp_path: Path) -> None:
+    """HDFS has no rename over a file: it is missing for a moment."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        catalog.index.incarnations.before_deleting()
+        file = counter_of(tmp_path)
+        content = file.read_bytes()
+        file.unlink()
+        replaced = threading.Timer(0.1, lambda: file.write_bytes(content))
+        replaced.start()
+        catalog.index.incarnations.before_deleting()
+        replaced.join()

@@ -146,3 +146,18 @@ def test_own_file_that_was_rewritten_stays_unless_the_statement_found_it(
         rewrite()
     catalog.recover("s.t", older_than=0)
     assert own.exists() is (when == "after its commit")
+
+
+@pytest.mark.parametrize("name", [HIVES, "our own"])
+def test_rewritten_file_is_seen_after_its_partition_was_renamed(catalog: Catalog, root: Path, name: str) -> None:
+    """Its counts and bounds in the index are those of before."""
+    if name != HIVES:
+        insert(catalog, "k=1")
+    (file,) = (path for path in (root / "k=1").iterdir() if (path.name == HIVES) is (name == HIVES))
+    file.write_bytes(bytes(file.stat().st_size))
+    age(file, -30)
+    rename(catalog)
+    report = catalog.repair_partitions("s.t", where="k = 7")
+    assert [(entry.path, entry.reason) for entry in report] == [
+        (f"k=7/{file.name}", "file changed: written again with the same size")
+    ]
