@@ -29,7 +29,7 @@ COUNTER_WRITTEN = "index.counter.written"
 """The property of an index that has written its counter once: a counter that is missing then was lost."""
 
 _LARGEST = 4096
-_PAUSES_S = (0.0, 0.2, 0.8)
+_PAUSES_S = (0.2, 0.8)
 """Waits before a missing counter is asked for again: on HDFS there is none while another process replaces it."""
 
 
@@ -142,13 +142,14 @@ class CounterFile:
             StorageError: The store refuses or does not answer.
             CounterUnknownError: What is there is no counter, or the counter is gone.
         """
-        for pause_s in _PAUSES_S:
-            time.sleep(pause_s)
+        for pause_s in (*_PAUSES_S, None):
             data = self._storage().read_file(place, _LARGEST)
             if data is not None:
                 return self._parsed(place, data)
             if COUNTER_WRITTEN not in self._index.properties.load():
                 return None
+            if pause_s is not None:
+                time.sleep(pause_s)
         raise self._unknown(place, "is gone: it was deleted, or the warehouse is not mounted")
 
     def write(self, place: Location) -> None:

@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import TableNotFoundError
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
 
-_PAUSES_S = (0.0, 0.1, 0.5, 1.0)
+_PAUSES_S = (0.1, 0.5, 1.0)
 """Waits before the index is asked again: nodes of one database may show a commit one after another."""
 
 
@@ -47,11 +47,12 @@ class SeenVersions:
 
     def _has_gone_back(self, table_id: int, newest: int) -> bool:
         """Return whether the table is older now, too: another thread may have noted what it has loaded later."""
-        for pause_s in _PAUSES_S:
-            time.sleep(pause_s)
+        for pause_s in (*_PAUSES_S, None):
             try:
                 if self._index.tables.load_by_id(table_id).version >= newest:
                     return False
             except TableNotFoundError:
                 return False
+            if pause_s is not None:
+                time.sleep(pause_s)
         return True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     write(tmp_path / "t", "year=2023/1.csv", "year=2024/a b.csv", "year=2024/sub/_x")
+    write(tmp_path, "elsewhere.csv")
     with local_catalog(tmp_path) as catalog, Service(catalog) as service:
         yield Client(service)
 
