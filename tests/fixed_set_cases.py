@@ -124,7 +124,7 @@ def check(index: Index, table: Table, statement: Statement) -> None:
     location = table.definition.location
     assert sorted(removals) == [f"{location}/{name}/{path}" for name in statement.deleted for path in OLD]
     check_totals(index, table)
-    assert index.partitions.files(late, None).read_all().num_rows == 6, "readers of the version before see all of it"
+    assert index.files.plan(late, None).read_all().num_rows == 6, "readers of the version before see all of it"
     (newest, *_) = index.tables.history(table.identifier)
     assert committed.outcome is not None
     assert newest.summary["files_removed"] == committed.outcome.files_removed
@@ -141,7 +141,7 @@ def check_totals(index: Index, table: Table) -> None:
     """The table's totals, and its sums by the first key, are those of its rows."""
     now = index.tables.load(table.identifier)
     assert now.floor == 0
-    found = index.partitions.files(now, None).read_all().to_pylist()
+    found = index.files.plan(now, None).read_all().to_pylist()
     names = index.partitions.all(now, None).read_all().to_pylist()
     assert (now.totals.files, now.totals.bytes) == (len(found), sum(row["size"] for row in found))
     assert now.totals.partitions == len(names)

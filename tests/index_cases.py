@@ -241,7 +241,7 @@ def listed_names(index: Index, table: Table, predicate: Predicate | None = None)
 
 
 def planned_names(index: Index, table: Table, predicate: Predicate | None = None) -> list[str]:
-    names: list[str] = index.partitions.files(table, predicate).read_all().column("partition").to_pylist()
+    names: list[str] = index.files.plan(table, predicate).read_all().column("partition").to_pylist()
     return names
 
 

@@ -71,7 +71,7 @@ def indexed(catalog: Catalog, table: str = "s.t") -> dict[str, dict[str, int]]:
     there = catalog.load_table(table)
     listed = catalog.index.partitions.all(there, None).read_all()
     held: dict[str, dict[str, int]] = {name: {} for name in listed.column("partition").to_pylist()}
-    for row in catalog.index.partitions.files(there, None).read_all().to_pylist():
+    for row in catalog.index.files.plan(there, None).read_all().to_pylist():
         assert row["path"] not in held[row["partition"]], "a file is registered once"
         held[row["partition"]][row["path"]] = row["size"]
     return held

@@ -95,7 +95,7 @@ def files_by_partition(index: Index, table: Table) -> dict[str, list[str]]:
     now = index.tables.load(table.identifier)
     names = index.partitions.all(now, None).read_all().column("partition").to_pylist()
     found: dict[str, list[str]] = {name: [] for name in names}
-    for row in index.partitions.files(now, None).read_all().to_pylist():
+    for row in index.files.plan(now, None).read_all().to_pylist():
         found[row["partition"]].append(row["path"])
     return {name: sorted(paths) for name, paths in found.items()}
 

@@ -109,7 +109,7 @@ class Stand:
         table = self.table(identifier)
         found = dict.fromkeys(self.index.partitions.all(table, None).read_all().column("partition").to_pylist(), "")
         parts: dict[str, list[str]] = {}
-        for row in self.index.partitions.files(table, None).read_all().to_pylist():
+        for row in self.index.files.plan(table, None).read_all().to_pylist():
             base = row["location"] or "/".join(filter(None, (table.definition.location, row["partition"])))
             content = self._read(f"{base}/{row['path']}")
             assert len(content) == row["size"]
@@ -140,7 +140,7 @@ class Stand:
         table = self.table(identifier)
         root = Location.parse(table.definition.location)
         known: set[str] = set()
-        for row in self.index.partitions.files(table, None).read_all().to_pylist():
+        for row in self.index.files.plan(table, None).read_all().to_pylist():
             base = row["location"] or "/".join(filter(None, (table.definition.location, row["partition"])))
             known.add(f"{base}/{row['path']}".removeprefix(f"{root}/"))
         walked = list(self._walked(root))

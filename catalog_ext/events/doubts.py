@@ -136,7 +136,7 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
     wanted = {(name, event.uri.rpartition("/")[2]) for name, events in doubts.partitions.items() for event in events}
     known: dict[tuple[str, str], _Known] = {}
     ids = [n for batch in index.partitions.named(table, names) for n in batch.column("partition_id").to_pylist()]
-    for batch in index.partitions.known_files(table, None, ids) if ids else ():
+    for batch in index.files.known(table, None, ids) if ids else ():
         columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms", "etag_hash")]
         for name, path, *is_as in zip(*columns, strict=True):
             if (name, path) in wanted:

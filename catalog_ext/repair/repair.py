@@ -186,7 +186,7 @@ class Repair:
         )
         verification.run(self._options.mode)
         if self._options.verify is Verify.ALL:
-            verification.run_registered(self._index.partitions.files(self._table, self._options.predicate))
+            verification.run_registered(self._index.files.plan(self._table, self._options.predicate))
 
     def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
         mode = self._options.mode

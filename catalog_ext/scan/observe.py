@@ -291,7 +291,7 @@ def observe_index(index: Index, table: Table, predicate: Predicate | None, index
         columns = [batch.column(n).to_pylist() for n in _OF_PARTITIONS]
         indexed.partitions(list(zip(*columns, strict=True)))
     if files:
-        for batch in index.partitions.known_files(table, predicate):
+        for batch in index.files.known(table, predicate):
             columns = [batch.column(n).to_pylist() for n in _OF_FILES]
             indexed.files(list(zip(*columns, strict=True)))
 
@@ -327,7 +327,7 @@ def observe_named(
             located.update(zip(columns[0], columns[1], strict=True))
             scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
             ids.extend(batch.column("partition_id").to_pylist())
-        for batch in index.partitions.known_files(table, None, ids) if ids else ():
+        for batch in index.files.known(table, None, ids) if ids else ():
             columns = [batch.column(n).to_pylist() for n in _OF_FILES]
             scratch.insert("indexed_files", zip(*columns, strict=True), columns=5)
     if places:

@@ -87,7 +87,7 @@ class Datasets:
         described = self._context.index.descriptors.of_table(table)
         formats = {_OF_TABLE: table.definition.format, **{number: of.format for number, of in described.items()}}
         for number, name in formats.items():
-            plan = self._context.index.partitions.files(table, predicate, descriptor=number if described else None)
+            plan = self._context.index.files.plan(table, predicate, descriptor=number if described else None)
             for batch in plan:
                 for row in batch.select(["partition", "location", "path", "size"]).to_pylist():
                     directory = Location.parse(table.directory(row["partition"], row["location"]))

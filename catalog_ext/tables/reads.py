@@ -88,7 +88,7 @@ class TableReads:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
-        found = self._context.index.partitions.files(target, bound_where(target, where))
+        found = self._context.index.files.plan(target, bound_where(target, where))
         return as_rows(declared_batches(target, found).read_all())
 
     def remember(self, table: Table) -> Table:
@@ -142,14 +142,14 @@ class TableReads:
         index = self._context.index
         moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, among.ids, staleness)
         if not moved:
-            return index.partitions.files(table, bound, among.ids, rows, bounds, descriptor, unmeasured=unmeasured)
+            return index.files.plan(table, bound, among.ids, rows, bounds, descriptor, unmeasured=unmeasured)
         self._require_known_descriptors(table, set(moved.values()))
 
         def read(at: Table, ids: Sequence[int] | None) -> pa.RecordBatchReader:
             if ids is not None and among.ids is not None:
                 ids = sorted(set(ids).intersection(among.ids))
             within = among.ids if ids is None else ids
-            return index.partitions.files(at, bound, within, None, bounds, descriptor, unmeasured=unmeasured)
+            return index.files.plan(at, bound, within, None, bounds, descriptor, unmeasured=unmeasured)
 
         return read_moved(index, table, moved, read)
 

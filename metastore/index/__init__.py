@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.overviews import Overviews
     from catalog_ext.metastore.index.read.partition_groups import Wanted
     from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, has_column
-    from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
+    from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
+    from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
     from catalog_ext.metastore.index.read.table_list import Pending, TableListing, TableOrder, TableSummary
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
@@ -66,8 +67,8 @@ _HOMES = {
     "FOR_EVER": "read.dates",
     "HISTORY_SCHEMA": "read.history",
     "ISO": "read.dates",
-    "PARTITION_SCHEMA": "read.reader",
-    "PLAN_SCHEMA": "read.reader",
+    "PARTITION_SCHEMA": "read.partitions",
+    "PLAN_SCHEMA": "read.planned_files",
     "TRANSACTIONS_SCHEMA": "read.history",
     "ApplicationVersion": "write.transactions",
     "Axis": "read.partition_map",

@@ -19,8 +19,9 @@ from catalog_ext.metastore.index.read.needed_files import NeededFiles
 from catalog_ext.metastore.index.read.overviews import Overviews
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups
 from catalog_ext.metastore.index.read.partition_states import PartitionStates
+from catalog_ext.metastore.index.read.partitions import Partitions
+from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
-from catalog_ext.metastore.index.read.reader import Partitions
 from catalog_ext.metastore.index.tables.alter_table import Alterations
 from catalog_ext.metastore.index.tables.dropped import DroppedTables
 from catalog_ext.metastore.index.tables.followed import FollowedMetastore
@@ -77,6 +78,7 @@ class Index:
         self.followed = FollowedMetastore(database)
         # What a table has at a version.
         self.partitions = Partitions(database)
+        self.files = PlannedFiles(database)
         self.partition_groups = PartitionGroups(database)
         self.partition_states = PartitionStates(database)
         self.file_rows = FileRows(database)

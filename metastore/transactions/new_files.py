@@ -202,7 +202,7 @@ class NewFiles:
         """Return the files of the partitions that a bound predicate is true for, by URI."""
         known: dict[str, Removal] = {}
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
-        for batch in self._index.partitions.known_files(table, predicate):
+        for batch in self._index.files.known(table, predicate):
             for name, own, path, *is_as in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
                 known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, *is_as)
         return known

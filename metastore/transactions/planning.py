@@ -25,7 +25,7 @@ from catalog_ext.metastore.commit.plan import (
     WritePlan,
 )
 from catalog_ext.metastore.errors import InvalidConfigurationError, TableNotFoundError
-from catalog_ext.metastore.index.read.reader import LocatedPartitions
+from catalog_ext.metastore.index.read.partitions import LocatedPartitions
 from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, relocation_base

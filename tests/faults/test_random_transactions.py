@@ -54,7 +54,7 @@ class Metastore:
 
 def read(index: Index, table: Table) -> _State:
     state: _State = {name: set() for name in index.partitions.all(table, None).read_all().column(1).to_pylist()}
-    for row in index.partitions.files(table, None).read_all().to_pylist():
+    for row in index.files.plan(table, None).read_all().to_pylist():
         state[row["partition"]].add(row["path"])
     return state
 

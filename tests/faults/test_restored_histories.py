@@ -87,7 +87,7 @@ class Place:
         found: set[str] = set()
         for name in TABLES:
             table = catalog.load_table(f"s.{name}")
-            for row in catalog.index.partitions.files(table, None).read_all().to_pylist():
+            for row in catalog.index.files.plan(table, None).read_all().to_pylist():
                 base = row["location"] or f"{table.definition.location}/{row['partition']}"
                 found.add(f"{base}/{row['path']}".removeprefix(f"{Location.parse(self.warehouse)}/"))
         return found

@@ -265,7 +265,7 @@ def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: s
             f"{name}.parquet": statistics_to_dict({"x": nulls}),
         }
         assert [file["rows"] for file in found] == [3] * len(files)
-        unmeasured = index.partitions.files(now, None, unmeasured=True).read_all().column("path").to_pylist()
+        unmeasured = index.files.plan(now, None, unmeasured=True).read_all().column("path").to_pylist()
         assert sorted(unmeasured) == sorted(set(recorded) - {f"{name}.orc", f"{name}.parquet"})
         with engine.connect() as connection:
             payload = connection.execute(sa.select(transaction_files.c.payload)).scalar_one()

@@ -13,7 +13,8 @@ from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import PartitionDescriptorError, StreamChangedError, TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, namespaces, partitions, table_versions, tables
-from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
+from catalog_ext.metastore.index.read.marked_rows import raw, version_expired
+from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
 from catalog_ext.metastore.index.tables.incarnations import Incarnations
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.read.reader import Partitions
+from catalog_ext.metastore.index.read.planned_files import PlannedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -74,7 +74,7 @@ class FileRows:
         rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with Partitions(self._database).detailed_files(table, predicate, detailed=detailed, only=only) as found:
+            with PlannedFiles(self._database).detailed(table, predicate, detailed=detailed, only=only) as found:
                 for batch in found:
                     for start in range(0, batch.num_rows, rows):
                         yield _rows(batch.slice(start, rows), root, schema)

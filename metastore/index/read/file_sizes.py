@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import files, partitions
 from catalog_ext.metastore.index.database.sums import total
-from catalog_ext.metastore.index.read.reader import in_order
+from catalog_ext.metastore.index.read.marked_rows import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, partitions, tables
+from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
 from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_told
 from catalog_ext.metastore.index.read.partition_states import PartitionStates
 from catalog_ext.metastore.index.read.partition_sums import sums_by
-from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

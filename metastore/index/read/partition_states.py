@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from catalog_ext.metastore.index.read.file_rows import columns_of, directories
-from catalog_ext.metastore.index.read.reader import Partitions
+from catalog_ext.metastore.index.read.partitions import Partitions
 from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator

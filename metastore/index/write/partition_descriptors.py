@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import living, partition_descriptors, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.reader import at_version
+from catalog_ext.metastore.index.read.marked_rows import at_version
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.read.reader import located_statement
+from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows

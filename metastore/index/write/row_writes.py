@@ -14,7 +14,7 @@ from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.commit.staged_files import StoredFile
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.reader import located_statement
+from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.applier import Rewrite
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place

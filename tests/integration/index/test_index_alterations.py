@@ -105,5 +105,5 @@ def test_partitions_stay_where_they_are_when_the_location_changes(index: Index) 
     assert places == {names[0]: f"{first}/{names[0]}", names[1]: f"{first}/{names[1]}", names[2]: None}
     assert after.definition.location == "file:///elsewhere"
     # Who loaded the table before still finds its files.
-    old = index.partitions.files(before, None).read_all().to_pylist()
+    old = index.files.plan(before, None).read_all().to_pylist()
     assert {row["location"] for row in old} == {f"{first}/{name}" for name in names[:2]}

@@ -98,7 +98,7 @@ def test_etags_are_kept_and_noted_where_they_are_unknown(index: Index) -> None:
     table = index.tables.load(table.identifier)
     listed = [DataFile("known", 1, 5, etag=7), DataFile("unknown", 1, 5, etag=7), DataFile("changed", 1, 6, etag=7)]
     index.etags.note(table, [("k=a", file) for file in (*listed, DataFile(own, 1, 6, etag=8))])
-    rows = index.partitions.known_files(table, None).read_all().to_pylist()
+    rows = index.files.known(table, None).read_all().to_pylist()
     assert {row["path"]: row["etag_hash"] for row in rows} == {
         "known": known.etag, "unknown": 7, "changed": None, own: 8,
     }  # fmt: skip
@@ -195,7 +195,7 @@ def test_a_statement_sees_one_version(index: Index) -> None:
     )
     assert (outcome.files_added, outcome.files_removed) == (3, 5)
     assert sorted(planned_names(index, first)) == ["k=a", "k=a", "k=b", "k=b", "k=c", "k=c"]
-    rows = index.partitions.files(second, None).read_all().to_pylist()
+    rows = index.files.plan(second, None).read_all().to_pylist()
     files = {(r["partition"], r["location"], r["path"], r["size"], r["rows"]) for r in rows}
     assert files == {
         ("k=a", None, "part-00000.parquet", 100, 10),
@@ -473,7 +473,7 @@ def test_a_reader_of_a_dropped_table_is_told(index: Index) -> None:
 def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: Index) -> None:
     table = create(index, keys={"k": "int"})
     table = add(index, table, *(f"k={i}" for i in range(400)), files=100)
-    reader = index.partitions.files(table, None)
+    reader = index.files.plan(table, None)
     first = reader.read_next_batch()
     assert first.num_rows < 40_000
     index.commits.apply_changes(table.table_id, [DropPartition("k=399")], operation="x", deliver=False)
@@ -484,17 +484,17 @@ def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: I
     runs = 1 + sum(a != b for a, b in pairwise(ids))
     assert runs == 400, "the files of a partition lie together"
     for _ in range(100):  # more than the pool has connections
-        index.partitions.files(table, Comparison(Operator.EQ, "k", 7))
+        index.files.plan(table, Comparison(Operator.EQ, "k", 7))
 
 
 def test_rows_of_psycopg_do_where_adbc_is_missing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Index.open(postgres_url, migrate=True) as index:
         filled = Filled(index)
-        by_adbc = index.partitions.files(filled.table, None).read_all()
+        by_adbc = index.files.plan(filled.table, None).read_all()
     monkeypatch.setattr(adbc, "find_spec", lambda _: None)
     with Index.open(postgres_url) as index:
         before = index.query_count
-        assert index.partitions.files(filled.table, None).read_all() == by_adbc
+        assert index.files.plan(filled.table, None).read_all() == by_adbc
         assert index.query_count - before == 1
 
 
@@ -502,8 +502,8 @@ def test_planning_is_one_query(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), "k=a", "k=b")
     for act in (
         lambda: index.tables.load(table.identifier),
-        lambda: index.partitions.files(table, Comparison(Operator.EQ, "k", "a")).read_all(),
-        lambda: index.partitions.files(table, Comparison(Operator.EQ, "k", "none")).read_all(),
+        lambda: index.files.plan(table, Comparison(Operator.EQ, "k", "a")).read_all(),
+        lambda: index.files.plan(table, Comparison(Operator.EQ, "k", "none")).read_all(),
         lambda: index.partitions.all(table, None).read_all(),
     ):
         before = index.query_count
@@ -537,7 +537,7 @@ def test_concurrent_commits_take_versions_one_by_one(index: Index, url: str) -> 
     assert sorted(versions) == list(range(1, 21))
     loaded = index.tables.load(table.identifier)
     assert (loaded.version, loaded.totals.partitions, loaded.totals.files) == (20, 20, 40)
-    assert len(index.partitions.files(loaded, None).read_all()) == 40
+    assert len(index.files.plan(loaded, None).read_all()) == 40
 
 
 def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:

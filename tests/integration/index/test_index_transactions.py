@@ -223,17 +223,14 @@ def test_planning_says_what_is_known_of_columns(index: Index, table: Table) -> N
     for i in range(3, 6):
         write(index, table, plan(table), *names(i))
     now = index.tables.load(table.identifier)
-    (first, *others) = index.partitions.files(now, None, bounds=["fare", odd, "none"]).read_all().to_pylist()
+    (first, *others) = index.files.plan(now, None, bounds=["fare", odd, "none"]).read_all().to_pylist()
     assert json.loads(first["bounds_0"]) == {"min": "1.50", "max": 'a"9\n', "nulls": 0}
     if index._database.dialect == "postgresql":
         assert json.loads(first["bounds_1"]) == {"min": None, "max": None, "nulls": 2}
     assert first["bounds_2"] is None
     assert {(row["bounds_0"], row["bounds_1"]) for row in others} == {(None, None)}
     assert len(others) == 4
-    assert (
-        index.partitions.files(now, None).schema.names
-        == index.partitions.files(now, None, bounds=["fare"]).schema.names[:-1]
-    )
+    assert index.files.plan(now, None).schema.names == index.files.plan(now, None, bounds=["fare"]).schema.names[:-1]
 
 
 def test_of_two_overwrites_of_a_partition_exactly_one_wins(index: Index, table: Table) -> None:

@@ -249,7 +249,7 @@ def test_files_are_counted_by_their_size(filled: tuple[Index, list[Table]]) -> N
     index, versions = filled
     edges = (2**10, 2**24, 2**26)
     for table in versions:
-        sizes = index.partitions.files(table, None).read_all()["size"].to_pylist()
+        sizes = index.files.plan(table, None).read_all()["size"].to_pylist()
         found = index.overviews.files.count_sizes(table, edges)
         assert [(each.least, each.below) for each in found] == [
             (0, 2**10),

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import PARTITION_NUMBER_BITS
-from catalog_ext.metastore.index.read import reader
+from catalog_ext.metastore.index.read.marked_rows import Check
+from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA, plan_statement
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, Not, Operator
@@ -57,10 +58,10 @@ def table(index: Index) -> Table:
 def test_it_gives_the_rows_that_the_driver_gives(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     before = index.query_count
     for predicate in (None, Comparison(Operator.GE, "n", 500), In("k", ("é'1", "é'2", "é'3", "é'4", "é'5"))):
-        there = index.partitions.files(table, predicate).read_all()
+        there = index.files.plan(table, predicate).read_all()
         with monkeypatch.context() as patched:
             patched.setattr(arrow_rows, "FEW_ROWS", 1 << 30)
-            assert index.partitions.files(table, predicate).read_all().sort_by("partition_id") == there.sort_by(
+            assert index.files.plan(table, predicate).read_all().sort_by("partition_id") == there.sort_by(
                 "partition_id"
             )
         assert there.num_rows > arrow_rows.FEW_ROWS
@@ -81,9 +82,7 @@ def test_lists_reach_it_as_the_driver_gets_them(
     index: Index, table: Table, caplog: pytest.LogCaptureFixture, predicate: Predicate | None, ids: range | None
 ) -> None:
     first = table.table_id << PARTITION_NUMBER_BITS
-    statement, exact = reader.plan_statement(
-        "sqlite", table, predicate, ids=None if ids is None else [first + i for i in ids]
-    )
+    statement, exact = plan_statement("sqlite", table, predicate, ids=None if ids is None else [first + i for i in ids])
     assert exact
     there, here = (_planned(index, table, statement, elsewhere=elsewhere) for elsewhere in (True, False))
     assert there == here
@@ -117,9 +116,9 @@ def test_values_of_every_type_are_the_same_there(index: Index, table: Table, val
 
 
 def _planned(index: Index, table: Table, statement: arrow_rows.Query, *, elsewhere: bool) -> pa.Table:
-    check = reader.Check(table, None)
+    check = Check(table, None)
     rows = arrow_rows.stream(
-        index._database, statement, reader.PLAN_SCHEMA, check.step, check.finish, elsewhere=elsewhere, few_rows=10
+        index._database, statement, PLAN_SCHEMA, check.step, check.finish, elsewhere=elsewhere, few_rows=10
     )
     return rows.read_all().sort_by("partition_id").combine_chunks()
 
@@ -130,9 +129,9 @@ def test_few_rows_start_no_process(index: Index, table: Table, monkeypatch: pyte
 
     _readers(index).close()
     monkeypatch.setattr(subprocess, "Popen", started)
-    assert index.partitions.files(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
+    assert index.files.plan(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
     with pytest.raises(AssertionError, match="a process was started"):
-        index.partitions.files(table, None)
+        index.files.plan(table, None)
 
 
 def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table: Table) -> None:
@@ -140,7 +139,7 @@ def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table:
 
     def write(connection: sa.Connection) -> None:
         connection.execute(sa.text("UPDATE tables SET version = version"))
-        assert index.partitions.files(table, None).read_all().num_rows == COUNT
+        assert index.files.plan(table, None).read_all().num_rows == COUNT
         _readers(index).close()
         tried = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=False)
         assert "database is locked" in tried.stderr
@@ -149,13 +148,13 @@ def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table:
 
 
 def test_one_that_has_ended_is_replaced(index: Index, table: Table) -> None:
-    assert index.partitions.files(table, None).read_all().num_rows == COUNT
+    assert index.files.plan(table, None).read_all().num_rows == COUNT
     waiting = _readers(index)._idle.queue
     assert waiting
     for process in waiting:
         os.kill(process.pid, signal.SIGKILL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert index.partitions.files(table, None).read_all().num_rows == COUNT
+    assert index.files.plan(table, None).read_all().num_rows == COUNT
 
 
 def test_one_that_ends_before_the_rows_do_is_an_error(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +195,7 @@ def test_one_that_is_stopped_is_killed_and_its_rows_are_read_here(
 ) -> None:
     (process,) = impatient._idle.queue
     os.kill(process.pid, signal.SIGSTOP)
-    assert index.partitions.files(table, None).read_all().num_rows == COUNT
+    assert index.files.plan(table, None).read_all().num_rows == COUNT
     assert "gave no sign of life" in caplog.text
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
@@ -234,9 +233,9 @@ def test_a_limit_starts_no_process_where_the_first_files_are_enough(
 
     _readers(index).close()
     monkeypatch.setattr(subprocess, "Popen", started)
-    assert 0 < index.partitions.files(table, None, rows=5).read_all().num_rows < 20
+    assert 0 < index.files.plan(table, None, rows=5).read_all().num_rows < 20
     with pytest.raises(AssertionError, match="a process was started"):
-        index.partitions.files(table, None, rows=1 << 60)
+        index.files.plan(table, None, rows=1 << 60)
 
 
 def test_what_sqlite_refuses_is_an_error_with_its_words(index: Index) -> None:

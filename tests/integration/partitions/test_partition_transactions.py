@@ -86,7 +86,7 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     stand = Stand(index)
     table = stand.create(definition(tmp_path / "t", {"k": "string"}))
     stand.write({"k=9": "1\n2\n", "k=10": "3\n", "k=x": "4\n"})
-    files = index.partitions.files(stand.table(), None).read_all().to_pylist()
+    files = index.files.plan(stand.table(), None).read_all().to_pylist()
     found = [
         KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 7, {"x": ColumnStatistics("1")})
         for f in files
@@ -102,7 +102,7 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     partitions = index.partitions.all(stand.table(), None).read_all().column("partition").to_pylist()
     assert partitions == ["k=9", "k=10"]
     with pytest.raises(VersionExpiredError):
-        index.partitions.files(old, None).read_all()
+        index.files.plan(old, None).read_all()
     index.tables.drop(table.identifier, deliver=False)
 
 
@@ -123,7 +123,7 @@ def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_
         KnownFile("k=3/r=z", "a.csv", 5, 70, 3),
     ]  # fmt: skip
     assert index.file_statistics.put(stand.table(), found, deliver=False).files == 3
-    planned = index.partitions.files(stand.table(), None, bounds=("x",)).read_all().to_pylist()
+    planned = index.files.plan(stand.table(), None, bounds=("x",)).read_all().to_pylist()
     assert {(f["partition"], f["path"]): f["rows"] for f in planned if f["rows"] is not None} == {
         ("k=1/r=x", "a.csv"): 2, ("k=1/r=y", "a.csv"): 3, ("k=1/r=z", "a.csv"): 4,
     }  # fmt: skip

@@ -59,7 +59,7 @@ def _apply(state: _State, changes: list[Change]) -> _State:
 
 def _read(index: Index, table: Table) -> _State:
     state: _State = {row["partition"]: {} for row in index.partitions.all(table, None).read_all().to_pylist()}
-    for row in index.partitions.files(table, None).read_all().to_pylist():
+    for row in index.files.plan(table, None).read_all().to_pylist():
         state[row["partition"]][row["path"]] = DataFile(row["path"], row["size"], row["modified_ms"], row["rows"])
     return state
 

@@ -56,7 +56,7 @@ def begun(index: Index, table: Table, partition: str, known: ColumnStatistics = 
 
 def bounds(index: Index, table: Table, column: str = "c") -> dict[str, str | None]:
     """The least value of the column in each partition, as planning says it."""
-    found = index.partitions.files(index.tables.load(table.identifier), None, bounds=[column]).read_all().to_pylist()
+    found = index.files.plan(index.tables.load(table.identifier), None, bounds=[column]).read_all().to_pylist()
     texts = {row["partition"]: row["bounds_0"] for row in found}
     assert all(text is None or json.loads(text).keys() == {"min", "max", "nulls"} for text in texts.values())
     return {partition: None if text is None else json.loads(text)["min"] for partition, text in texts.items()}

@@ -203,9 +203,9 @@ def test_a_plan_looks_among_values_and_numbers_alone(filled: tuple[Index, list[T
     index, (*_, table) = filled
     rows = index.partition_groups.groups(table, None, (), Wanted.EACH).read_all().to_pylist()
     some = [row for row in rows if row["files"]][::3]
-    planned = index.partitions.files(table, None, [row["partition_id"] for row in some]).read_all().column("partition")
+    planned = index.files.plan(table, None, [row["partition_id"] for row in some]).read_all().column("partition")
     assert set(planned.to_pylist()) == {row["partition"] for row in some}
-    assert index.partitions.files(table, None, []).read_all().num_rows == 0
+    assert index.files.plan(table, None, []).read_all().num_rows == 0
     sample = tuple(name for name in names_of(index, table) if "region=eu" in name or "DEFAULT" in name)
     wanted = Among(values=(Values("REGION", sample),)).within(table, Comparison(Operator.GE, "ds", date(2025, 1, 4)))
     chosen = [n for n in set(planned_names(index, table)) if "=eu/" in n or "DEFAULT" in n]
@@ -224,8 +224,8 @@ def test_groups_of_a_dropped_table_are_no_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [1, 5, 6, 23, 10_000])
 def test_a_plan_ends_with_the_file_that_holds_the_last_row_wanted(filled: tuple[Index, list[Table]], rows: int) -> None:
     index, (*_, table) = filled
-    every = index.partitions.files(table, None).read_all().to_pylist()
-    some = index.partitions.files(table, None, rows=rows).read_all().to_pylist()
+    every = index.files.plan(table, None).read_all().to_pylist()
+    some = index.files.plan(table, None, rows=rows).read_all().to_pylist()
     assert some == every[: len(some)]
     held = [sum(row["rows"] or 0 for row in some[:n]) for n in (len(some) - 1, len(some))]
     assert (held[0] < rows <= held[1]) or (len(some) == len(every) and held[1] < rows)

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
+from catalog_ext.metastore.index.read.marked_rows import at_version
 from catalog_ext.metastore.index.read.partition_groups import Wanted
-from catalog_ext.metastore.index.read.reader import at_version
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier

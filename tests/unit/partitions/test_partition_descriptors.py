@@ -41,10 +41,7 @@ def described(catalog: Catalog, table: str = "s.t", version: int | None = None) 
     return {
         name: descriptor
         for number, descriptor in by_number.items()
-        for name in catalog.index.partitions.files(at, None, descriptor=number)
-        .read_all()
-        .column("partition")
-        .to_pylist()
+        for name in catalog.index.files.plan(at, None, descriptor=number).read_all().column("partition").to_pylist()
     }
 
 
@@ -60,7 +57,7 @@ def add(catalog: Catalog, root: Path, name: str, descriptor: PartitionDescriptor
 
 
 def plan_of(catalog: Catalog, descriptor: int | None) -> list[str]:
-    plan = catalog.index.partitions.files(catalog.load_table("s.t"), None, descriptor=descriptor)
+    plan = catalog.index.files.plan(catalog.load_table("s.t"), None, descriptor=descriptor)
     return sorted(plan.read_all().column("partition").to_pylist())
 
 
@@ -174,7 +171,7 @@ def test_another_descriptor_forgets_what_was_known_of_the_files(catalog: Catalog
     commit(catalog, ReplaceFiles("k=1", removed=("b",), redescribed=True, descriptor=PIPED))
     table = catalog.load_table("s.t")
     assert (table.totals.files, table.totals.rows) == (1, None)
-    assert catalog.index.partitions.files(table, None, bounds=["x"]).read_all().column("bounds_0").to_pylist() == [None]
+    assert catalog.index.files.plan(table, None, bounds=["x"]).read_all().column("bounds_0").to_pylist() == [None]
     assert described(catalog) == {"k=1": PIPED}
     assert described(catalog, version=then) == {}
     commit(catalog, ReplaceFiles("k=1", redescribed=True))

@@ -219,7 +219,7 @@ def test_a_partition_is_imported_with_its_descriptor(
     imported = catalog.load_table("s.t")
     ((number, found),) = catalog.index.descriptors.of_table(imported).items()
     assert (found.format, found.options.get("sep")) == descriptor
-    plan = catalog.index.partitions.files(imported, None, descriptor=number).read_all()
+    plan = catalog.index.files.plan(imported, None, descriptor=number).read_all()
     assert sorted(plan.column("partition").to_pylist()) == ["k=2", "k=3"]
 
 

@@ -98,7 +98,7 @@ def test_the_keys_and_files_are_those_of_the_matched_paths(
 def test_every_file_s_place_is_the_one_it_has(catalog: Catalog, root: Path) -> None:
     write(root, *TREE)
     matched(catalog, root, "*/year=*/**.csv")
-    rows = [row for batch in catalog._context.index.partitions.files(catalog.load_table("s.t"), None) for row in
+    rows = [row for batch in catalog._context.index.files.plan(catalog.load_table("s.t"), None) for row in
             batch.to_pylist()]  # fmt: skip
     assert {f"{row['location']}/{row['path']}" for row in rows} == {f"file://{root}/{path}" for path in TREE[:4]}
 

@@ -90,7 +90,7 @@ def test_an_append_adds_partitions_and_files(stand: Stand, caplog: pytest.LogCap
 
 def test_files_keep_the_time_that_the_store_shows(stand: Stand, root: Path) -> None:
     stand.write({"k=1": "1\n"})
-    (row,) = stand.index.partitions.files(stand.table(), None).read_all().to_pylist()
+    (row,) = stand.index.files.plan(stand.table(), None).read_all().to_pylist()
     assert row["modified_ms"] == (root / "k=1" / row["path"]).stat().st_mtime_ns // 1_000_000
 
 

@@ -1,0 +1,151 @@
+"""What the queries of a table's readers share: the mark, the rows at a version, and the check of what came back.
+
+Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was
+dropped after the statement had loaded it, and an answer without its rows must not pass for an empty table. It also says
+which version is the oldest that is still whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.schema import (
+    partition_ids,
+    partitions,
+    tables,
+)
+from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.model.typed_values import typed_values
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.index.read.clauses import Condition
+    from catalog_ext.metastore.model.tables import Table
+
+MARK = -1
+ZERO = sa.literal(0)
+OLDEST = tables.c.oldest_version
+
+
+def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clauses that choose the table's rows of ``partitions``, or of an alias of it, at its version."""
+    return (
+        rows.c.table_id == table.table_id,
+        rows.c.end_version > table.version,
+        rows.c.begin_version <= table.version,
+        *_above_floor(rows, table),
+    )
+
+
+def in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return ``at_version``, for ``files`` too, of a query that reads most of the table: as the rows lie."""
+    low, high = partition_ids(table.table_id)
+    return (
+        rows.c.partition_id >= low,
+        rows.c.partition_id < high,
+        rows.c.end_version > table.version,
+        rows.c.begin_version <= table.version,
+        *_above_floor(rows, table),
+    )
+
+
+def _above_floor(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clause that leaves out what a DELETE or overwrite of everything has ended, until it is settled."""
+    return (rows.c.begin_version >= table.begins_at,) if table.begins_at else ()
+
+
+def condition_of(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
+    """Return the condition under which a partition satisfies the predicate at the table's version."""
+    return predicate_sql(
+        predicate or TRUE, table.definition.keys, dialect, lambda rows: at_version(rows, table), partitions
+    )
+
+
+def source_of(condition: Condition) -> sa.FromClause:
+    """Return ``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
+    if condition.ids is None:
+        return partitions
+    return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
+
+
+def marked(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Return the query of the mark, with the columns that follow its partition id."""
+    named = (column.label(name) for name, column in columns.items())
+    return sa.select(sa.literal(MARK).label("partition_id"), *named).where(tables.c.table_id == table.table_id)
+
+
+def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """Return the column as the driver gives it: text is decoded a batch at a time."""
+    return sa.type_coerce(column, sa.types.NullType())
+
+
+def text(value: str) -> sa.ColumnElement[Any]:
+    """Return a literal of the kind of text columns."""
+    return raw(sa.literal(value, ExactText()))
+
+
+def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
+    """Return the error that says that a version is not whole any more."""
+    return VersionExpiredError(
+        f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
+        f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
+        {"table": table, "version": str(version), "oldest": str(oldest)},
+    )
+
+
+class Check:
+    """Takes the mark out of the batches of one query, and the partitions that a superset has too many."""
+
+    def __init__(self, table: Table, predicate: Predicate | None) -> None:
+        self._table = table
+        self._keys = table.definition.keys
+        self._evaluator = Evaluator(predicate, self._keys) if predicate is not None else None
+        self._found = False
+        self._last: tuple[str, bool] | None = None
+        self.has_long_keys = False
+
+    def step(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch without the mark and what does not match."""
+        if not self._found:
+            marks = pc.equal(batch.column(0), MARK)
+            if pc.any(marks).as_py():
+                self._found = True
+                mark = batch.filter(marks)
+                self.has_long_keys = mark.column(3)[0].as_py() == 1
+                self._require_kept(mark.column(4)[0].as_py())
+                batch = batch.filter(pc.invert(marks))
+        if self._evaluator is None:
+            return batch
+        matching = self._matching(self._evaluator, batch.column(1).to_pylist())
+        return batch.filter(pa.array(matching, pa.bool_()))
+
+    def _require_kept(self, oldest: int) -> None:
+        if self._table.version < oldest:
+            raise version_expired(str(self._table.identifier), self._table.version, oldest)
+
+    def finish(self) -> None:
+        """Return when the mark was there.
+
+        Raises:
+            TableNotFoundError: It was not.
+        """
+        if not self._found:
+            raise TableNotFoundError(
+                f"The table {self._table.identifier} was dropped while it was being read. Load it again.",
+                {"table": str(self._table.identifier)},
+            )
+
+    def _matching(self, evaluator: Evaluator, names: Sequence[str]) -> Iterator[bool]:
+        for name in names:
+            if self._last is None or self._last[0] != name:
+                self._last = (name, evaluator.matches(typed_values(name, self._keys)))
+            yield self._last[1]

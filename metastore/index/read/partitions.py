@@ -1,0 +1,305 @@
+"""The partitions of a table at a version, their locations, and which of some names it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    partitions,
+    tables,
+)
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.marked_rows import (
+    OLDEST,
+    ZERO,
+    Check,
+    at_version,
+    condition_of,
+    in_order,
+    marked,
+    raw,
+    source_of,
+    text,
+)
+from catalog_ext.metastore.index.read.predicate_sql import is_bounded
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.typed_values import sort_key, typed_values
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+PARTITION_SCHEMA = pa.schema([
+    pa.field("partition_id", pa.int64(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("location", pa.string()),
+    pa.field("files", pa.int64(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+    pa.field("created_ms", pa.int64(), nullable=False),
+])  # fmt: skip
+"""One row a partition: ``partitions/list`` of the service contract."""
+
+_NAMES_AT_ONCE = 500
+
+
+class Partitions:
+    """The partitions of tables, at one version each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(
+        self, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the partitions that satisfy a predicate at the table's version, by values (NULL first), then by name.
+
+        Those alone for which ``only`` holds, a clause on the columns of ``partitions``.
+
+        Raises:
+            TableNotFoundError: The table has been dropped.
+            VersionExpiredError: Vacuum has forgotten the version.
+            IndexUnavailableError: The database is gone or locked.
+        """
+        statement, exact = partitions_statement(self._database.dialect, table, predicate, only)
+        check = Check(table, None if exact else predicate)
+        reader = arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish)
+        return _sorted_by_values(reader, table) if check.has_long_keys else reader
+
+    def unordered(
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        columns: Collection[str],
+        only: sa.ColumnElement[bool] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return what ``all`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
+        condition = condition_of(self._database.dialect, table, predicate)
+        p = partitions.c
+        # The check looks for the oldest version in the fifth column of the mark, and for names in the second.
+        every = {
+            "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
+            "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
+        }  # fmt: skip
+        needed = {"partition_id", *columns} | (set() if condition.exact else {"partition"})
+        missing = {"partition": text(""), "location": sa.null()}
+        rows = (
+            sa.select(*(column if name in needed else missing.get(name, ZERO) for name, column in every.items()))
+            .select_from(source_of(condition))
+            .where(*(at_version if is_bounded(predicate or TRUE) else in_order)(partitions, table), condition.clause)
+            .where(sa.true() if only is None else only)
+        )
+        mark = marked(
+            table, name=text(""), at=sa.null(), n_files=ZERO, n_bytes=OLDEST, n_rows=sa.null(), created_at_ms=ZERO
+        )
+        check = Check(table, None if condition.exact else predicate)
+        statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+        return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
+
+    def existing(self, table: Table, names: Sequence[str]) -> set[str]:
+        """Return those of the names that are partitions of the table at its version."""
+        found: set[str] = set()
+        with self._database.reading() as connection:
+            for some in batched(names, _NAMES_AT_ONCE):
+                hashes = {name_hash(name): name for name in some}
+                asked = {**_at_values(table), "hashes": list(hashes)}
+                found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, asked))
+        return found
+
+    def within(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
+        """Return the partitions with a location of their own among these: table number, name, location."""
+        p, found = partitions.c, []
+        with self._database.reading() as connection:
+            for some in batched(locations, _NAMES_AT_ONCE):
+                rows = connection.execute(
+                    sa.select(p.table_id, p.name, p.location).where(
+                        p.location.is_not(None), p.end_version == ALIVE, p.location.in_(some)
+                    )
+                )
+                found += [(row.table_id, row.name, row.location) for row in rows]
+        return found
+
+    def named(self, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield those of the named partitions that are there at the table's version (``PARTITION_SCHEMA``).
+
+        Raises:
+            TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``all``.
+        """
+        for some in batched(names, _NAMES_AT_ONCE):
+            hashes = [name_hash(name) for name in some]
+            yield from self.all(table, None, partitions.c.name_hash.in_(hashes))
+
+    def located(self, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
+        """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version.
+
+        Args:
+            table: The table.
+            predicate: A bound predicate that limits them, or None.
+        """
+        return dict(self.located_for_write(table, predicate, None).locations)
+
+    def locations_ever(self, table: Table, since: int = 0) -> set[str]:
+        """Return the locations of their own that partitions have in the versions from ``since`` on."""
+        p = partitions.c
+        own = (p.table_id == table.table_id, p.location.is_not(None), p.end_version > since)
+        statement = sa.select(p.location).where(*own).distinct()
+        with self._database.reading() as connection:
+            return set(connection.execute(statement).scalars())
+
+    def located_for_write(self, table: Table, predicate: Predicate | None, limit: int | None) -> LocatedPartitions:
+        """Return the located partitions that satisfy a predicate; or, unread, that there are more than ``limit``."""
+        asked = _at_values(table)
+        with self._database.reading() as connection:
+            if limit is None:
+                rows = _ALL_LOCATED.rows(connection, asked)
+            else:
+                rows = _SOME_LOCATED.rows(connection, {**asked, "enough": limit + 1})
+        located = {row["name"]: row["location"] for row in rows}
+        if predicate is None or not located:
+            # Hardly any table has some: its million partitions need not be read for that.
+            are_all = limit is None or len(located) <= limit
+            return LocatedPartitions(bool(located), are_all, located if are_all else {})
+        found: dict[str, str] = {}
+        for batch in self.all(table, predicate):
+            some = batch.filter(pc.is_valid(batch.column("location")))
+            found.update(zip(some.column("partition").to_pylist(), some.column("location").to_pylist(), strict=True))
+            if limit is not None and len(found) > limit:
+                return LocatedPartitions(exist=True, are_all=False, locations={})
+        return LocatedPartitions(exist=True, are_all=True, locations=found)
+
+    def at(self, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
+        """Return the names of the table's partitions that lie in one of the directories, by its URI."""
+        with self._database.reading() as connection:
+            return partitions_at_within(connection, table, locations)
+
+    def relocation_ids(self, table_id: int, base: str) -> set[str]:
+        """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""
+        p, prefix = partitions.c, f"{base}/"
+        located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
+        with self._database.reading(streams=True) as connection:
+            return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
+
+    def locations(self, table: Table, names: Collection[str]) -> dict[str, str]:
+        """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
+        found: dict[str, str] = {}
+        with self._database.reading() as connection:
+            for some in batched(names, _NAMES_AT_ONCE):
+                hashes = [name_hash(name) for name in some]
+                rows = connection.execute(located_statement(table).where(partitions.c.name_hash.in_(hashes)))
+                found |= {row.name: row.location for row in rows}
+        return found
+
+
+def partitions_statement(
+    dialect: str, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
+) -> tuple[arrow_rows.Query, bool]:
+    """Return the query of a list of partitions, and whether it answers the predicate exactly."""
+    condition = condition_of(dialect, table, predicate)
+    names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
+    p = partitions.c
+    rows = (
+        sa.select(
+            p.partition_id, raw(p.name), raw(p.location), p.n_files, p.n_bytes, p.n_rows, p.created_at_ms,
+            *(raw(p[name]) for name in names),
+        )
+        .select_from(source_of(condition))
+        .where(*at_version(partitions, table), condition.clause, sa.true() if only is None else only)
+    )  # fmt: skip
+    long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
+    # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
+    # its halves in the order of the index, in constant memory.
+    mark = marked(
+        table, name=text(""), at=sa.null(), n_files=long_keys, n_bytes=OLDEST, n_rows=sa.null(), created_at_ms=ZERO,
+        **dict.fromkeys(names, sa.null()),
+    )  # fmt: skip
+    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    order = [union.selected_columns[name] for name in (*names, "name")]
+    return union.order_by(*((c.nulls_first() for c in order) if dialect == "postgresql" else order)), condition.exact
+
+
+def _at(rows: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clauses of ``at_version``, whose numbers are the parameters of ``_at_values``."""
+    at: sa.BindParameter[int] = sa.bindparam("at")
+    return (
+        rows.c.table_id == sa.bindparam("table_id"),
+        rows.c.end_version > at,
+        rows.c.begin_version <= at,
+        rows.c.begin_version >= sa.bindparam("floor"),
+    )
+
+
+def _at_values(table: Table) -> dict[str, Any]:
+    return {"table_id": table.table_id, "at": table.version, "floor": table.begins_at}
+
+
+_NAMED = Prepared(
+    sa.select(partitions.c.name_hash).where(
+        *_at(partitions), partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
+    )
+)
+_LOCATED = sa.select(partitions.c.name, partitions.c.location).where(
+    *_at(partitions), partitions.c.location.is_not(None)
+)
+_ALL_LOCATED, _SOME_LOCATED = Prepared(_LOCATED), Prepared(_LOCATED.limit(sa.bindparam("enough")))
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedPartitions:
+    """Partitions with locations of their own, as a write needs to know them.
+
+    Attributes:
+        exist: Whether the table has any.
+        are_all: Whether ``locations`` has all that satisfy the predicate: there are no more than the limit.
+        locations: By name.
+    """
+
+    exist: bool
+    are_all: bool
+    locations: Mapping[str, str]
+
+
+def partitions_at_within(connection: sa.Connection, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
+    """As ``partitions_at``, within a transaction."""
+    location = table.definition.location
+    root = f"{location}/"
+    found: dict[str, set[str]] = {}
+    for some in batched(locations, _NAMES_AT_ONCE):
+        own = connection.execute(located_statement(table).where(partitions.c.location.in_(some)))
+        for row in own:
+            found.setdefault(row.location, set()).add(row.name)
+        # An unpartitioned table has one partition, without a name, in its own directory.
+        hashes = [name_hash(f"{uri}/".removeprefix(root)[:-1]) for uri in some if f"{uri}/".startswith(root)]
+        usual = sa.select(partitions.c.name).where(
+            *at_version(partitions, table), partitions.c.location.is_(None), partitions.c.name_hash.in_(hashes)
+        )
+        for name in connection.execute(usual).scalars() if hashes else ():
+            found.setdefault(table.directory(name), set()).add(name)
+    return found
+
+
+def located_statement(table: Table) -> sa.Select[Any]:
+    """Return the query of partitions with locations of their own; it has an index, for every write asks it."""
+    return sa.select(partitions.c.name, partitions.c.location).where(
+        *at_version(partitions, table), partitions.c.location.is_not(None)
+    )
+
+
+def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBatchReader:
+    # Truncated keys, and those after the eighth, leave the order to us; this is the one list that is held in memory.
+    rows = reader.read_all()
+    names = rows.column("partition").to_pylist()
+    keys = table.definition.keys
+    order = sorted(range(len(names)), key=lambda i: (sort_key(typed_values(names[i], keys), keys), names[i]))
+    return rows.take(pa.array(order, pa.int64())).to_reader(max_chunksize=arrow_rows.BATCH_ROWS)
