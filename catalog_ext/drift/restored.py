@@ -19,7 +19,7 @@ from catalog_ext.metastore.errors import (
     StorageError,
 )
 from catalog_ext.metastore.index.database.urls import index_file
-from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import is_hidden

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import MetastoreError
 from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS
-from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore_sync.not_taken import not_taken

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.checking import Checker
     from catalog_ext.metastore.transactions.commit_locks import CommitLock

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.schema import followed_metastore, outbox, tables, transactions
-from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:

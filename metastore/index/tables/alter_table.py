@@ -17,7 +17,7 @@ from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
-from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
 from catalog_ext.metastore.model.conversions import conversion_problem
 from catalog_ext.metastore.model.spark_statistics import statistics_column

@@ -20,7 +20,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
-from catalog_ext.metastore.index.write.transactions import from_row
+from catalog_ext.metastore.index.write.transaction_rows import from_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths, both_spellings
 

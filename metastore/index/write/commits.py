@@ -46,7 +46,7 @@ from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import apply_changes, reservations, settling
-from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applier import COUNTS, Applier, NamedPartitions
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.changes import Change, Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 

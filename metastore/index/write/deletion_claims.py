@@ -26,7 +26,7 @@ from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.settling import Settlements
 from catalog_ext.metastore.index.write.transaction_files import documents
-from catalog_ext.metastore.index.write.transactions import insert_within
+from catalog_ext.metastore.index.write.transaction_rows import insert_within
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:

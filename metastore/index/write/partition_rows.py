@@ -19,7 +19,7 @@ from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.tables.tables import load_row_by_id
 from catalog_ext.metastore.index.write.settling import require_settled
 from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
-from catalog_ext.metastore.index.write.transactions import ask_locked_row
+from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, Partition

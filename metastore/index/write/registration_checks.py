@@ -29,7 +29,7 @@ from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, over
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
-from catalog_ext.metastore.index.write.transactions import MOVES, from_row
+from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:

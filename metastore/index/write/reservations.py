@@ -45,7 +45,7 @@ from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
-from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key, Value
 

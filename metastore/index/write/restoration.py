@@ -33,7 +33,7 @@ from catalog_ext.metastore.index.tables.incarnations import (
     new_mark,
 )
 from catalog_ext.metastore.index.write import settling
-from catalog_ext.metastore.index.write.transactions import MOVES
+from catalog_ext.metastore.index.write.transaction_rows import MOVES
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database

@@ -20,7 +20,7 @@ from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partition_ids, partitions, settlements, tables
-from catalog_ext.metastore.index.write import transactions
+from catalog_ext.metastore.index.write import transaction_rows
 from catalog_ext.metastore.index.write.outbox import enqueue_dropped
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
@@ -125,7 +125,7 @@ class Settlements:
             return
         fault_point("settle.before")
         with self._database.reading() as connection:
-            plan = transactions.from_row(transactions.load_row(connection, left.transaction_id)).plan
+            plan = transaction_rows.from_row(transaction_rows.load_row(connection, left.transaction_id)).plan
         while left is not None:
             # Read before the lock is taken: rows that nobody has settled meanwhile are as they were.
             page = self._page(left)

@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingErr
 from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import transaction_files
-from catalog_ext.metastore.index.write.transactions import load_row, wrong_state
+from catalog_ext.metastore.index.write.transaction_rows import load_row, wrong_state
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 

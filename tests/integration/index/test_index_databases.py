@@ -464,7 +464,7 @@ def test_claims_go_by_the_databases_clock(index: Index, monkeypatch: pytest.Monk
 def test_a_reader_of_a_dropped_table_is_told(index: Index) -> None:
     table = add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(50)), files=3)
     index.tables.drop(table.identifier, deliver=False)
-    for read in (index.partitions.files, index.partitions.all):
+    for read in (index.files.plan, index.partitions.all):
         with pytest.raises(TableNotFoundError, match="dropped while"):
             read(table, None)
     assert index.partitions.existing(table, ["k=1"]) == set()

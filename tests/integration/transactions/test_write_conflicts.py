@@ -11,7 +11,7 @@ import pytest
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition

@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import claims, commits
-from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

@@ -184,7 +184,7 @@ def test_expired_versions_are_refused_and_their_rows_are_gone(
     assert index.versions.expire(table.table_id, 4) == 0
     assert index.versions.expire(table.table_id, 99) == 0
     assert files_by_partition(index, table) == before
-    for read in (index.partitions.files, index.partitions.all):
+    for read in (index.files.plan, index.partitions.all):
         with pytest.raises(VersionExpiredError, match=r"Version 3 of the table s\.t was removed by vacuum"):
             read(old, None)
     with pytest.raises(VersionExpiredError):

@@ -27,7 +27,7 @@ from catalog_ext.metastore.index.read import ended_files
 from catalog_ext.metastore.index.tables.dropped import overlap
 from catalog_ext.metastore.index.write.deletion_checks import _neighbours
 from catalog_ext.metastore.index.write.registration_checks import tables_that_may_delete
-from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator

@@ -1,0 +1,165 @@
+"""The statements of ``Transactions``: moves from state to state, and what other transactions are about to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import (
+    namespaces,
+    tables,
+    transaction_claims,
+    transaction_files,
+    transactions,
+    waiting_files,
+)
+from catalog_ext.metastore.index.write.transaction_rows import (
+    MOVES,
+    row_statement,
+)
+
+STATE = Prepared(sa.select(transactions.c.state).where(transactions.c.transaction_id == sa.bindparam("id")))
+
+
+def _with_table(dialect: str) -> sa.Select[Any]:
+    row = row_statement(dialect, lock=False)
+    of_table = [column.label(f"{OF_TABLE}{column.name}") for column in tables.c]
+    of_table.append(namespaces.c.name.label(f"{OF_TABLE}namespace"))
+    joined = transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id)
+    joined = joined.outerjoin(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+    return row.add_columns(*of_table).select_from(joined)
+
+
+OF_TABLE = "of_table_"
+
+WITH_TABLE = Prepared(_with_table)
+
+
+@cache
+def list_query(asked: frozenset[str], *, expired: bool) -> Prepared:
+    """Return the query of ``Transactions.all`` with these conditions."""
+    return Prepared(partial(_list_statement, asked=asked, expired=expired))
+
+
+def _list_statement(dialect: str, *, asked: frozenset[str], expired: bool) -> sa.Select[Any]:
+    t = transactions.c
+    statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc())
+    if "table_id" in asked:
+        statement = statement.where(t.table_id == sa.bindparam("table_id"))
+    if "states" in asked:
+        statement = statement.where(t.state.in_(sa.bindparam("states", expanding=True)))
+    if expired:
+        statement = statement.where(t.expires_at_ms < database_now_ms(dialect).scalar_subquery())
+    return statement.limit(sa.bindparam("limit")) if "limit" in asked else statement
+
+
+@cache
+def move_query(*, ends: bool, fails: bool) -> Prepared:
+    """Return the statement of ``Transactions.move``."""
+    return Prepared(partial(_move_statement, ends=ends, fails=fails))
+
+
+def _move_statement(dialect: str, *, ends: bool, fails: bool) -> sa.Update:
+    t = transactions.c
+    values: dict[str, Any] = {"state": sa.bindparam("to")}
+    if ends:
+        values["ended_at_ms"] = database_now_ms(dialect).scalar_subquery()
+    if fails:
+        values["error"] = sa.bindparam("why")
+    from_ = t.state.in_(sa.bindparam("from", expanding=True))
+    return sa.update(transactions).where(t.transaction_id == sa.bindparam("id"), from_).values(**values)
+
+
+def _of_one(rows: sa.Table, *, unless_moving: bool) -> Prepared:
+    """Return the statement that deletes a transaction's rows; of a partition command that moves files perhaps none."""
+    t = transactions.c
+    id_: sa.BindParameter[str] = sa.bindparam("id")
+    statement = sa.delete(rows).where(rows.c.transaction_id == id_)
+    moves = sa.exists().where(t.transaction_id == id_, t.plan.like(MOVES))
+    return Prepared(statement.where(~moves) if unless_moving else statement)
+
+
+END_CLAIMS = _of_one(transaction_claims, unless_moving=False)
+
+END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
+
+FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
+
+
+def _uncommitted() -> sa.CompoundSelect[Any]:
+    t = transactions.c
+    table_id: sa.BindParameter[int] = sa.bindparam("table_id")
+    columns = sa.select(t.transaction_id, t.state)
+    # Two ranges of one index: databases do not see that in an OR.
+    not_shown = [
+        columns.where(t.table_id == table_id, condition, t.reserved == 1)
+        for condition in (t.version.is_(None), t.version > sa.bindparam("version"))
+    ]
+    undecided = t.state.in_([str(State.RESERVED), str(State.ABORTING), str(State.ABORTED)])
+    not_shown += [columns.where(condition, t.reserved == 1) for condition in (t.table_id.is_(None), undecided)]
+    waiting = (
+        sa.select(t.transaction_id, t.state)
+        .join(waiting_files, waiting_files.c.transaction_id == t.transaction_id)
+        .where(waiting_files.c.table_id == table_id)
+    )
+    return sa.union(*not_shown, waiting)
+
+
+UNCOMMITTED = Prepared(_uncommitted())
+
+
+def _moving() -> sa.CompoundSelect[Any]:
+    t, f = transactions.c, transaction_files.c
+    command = sa.select(transactions).where(t.plan.like(MOVES))
+    staged = sa.select(f.transaction_id).where(f.removal == 0)
+    # By an expression, which has no index: those that have ended are to be found by their lists.
+    ended = sa.func.coalesce(t.state, "").in_(sa.bindparam("ended", expanding=True))
+    return sa.union_all(
+        command.where(t.state.in_(sa.bindparam("in_flight", expanding=True))),
+        command.where(ended, t.transaction_id.in_(staged)),
+    )
+
+
+MOVING = Prepared(_moving())
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """What hardly ever is, and makes a listing of a table's directories one of a moment.
+
+    Attributes:
+        cleans: Whether a committed write, of any table, may still have to delete what it has replaced.
+        moves: Whether ``moving_commands`` has one, of any table, that is not committed.
+    """
+
+    cleans: bool
+    moves: bool
+
+
+def _at_work() -> sa.Select[Any]:
+    t, f = transactions.c, transaction_files.c
+    moves = t.plan.like(MOVES)
+    staged = sa.select(f.transaction_id).where(f.removal == 0)
+    going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
+    # As in ``_moving``.
+    undone = sa.exists().where(moves, sa.func.coalesce(t.state, "") == str(State.ABORTED), t.transaction_id.in_(staged))
+    cleans = sa.exists().where(t.state == str(State.COMMITTED))
+    columns = {"cleans": cleans, "moves": sa.or_(going, undone)}
+    return sa.select(*(sa.case((is_so, 1), else_=0).label(name) for name, is_so in columns.items()))
+
+
+AT_WORK = Prepared(_at_work())
+
+RELOCATIONS = Prepared(
+    sa.select(transactions.c.version).where(
+        transactions.c.table_id == sa.bindparam("table_id"),
+        transactions.c.version.is_not(None),
+        transactions.c.plan.like('%"relocate":true%'),
+    )
+)

@@ -1,0 +1,247 @@
+"""The rows of transactions within a transaction of the database: written, loaded and locked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
+from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.transaction import State, Transaction
+from catalog_ext.metastore.errors import (
+    TransactionNotFoundError,
+    TransactionStateError,
+)
+from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.migration import require_same, revision_column
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import (
+    applications,
+    namespaces,
+    tables,
+    transaction_locations,
+    transactions,
+)
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.model.json import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+
+
+IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+
+MOVES = '%"moves":true%'
+"""What the plans of commands have that move files."""
+
+INSERT = Prepared(sa.insert(transactions))
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationVersion:
+    """The newest batch of an application that a table has."""
+
+    app_version: int
+    version: int
+    transaction_id: str
+
+
+def insert_within(connection: sa.Connection, transaction: Transaction) -> None:
+    """Write the row of a transaction that is new and in whatever state."""
+    INSERT.run(connection, {**to_row(transaction), "replaces": None})
+
+
+def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
+    """Return the number of the table that has this name now."""
+    statement = (
+        sa.select(tables.c.table_id)
+        .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+        .where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
+    )
+    found: int | None = connection.execute(statement).scalar()
+    return found
+
+
+def to_row(transaction: Transaction) -> dict[str, Any]:
+    """Return the row of a transaction."""
+    return {
+        "transaction_id": transaction.transaction_id,
+        "table_id": transaction.table_id,
+        "table_name": transaction.table,
+        "operation": transaction.operation,
+        "state": str(transaction.state),
+        "owner": ascii_safe(transaction.owner),
+        "base_version": transaction.base_version,
+        "began_at_ms": transaction.began_at_ms,
+        "expires_at_ms": transaction.expires_at_ms,
+        "ended_at_ms": transaction.ended_at_ms,
+        "plan": to_json(plan_to_dict(transaction.plan)),
+        "app_id": transaction.app_id,
+        "app_version": transaction.app_version,
+        "version": transaction.version,
+        "outcome": to_json({} if transaction.outcome is None else outcome_to_dict(transaction.outcome)),
+        "error": transaction.error,
+        "reserved": int(transaction.reserved),
+    }
+
+
+def from_row(row: Mapping[str, Any]) -> Transaction:
+    """Return the transaction of a row of ``transactions``."""
+    return Transaction(
+        transaction_id=row["transaction_id"],
+        table_id=row["table_id"],
+        table=row["table_name"],
+        operation=row["operation"],
+        state=State(row["state"]),
+        owner=row["owner"],
+        base_version=row["base_version"],
+        began_at_ms=row["began_at_ms"],
+        expires_at_ms=row["expires_at_ms"],
+        plan=plan_from_dict(json.loads(row["plan"]), checked=row["state"] != State.OPEN),
+        ended_at_ms=row["ended_at_ms"],
+        app_id=row["app_id"],
+        app_version=row["app_version"],
+        version=row["version"],
+        outcome=outcome_from_dict(outcome) if (outcome := json.loads(row["outcome"])) else None,
+        error=row["error"],
+        reserved=bool(row["reserved"]),
+    )
+
+
+def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
+    """Return the same as ``load``, within a transaction."""
+    return with_locations(connection, from_row(load_row(connection, transaction_id)))
+
+
+def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
+    """Return the transaction with the locations that its tasks have asked for, and those that it needs besides.
+
+    There may be so many that a plan, which is one value, could not be sent to a database.
+    """
+    plan = transaction.plan
+    if not plan.asks_locations:
+        return transaction
+    asked = _asked_locations(connection, transaction.transaction_id)
+    return replace(transaction, plan=replace(plan, locations={**plan.locations, **asked}))
+
+
+def _asked_locations(connection: sa.Connection, transaction_id: str) -> dict[str, str]:
+    return {row["name"]: row["location"] for row in _LOCATIONS.rows(connection, {"id": transaction_id})}
+
+
+_LOCATIONS = Prepared(
+    sa.select(transaction_locations.c.name, transaction_locations.c.location).where(
+        transaction_locations.c.transaction_id == sa.bindparam("id")
+    )
+)
+
+
+def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[str, str]) -> None:
+    """Keep all that a reserved transaction needs, besides what its tasks have asked for."""
+    known = _asked_locations(connection, transaction_id)
+    new = [
+        {"transaction_id": transaction_id, "name_hash": name_hash(name), "name": name, "location": location}
+        for name, location in own.items()
+        if name not in known
+    ]
+    if new:
+        connection.execute(sa.insert(transaction_locations), new)
+
+
+def forget_locations(connection: sa.Connection, transaction_id: str) -> None:
+    """Remove what ``record_locations`` and ``keep_locations`` have kept: the transaction has ended."""
+    _FORGET_LOCATIONS.run(connection, {"id": transaction_id})
+
+
+_FORGET_LOCATIONS = Prepared(
+    sa.delete(transaction_locations).where(transaction_locations.c.transaction_id == sa.bindparam("id"))
+)
+
+
+def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
+    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps all others from moving it.
+
+    Raises:
+        TransactionNotFoundError: There is none.
+        IndexNotAtHeadError: The index has been migrated since this process has opened it.
+    """
+    return usable(find_row(connection, transaction_id, lock=lock), transaction_id)
+
+
+def usable(row: Mapping[str, Any] | None, transaction_id: str) -> Mapping[str, Any]:
+    """Return a row that was found, of a plan that this release can read; ``TransactionNotFoundError`` otherwise."""
+    if row is None:
+        raise TransactionNotFoundError(
+            f"The index has no transaction {transaction_id[:64]!r}: it never was, or vacuum has removed it.",
+            {"transaction": transaction_id[:64]},
+        )
+    require_same(row["revision"])
+    return row
+
+
+def ask_locked_row(connection: sa.Connection, transaction_id: str) -> Callable[[], Mapping[str, Any]]:
+    """Ask for the transaction's row as ``load_row`` with a lock; what is returned gives it, or raises what that does.
+
+    It may be sent with others (``together``).
+    """
+    asked = _LOCKED_ROW.asked(connection, {"id": transaction_id})
+
+    def answer() -> Mapping[str, Any]:
+        (row,) = asked() or (None,)
+        return usable(row, transaction_id)
+
+    return answer
+
+
+def find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
+    """Return the row of a transaction, or None."""
+    return (_LOCKED_ROW if lock else _ROW).row(connection, {"id": transaction_id})
+
+
+def row_statement(dialect: str, *, lock: bool) -> sa.Select[Any]:
+    """Return the query of a transaction's row."""
+    now = database_now_ms(dialect).scalar_subquery()
+    mine = transactions.c.transaction_id == sa.bindparam("id")
+    statement = sa.select(transactions, now.label("now_ms"), revision_column().label("revision")).where(mine)
+    return statement.with_for_update() if lock else statement
+
+
+_ROW = Prepared(partial(row_statement, lock=False))
+
+_LOCKED_ROW = Prepared(partial(row_statement, lock=True))
+
+
+def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
+    """Return the error that says that a transaction cannot do this any more."""
+    state = row["state"]
+    undone = state in (State.ABORTING, State.ABORTED)
+    why = (
+        f" It was undone{': ' + row['error'] if row['error'] else ', as when its lease is over'}. Run the statement "
+        "again; a longer transaction.lease keeps slow writers from being taken for dead."
+        if undone
+        else ""
+    )
+    return TransactionStateError(
+        f"The transaction {row['transaction_id']} on table {row['table_name']} is {state} and cannot {what}.{why}",
+        {"transaction": row["transaction_id"], "table": row["table_name"], "state": state},
+    )
+
+
+def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
+    """Return the same as ``find_application``, within a transaction."""
+    row = _APPLICATION.row(connection, {"table_id": table_id, "app_hash": name_hash(app_id)})
+    return None if row is None else ApplicationVersion(row["app_version"], row["version"], row["transaction_id"])
+
+
+_APPLICATION = Prepared(
+    sa.select(applications.c.app_version, applications.c.version, applications.c.transaction_id).where(
+        applications.c.table_id == sa.bindparam("table_id"), applications.c.app_hash == sa.bindparam("app_hash")
+    )
+)
