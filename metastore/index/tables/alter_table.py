@@ -14,7 +14,7 @@ from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions, verifications
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
-from catalog_ext.metastore.index.tables.tables import load
+from catalog_ext.metastore.index.tables.table_rows import load
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT

@@ -12,10 +12,11 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources
-from catalog_ext.metastore.index.tables import tables as table_rows
-from catalog_ext.metastore.index.tables import view_partitions
+from catalog_ext.metastore.index.tables import table_rows, view_partitions
 from catalog_ext.metastore.index.tables import views as view_rows
+from catalog_ext.metastore.index.tables.dropping import forget_within
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write.outbox import enqueue, enqueue_changes
 from catalog_ext.metastore.messages import DropView, PutView
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -62,7 +63,7 @@ class IndexedViews:
         Raises:
             NamespaceNotFoundError: There is no such namespace.
         """
-        return table_rows.Tables(self._database).names(namespace, of_views=True)
+        return Tables(self._database).names(namespace, of_views=True)
 
     def create(
         self, definition: TableDefinition, query: ViewQuery, sources: Sequence[TableIdentifier], *, deliver: bool
@@ -123,13 +124,13 @@ class IndexedViews:
 
         def work(connection: sa.Connection) -> View:
             view = view_rows.load(connection, identifier)
-            table_rows.forget_within(connection, view.table)
+            forget_within(connection, view.table)
             if deliver:
                 enqueue(connection, DropView(identifier), view.table.table_id)
             return view
 
         dropped = self._database.write(work)
-        table_rows.Tables(self._database).remove_dropped_rows()
+        Tables(self._database).remove_dropped_rows()
         return dropped
 
     def rename(self, identifier: TableIdentifier, new: TableIdentifier, *, deliver: bool) -> View:

@@ -17,7 +17,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
     view_partition_dependencies,
 )
-from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.messages import PublishedPartition

@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import tables, view_sources, views
-from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import Source, View, ViewQuery, is_automatic

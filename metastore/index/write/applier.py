@@ -22,6 +22,16 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
+from catalog_ext.metastore.index.write.applied import (
+    NamedPartitions,
+    Published,
+    Rewrite,
+    Size,
+    Sums,
+    Twin,
+    Volume,
+    twin,
+)
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, documents, number_of
 from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
@@ -46,13 +56,6 @@ logger = logging.getLogger(__name__)
 _AT_ONCE = 500
 _ROWS_HELD = 10_000
 """Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
-_ALIVE_NAMED = Prepared(
-    sa.select(partitions).where(
-        partitions.c.table_id == sa.bindparam("table_id"),
-        partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
-        partitions.c.end_version == ALIVE,
-    )
-)
 _FILES_AT_ONCE = 10_000
 _FEW_NAMES = 1000
 """Of more, one look at all partitions costs less than to look for the values of each."""
@@ -74,124 +77,6 @@ _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 
 @dataclass(slots=True)
-class _Sums:
-    """How the table's totals change, and its sums by the first key."""
-
-    parts: PartitionSums
-    partitions: int = 0
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    uncounted: int = 0
-
-    def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
-        """Count a partition in (1) or out (-1)."""
-        self.parts.add(first_key, n_files, n_bytes, n_rows, sign)
-        self.partitions += sign
-        self.files += sign * n_files
-        self.bytes += sign * n_bytes
-        self.rows += sign * (n_rows or 0)
-        self.uncounted += sign * (n_rows is None)
-
-    def end_everything(self, n_partitions: int, n_files: int, n_bytes: int, n_rows: int, uncounted: int) -> None:
-        """Count out so much of the totals, and all of the sums by the first key."""
-        self.parts.end_everything()
-        self.partitions -= n_partitions
-        self.files -= n_files
-        self.bytes -= n_bytes
-        self.rows -= n_rows
-        self.uncounted -= uncounted
-
-
-@dataclass(slots=True)
-class _Volume:
-    """What files hold that come or go; ``rows`` is None where one of them is not counted."""
-
-    bytes: int = 0
-    rows: int | None = 0
-
-    def add(self, n_bytes: int, n_rows: int | None) -> None:
-        self.bytes += n_bytes
-        self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
-
-
-_Twin = tuple[str, str | None, int, int, int | None, int | None]
-"""Of a partition, what the metastore learns of it: its name, location, numbers of files, bytes and rows, and the number
-of its descriptor (``THE_TABLES``: it has the table's again; None: nothing is said)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Published:
-    """What the commit did to partitions that the metastore can have; ``dropped`` are names.
-
-    Documents are made of it only where something is delivered.
-    """
-
-    added: list[_Twin] = field(default_factory=list)
-    altered: list[_Twin] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class _Size:
-    files: int = 0
-    bytes: int = 0
-    rows: int | None = 0
-
-    def plus(self, added: Sequence[DataFile]) -> _Size:
-        counts = [f.rows for f in added if f.rows is not None]
-        known = self.rows is not None and len(counts) == len(added)
-        n_rows = (self.rows or 0) + sum(counts) if known else None
-        return _Size(self.files + len(added), self.bytes + sum(f.size for f in added), n_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A living partition, given by its row, gets files; ``clear`` ends those that it has.
-
-    Attributes:
-        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default location.
-    """
-
-    row: Mapping[str, Any]
-    added: Sequence[DataFile] = ()
-    clear: bool = False
-    location: str | None = None
-    moved: bool = False
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it holds from now on what we write, which is as the table says, and was not read so before."""
-        return self.clear and not self.moved and self.row["descriptor_id"] is not None
-
-
-@dataclass(frozen=True, slots=True)
-class NamedPartitions:
-    """The living partitions of some names, which a commit asks for while it takes its locks.
-
-    Attributes:
-        hashes: Of the names.
-        rows: By name.
-    """
-
-    hashes: Mapping[str, str]
-    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> NamedPartitions:
-        """Return those of the names, of which nothing is known yet."""
-        return cls({name: name_hash(name) for name in names})
-
-    def query(self, table_id: int) -> tuple[Prepared, Mapping[str, Any]]:
-        """Return the query of the rows."""
-        return _ALIVE_NAMED, {"table_id": table_id, "hashes": list(self.hashes.values())}
-
-    def found(self, rows: Sequence[Mapping[str, Any]]) -> NamedPartitions:
-        """Return the same, with the answer."""
-        return NamedPartitions(self.hashes, {row["name"]: row for row in rows})
-
-
-@dataclass(slots=True)
 class Applier:
     """Applies the changes of one commit.
 
@@ -210,15 +95,15 @@ class Applier:
     row: Mapping[str, Any]
     now: int
     named: NamedPartitions | None = None
-    sums: _Sums = field(init=False)
+    sums: Sums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
     partitions_changed: int = 0
     files_added: int = 0
     files_removed: int = 0
-    come: _Volume = field(default_factory=_Volume)
-    gone: _Volume = field(default_factory=_Volume)
-    published: _Published = field(default_factory=_Published)
+    come: Volume = field(default_factory=Volume)
+    gone: Volume = field(default_factory=Volume)
+    published: Published = field(default_factory=Published)
     kept_back: list[str] = field(default_factory=list)
     carried: list[str] = field(default_factory=list)
     _next_partition: int = 0
@@ -231,7 +116,7 @@ class Applier:
     _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sums = _Sums(PartitionSums(len(self.table.definition.keys)))
+        self.sums = Sums(PartitionSums(len(self.table.definition.keys)))
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
         self._next_partition = self.row["next_partition_number"]
         self._next_file = self.row["next_file_id"]
@@ -265,7 +150,7 @@ class Applier:
         inherited = heirs(self.connection, self.table, gone)
         new = [row["partition_id"] for row in inherited.values() if not row["in_metastore"]]
         give_to_metastore(self.connection, new)
-        self.published.altered.extend(map(_twin, inherited.values()))
+        self.published.altered.extend(map(twin, inherited.values()))
         dropped[:] = [name for name in dropped if partition_values(name) not in inherited]
 
     def _flush_partitions(self) -> None:
@@ -343,7 +228,7 @@ class Applier:
     def _rewrite_one(self, change: Rewrite) -> None:
         row = change.row
         self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
+        held = Size() if change.clear else Size(row["n_files"], row["n_bytes"], row["n_rows"])
         self.files_removed += row["n_files"] - held.files
         if change.clear:
             self.gone.add(row["n_bytes"], row["n_rows"])
@@ -370,11 +255,11 @@ class Applier:
         self.partitions_changed += 1
         self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if len(kept) < row["n_files"]:
-            held = _Size().plus(kept)
+            held = Size().plus(kept)
             known = row["n_rows"] is not None and held.rows is not None
             self.gone.add(row["n_bytes"] - held.bytes, row["n_rows"] - held.rows if known else None)
         moved = {} if location is None else {"location": storable(location, "location's")}
-        self._begin({**row, **moved}, _Size().plus([*kept, *added]), self.published.altered)
+        self._begin({**row, **moved}, Size().plus([*kept, *added]), self.published.altered)
         self._add_files(row["partition_id"], added)
 
     def carry(self, late: Sequence[tuple[LatePartition, Sequence[DataFile]]], *, anew: bool = False) -> None:
@@ -412,7 +297,7 @@ class Applier:
         self.partitions_changed += 1
         self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         self.gone.add(row["n_bytes"], row["n_rows"])
-        self._begin({**row, **moved, **own}, _Size().plus(held), self.published.altered, reset=descriptor is None)
+        self._begin({**row, **moved, **own}, Size().plus(held), self.published.altered, reset=descriptor is None)
         self._add_files(row["partition_id"], held)
 
     def rename(
@@ -433,7 +318,7 @@ class Applier:
             "location": None if location is None else storable(location, "location's"),
             "in_metastore": int(in_metastore),
         }
-        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
+        self._begin(renamed, Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
         self._add_files(row["partition_id"], added)
         self.partitions_changed += 1
 
@@ -499,7 +384,7 @@ class Applier:
             number = self._descriptors[descriptor] = number_of(self.connection, self.table.table_id, descriptor)
         return number
 
-    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[_Twin], *, reset: bool = False) -> None:
+    def _begin(self, row: Mapping[str, Any], size: Size, published: list[Twin], *, reset: bool = False) -> None:
         begun = {
             **row, "begin_version": self.version, "end_version": ALIVE,
             "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
@@ -507,9 +392,9 @@ class Applier:
         self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
         self.sums.add(row["k1"], size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
-            published.append((*_twin(begun)[:-1], THE_TABLES) if reset else _twin(begun))
+            published.append((*twin(begun)[:-1], THE_TABLES) if reset else twin(begun))
 
-    def _published(self, twins: Sequence[_Twin], at_ms: int) -> list[PublishedPartition]:
+    def _published(self, twins: Sequence[Twin], at_ms: int) -> list[PublishedPartition]:
         numbers = {twin[-1] for twin in twins} - {None}
         said = documents(self.connection, self.table.table_id, numbers) if numbers else {}
         return [
@@ -654,7 +539,3 @@ def _end(rows: sa.Table) -> Prepared:
 
 
 _END_PARTITIONS, _END_FILES = _end(partitions), _end(files)
-
-
-def _twin(row: Mapping[str, Any]) -> _Twin:
-    return row["name"], row["location"], row["n_files"], row["n_bytes"], row["n_rows"], row["descriptor_id"]

@@ -25,7 +25,8 @@ from catalog_ext.metastore.commit.transaction import VACUUM
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
-from catalog_ext.metastore.index.write.applier import Applier, Rewrite
+from catalog_ext.metastore.index.write.applied import Rewrite
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers

@@ -24,7 +24,7 @@ from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
-from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.deletion_checks import ends_files

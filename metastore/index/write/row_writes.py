@@ -16,7 +16,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import settling
-from catalog_ext.metastore.index.write.applier import Rewrite
+from catalog_ext.metastore.index.write.applied import Rewrite
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
@@ -27,7 +27,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
 )
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
-from catalog_ext.metastore.index.write.reservations import require_in_place, require_own_format
+from catalog_ext.metastore.index.write.reservation_checks import require_in_place, require_own_format
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition

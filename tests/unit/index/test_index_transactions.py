@@ -23,7 +23,7 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import claims, commits
+from catalog_ext.metastore.index.write import applying, claims
 from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
@@ -374,7 +374,7 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     write(index, table, plan(table), "k=1")
     late = begin(index, index.tables.load(table.identifier), plan(table), "k=5")
     write(index, table, plan(table), "k=2")
-    monkeypatch.setattr(commits, "_CLAIMS_CHECKED_EVERY", 1)
+    monkeypatch.setattr(applying, "_CLAIMS_CHECKED_EVERY", 1)
     write(index, table, plan(table), "k=3")
     assert claimed(tmp_path) == ["k=1", "k=2", "k=3"]  # not an hour old
     monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)

@@ -1,0 +1,155 @@
+"""The rows of tables within a transaction of the database: loaded, locked and created."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.migration import require_same, revision_column
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
+from catalog_ext.metastore.index.database.schema import (
+    namespaces,
+    tables,
+)
+from catalog_ext.metastore.index.database.version_rows import insert_version
+from catalog_ext.metastore.index.tables.dropped import (
+    check_location_free,
+)
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.messages import CreateTable
+from catalog_ext.metastore.model.json import to_json
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.runtime.users import current_user
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+
+SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespaces)
+
+BY_NAME = Prepared(
+    SELECT.where(namespaces.c.name == sa.bindparam("in_namespace"), tables.c.name == sa.bindparam("named"))
+)
+
+
+def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
+    """Return the same as ``Tables.load``, within a transaction."""
+    table = table_from_row(load_row(connection, identifier))
+    if table.definition.table_type is TableType.VIEW:
+        raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})
+    return table
+
+
+def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any]:
+    """Return the row of the table or view of this name, with the namespace's name as ``namespace``.
+
+    Raises:
+        TableNotFoundError: There is neither.
+    """
+    row = find_row(connection, identifier)
+    if row is None:
+        raise not_found(str(identifier))
+    return row
+
+
+def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
+    """Return the same as ``load_row``, or None where there is neither a table nor a view of this name."""
+    named = {"in_namespace": identifier.namespace, "named": identifier.name}
+    return BY_NAME.row(connection, named)
+
+
+def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
+    """Return the row of the table, with the namespace's name as ``namespace`` and the database's time as ``now_ms``.
+
+    Its ``revision`` is the one that the index is at, which was looked at.
+
+    Raises:
+        TableNotFoundError: There is none.
+        IndexNotAtHeadError: The index has been migrated meanwhile.
+    """
+    row = _BY_ID.row(connection, {"table_id": table_id})
+    if row is None:
+        raise not_found(f"with the id {table_id}")
+    require_same(row["revision"])
+    return row
+
+
+def _by_id(dialect: str) -> sa.Select[Any]:
+    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
+    return SELECT.add_columns(now, revision_column().label("revision")).where(
+        tables.c.table_id == sa.bindparam("table_id")
+    )
+
+
+_BY_ID = Prepared(_by_id)
+
+
+def not_found(which: str) -> TableNotFoundError:
+    """Return the error of a table that is not in the index."""
+    return TableNotFoundError(f"The table {which} does not exist in the index.", {"table": which})
+
+
+def create_within(connection: sa.Connection, definition: TableDefinition, namespace_id: int, *, deliver: bool) -> Table:
+    """Create a table within a transaction, in a namespace that is there.
+
+    Raises:
+        TableAlreadyExistsError: The name is taken.
+        ConflictError: The files of a table that was dropped are still being deleted there.
+    """
+    check_location_free(connection, definition.identifier, definition.location)
+    table_id = _insert(connection, definition, namespace_id)
+    summary = to_json({"user": current_user()})
+    insert_version(connection, {"table_id": table_id, "version": 0, "operation": "create", "summary": summary})
+    if deliver:
+        enqueue(connection, CreateTable(definition), table_id)
+    return table_from_row(load_row_by_id(connection, table_id))
+
+
+def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int) -> int:
+    zeros = dict.fromkeys(
+        ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
+         "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from",
+         "floor_version", "has_descriptors"), 0,
+    )  # fmt: skip
+    # Of a table that is new, all statistics are its own, whatever the columns are taken from.
+    columns = tuple(replace(column, statistics_after=None) for column in definition.columns)
+    own = replace(definition, columns=columns)
+    row = {**definition_to_row(own), **zeros, "namespace_id": namespace_id}
+    try:
+        key = connection.execute(_insert_statement(connection.dialect.name), row).inserted_primary_key
+    except sa.exc.IntegrityError as error:
+        if not is_duplicate(error):
+            raise namespace_not_found(definition.identifier.namespace) from error
+        raise TableAlreadyExistsError(
+            f"The table (or view) {definition.identifier} exists already. Choose another name, or unregister it first.",
+            {"table": str(definition.identifier)},
+        ) from error
+    return int(key[0]) if key is not None else 0
+
+
+@cache
+def _insert_statement(dialect: str) -> sa.Insert:
+    return sa.insert(tables).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
+
+
+def raise_version(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
+    """Return the locked row of a table, at its next version.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+    raised = sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version + 1)
+    if not connection.execute(raised).rowcount:
+        raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+    return load_row_by_id(connection, table_id)

@@ -1,0 +1,352 @@
+"""The one database transaction that makes all partitions of a write visible at one instant.
+
+The changes are computed under the lock of the table's row. A commit ends only rows of its fixed set (``fixed_set``);
+what is alive now in the claimed partitions and came after ``reserve`` is carried over.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit import rules
+from catalog_ext.metastore.commit.json import outcome_to_dict
+from catalog_ext.metastore.commit.plan import (
+    Append,
+    CheckedAdd,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
+    Replace,
+)
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
+from catalog_ext.metastore.index.database.prepared import Prepared, together
+from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    applications,
+    files,
+    partitions,
+    transaction_claims,
+    transaction_files,
+    transactions,
+)
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.tables import table_rows
+from catalog_ext.metastore.index.tables.dropping import drop_within
+from catalog_ext.metastore.index.tables.namespaces import lock_namespace
+from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import transaction_rows as rows
+from catalog_ext.metastore.index.write.applied import NamedPartitions
+from catalog_ext.metastore.index.write.applier import COUNTS, Applier
+from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.fixed_set import FixedSet
+from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
+from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
+from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.reservation_checks import check_name
+from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import to_json
+from catalog_ext.metastore.runtime.users import user_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.plan import Creation
+    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.model.changes import Summary
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+    Row = Mapping[str, Any]
+    Delivers = Callable[[TableDefinition], bool]
+
+
+_FORGET_STAGED = Prepared(
+    sa.delete(transaction_files).where(
+        transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+    )
+)
+
+_END = Prepared(
+    sa.update(transactions)
+    .where(transactions.c.transaction_id == sa.bindparam("id"))
+    .values(
+        state=sa.bindparam("to"),
+        table_id=sa.bindparam("of_table"),
+        version=sa.bindparam("as_version"),
+        outcome=sa.bindparam("with_outcome"),
+        ended_at_ms=sa.bindparam("at_ms"),
+    )
+)
+
+_END_CLAIMS = Prepared(
+    sa.update(transaction_claims)
+    .where(
+        transaction_claims.c.transaction_id == sa.bindparam("id"),
+        transaction_claims.c.table_id == sa.bindparam("of_table"),
+    )
+    .values(version=sa.bindparam("as_version"))
+)
+
+_CLAIMS_CHECKED_EVERY = 64
+
+_AT_ONCE = 500
+
+_REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
+
+
+class Applying:
+    """The commit of one reserved transaction.
+
+    Args:
+        connection: In a transaction of the database.
+        transaction_id: The transaction's.
+        stored: What the store says of its files, by partition and name.
+        known: The transaction as its caller has loaded it since it was reserved; None to load it.
+        staged: All files that it has staged, of which none waits; None to read them.
+    """
+
+    def __init__(
+        self, connection: sa.Connection, transaction_id: str, stored: Mapping[tuple[str, str], StoredFile],
+        known: Transaction | None, staged: Sequence[StagedFile] | None,
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._transaction = known or rows.load_within(connection, transaction_id)
+        self._plan = self._transaction.plan
+        self._id = transaction_id
+        self._stored = stored
+        self._staged = staged
+        self._row: Row = {}
+        self._now = 0
+        self._named: NamedPartitions | None = None
+        self._removals = Removals(connection, transaction_id)
+        self._source: Applier | None = None
+        self._ends_everything = False
+
+    def run(
+        self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool
+    ) -> Transaction:
+        """Return the transaction, committed now or before; the arguments are those of ``Commits.apply``."""
+        creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
+        namespace_id, locked, source = self._lock()
+        if self._is_committed():
+            return rows.with_locations(self._connection, rows.from_row(self._row))
+        told = deliver if isinstance(deliver, bool) else deliver(self._definition(locked))
+        needed: Collection[str] = ()
+        if creation:
+            locked = self._create_table(creation, namespace_id, deliver=told)
+            # Another table may have registered what relocations left of the replaced one. Its row is locked now.
+            needed = users_within(self._connection, {removal.path for removal in left}) if left else ()
+        for removal in left:
+            if removal.path not in needed:
+                self._removals.add(removal)
+        locked = {**locked, "version": locked["version"] + 1}
+        table = table_from_row(locked)
+        applier = Applier(self._connection, table, table.version, locked, now=self._now, named=self._named)
+        outcome = self._apply(applier, source)
+        state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
+        with together(self._connection) if not told and self._is_plain(applier) else nullcontext():
+            if creation or self._changes_something(applier):
+                applier.flush()
+                outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
+                if self._ends_everything:
+                    settling.raise_floor(self._connection, table, self._id, self._now, delivers=told)
+            else:
+                outcome = replace(outcome, version=table.version - 1)
+            self._end(outcome, None if creation else table, state)
+        return replace(
+            self._transaction, state=state, table_id=outcome.table_id, version=outcome.version,
+            outcome=outcome, ended_at_ms=self._now,
+        )  # fmt: skip
+
+    def _definition(self, locked: Row) -> TableDefinition:
+        """Return the definition that the table has, or is to get."""
+        return self._plan.definition or table_from_row(locked).definition
+
+    def _lock(self) -> tuple[int, Row, Row | None]:
+        """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
+        if isinstance(self._plan.asked, Append) and self._staged is not None:
+            named = NamedPartitions.of({file.partition for file in self._staged})
+            table_id = self._transaction.table_id or 0
+            locked, self._row, (alive,) = lock_with_transaction(
+                self._connection, self._transaction, named.query(table_id)
+            )
+            self._named = named.found(alive)
+            return 0, locked, None
+        if self._plan.definition is not None:
+            namespace_id = lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
+            self._row = rows.load_row(self._connection, self._id, lock=True)
+            return namespace_id, {}, None
+        locked, source = lock_tables(self._connection, self._transaction)
+        self._row = rows.load_row(self._connection, self._id, lock=True)
+        return 0, locked, source
+
+    def _is_plain(self, applier: Applier) -> bool:
+        """Return whether what is left to be done is a few statements that need no answer."""
+        checks_claims = applier.version % _CLAIMS_CHECKED_EVERY == 0
+        asks = self._row["app_id"] is not None or self._plan.asks_locations or checks_claims
+        return isinstance(self._plan.asked, Append) and self._removals.are_none and not asks and applier.is_small
+
+    def _is_committed(self) -> bool:
+        self._now = self._row["now_ms"]
+        if self._row["state"] in (State.COMMITTED, State.FINISHED):
+            return True
+        if self._row["state"] != State.RESERVED:
+            raise rows.wrong_state(self._row, "be committed")
+        return False
+
+    def _create_table(self, creation: Creation, namespace_id: int, *, deliver: bool) -> Row:
+        old = check_name(self._connection, self._row, creation, reserved=True)
+        definition = creation.definition
+        if old is not None:
+            self._collect_replaced(
+                drop_within(self._connection, definition.identifier, deliver=deliver, purge=False, by=self._id)
+            )
+        table = table_rows.create_within(self._connection, definition, namespace_id, deliver=deliver)
+        return table_rows.load_row_by_id(self._connection, table.table_id)
+
+    def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
+        match self._plan.change:
+            case CheckedWrite() as write:
+                rows_of = RowWrite(
+                    self._connection, self._transaction, write, applier, self._removals, self._stored, self._staged
+                )
+                written = rows_of.run()
+                self._ends_everything = rows_of.ends_everything
+                return self._outcome(applier, written)
+            case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
+                command = PartitionCommand(
+                    self._connection, self._transaction, applier, source, self._removals, self._stored
+                )
+                command.run(checked)
+                self._source = command.source
+                return self._outcome(applier, Written())
+            case _:
+                raise rows.wrong_state(self._row, "be committed")
+
+    def _outcome(self, applier: Applier, written: Written) -> WriteOutcome:
+        return WriteOutcome(
+            transaction_id=self._id,
+            table_id=applier.table.table_id,
+            table=self._transaction.table,
+            operation=self._transaction.operation,
+            version=applier.version,
+            **{name: getattr(applier, name) for name in COUNTS},
+            rows=written.rows,
+            bytes=written.bytes,
+            waiting=written.waiting,
+        )
+
+    @staticmethod
+    def _changes_something(applier: Applier) -> bool:
+        return any(getattr(applier, name) for name in COUNTS)
+
+    def _collect_replaced(self, old: Table) -> None:
+        """Collect the files of a table that is replaced; those of an external one only where the new one lies there.
+
+        What lies outside of the table's location stays, as where a table is dropped; so do files of other engines that
+        were registered since the check, which has not looked at them.
+        """
+        if rules.keeps_files(old, self._plan):
+            return
+        later = self._registered_later(old)
+        p, f = partitions.c, files.c
+        statement = (
+            sa.select(p.name, p.location, f.partition_id, f.file_id, f.path, f.size)
+            .select_from(partitions.join(files, f.partition_id == p.partition_id))
+            .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
+        )
+        for row in self._connection.execute(statement).mappings():
+            directory = old.directory(row["name"], row["location"])
+            if not rules.goes_with_table(old, directory):
+                continue
+            if (row["partition_id"], row["file_id"]) in later:
+                continue
+            uri = f"{directory}/{row['path']}"
+            # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.
+            self._removals.add(Removal(uri, row["size"]))
+
+    def _registered_later(self, old: Table) -> set[tuple[int, int]]:
+        """Return the files of a table that is replaced which a repair has registered since the check, by their numbers.
+
+        Files of our own statements are not among them: these came before the replacement.
+        """
+        version = None if self._plan.write is None else self._plan.write.replaced_version
+        if version is None:
+            return set()
+        fixed = FixedSet(self._connection, old, version, {})
+        return {
+            (number, file.file_id)
+            for number, late in fixed.late(fixed.changed()).items()
+            for file in late.carried
+            if transaction_id_in(file.path) is None
+        }
+
+    def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
+        # Its owner's, whoever recovers it.
+        summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
+        operation = self._transaction.operation
+        # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
+        writer = None if self._plan.is_command else self._id
+        # What leaves the source goes first.
+        messages = 0 if self._source is None else self._source.record(operation, summary, deliver=deliver_source)
+        messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)
+        return replace(outcome, pending_deliveries=messages)
+
+    def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
+        # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
+        if not self._plan.moves:
+            _FORGET_STAGED.run(self._connection, {"id": self._id})
+        self._removals.flush()
+        if table is not None:
+            self._removals.spare(table)
+        if state is State.FINISHED and self._plan.asks_locations:
+            rows.forget_locations(self._connection, self._id)
+        self._end_claims(outcome)
+        self._note_application(outcome)
+        _END.run(self._connection, {
+            "id": self._id,
+            "to": str(state),
+            "of_table": outcome.table_id,
+            "as_version": outcome.version,
+            "with_outcome": to_json(outcome_to_dict(outcome)),
+            "at_ms": self._now,
+        })  # fmt: skip
+
+    def _end_claims(self, outcome: WriteOutcome) -> None:
+        if self._plan.definition is not None:
+            mine = transaction_claims.c.transaction_id == self._id
+            self._connection.execute(sa.delete(transaction_claims).where(mine))
+            return
+        ended = {outcome.table_id: outcome.version}
+        if self._source is not None:
+            ended[self._source.table.table_id] = self._source.version
+        for table_id, version in ended.items():
+            _END_CLAIMS.run(self._connection, {"id": self._id, "of_table": table_id, "as_version": version})
+        if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
+            forget_claims(self._connection, outcome.table_id)
+
+    def _note_application(self, outcome: WriteOutcome) -> None:
+        app_id, app_version = self._row["app_id"], self._row["app_version"]
+        if app_id is None or app_version is None:
+            return
+        key = {"table_id": outcome.table_id, "app_hash": name_hash(app_id)}
+        values = {"app_version": app_version, "version": outcome.version, "transaction_id": self._id}
+        a = applications.c
+        updated = self._connection.execute(
+            sa.update(applications).where(a.table_id == key["table_id"], a.app_hash == key["app_hash"]).values(**values)
+        )
+        if not updated.rowcount:
+            self._connection.execute(sa.insert(applications), {**key, "app_id": app_id, **values})

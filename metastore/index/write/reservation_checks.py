@@ -1,0 +1,110 @@
+"""What a reservation, and a commit again, requires of the table and of the partitions that rows are added to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.commit.plan import Create, Replace
+from catalog_ext.metastore.commit.transaction import NOT_READ
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    PartitionDescriptorError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.index.write import transaction_rows as rows
+from catalog_ext.metastore.index.write.partition_rows import (
+    lock_table,
+)
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import sqlalchemy as sa
+
+    from catalog_ext.metastore.commit.plan import Creation, WritePlan
+    from catalog_ext.metastore.model.tables import Table
+
+
+def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
+    """Return when a living partition is where the write puts its files.
+
+    Raises:
+        ConflictError: A DDL has moved it since the write began.
+    """
+    if table.directory(row["name"], row["location"]) != plan.directory(row["name"]):
+        shown = row["name"][:200]
+        raise ConflictError(
+            f"Partition {shown!r} of table {table.identifier} has got another location since the write began. Nothing "
+            "was written; read again and retry.",
+            {"table": str(table.identifier), "partition": shown},
+        )
+
+
+def require_own_format(table: Table, row: Mapping[str, Any]) -> None:
+    """Return when a living partition is read as its table, so that rows can be added to it.
+
+    Raises:
+        PartitionDescriptorError: It is not.
+    """
+    if row["descriptor_id"] is not None:
+        shown = row["name"][:200]
+        raise PartitionDescriptorError(
+            f"Rows cannot be added to partition {shown!r} of table {table.identifier}: its files are of another "
+            "format, or have other columns, than its table. Nothing was written. INSERT OVERWRITE the partition with "
+            "all of its rows, which gives it the table's format.",
+            {"table": str(table.identifier), "partition": shown},
+        )
+
+
+def check_name(
+    connection: sa.Connection, row: Mapping[str, Any], asked: Creation, *, reserved: bool = False
+) -> int | None:
+    """Return the number of the table that a creation replaces; None where there is none.
+
+    Args:
+        connection: In a transaction that holds the lock of the namespace.
+        row: The transaction's.
+        asked: The creation.
+        reserved: Whether ``reserve`` has compared the table with the base version. Since then its claim on the table
+            stops other statements, and what a repair registers stays where it is, for the new table.
+
+    Raises:
+        TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
+        TableNotFoundError: There is no table to replace.
+        ConflictError: Another table has got the name meanwhile, or the one to be replaced is gone or has changed since
+            the creation's rows were read from it.
+    """
+    shown = row["table_name"]
+    current = rows.table_id_of(connection, TableIdentifier.parse(shown))
+    if isinstance(asked, Create) and current is not None:
+        raise TableAlreadyExistsError(
+            f"The table {shown} exists already. Choose another name, or use CREATE OR REPLACE TABLE.", {"table": shown}
+        )
+    if isinstance(asked, Replace) and current is None:
+        raise TableNotFoundError(f"The table {shown} does not exist in the index.", {"table": shown})
+    if not isinstance(asked, Create) and current != row["replaces"]:
+        raise ConflictError(
+            f"The table {shown} was created, replaced or dropped by somebody else meanwhile. Nothing was written; "
+            "retry.",
+            {"table": shown},
+        )
+    base = row["base_version"]
+    if current is None or base == NOT_READ:
+        return current
+    # Whoever commits to the table comes before this, or finds it replaced.
+    version = lock_table(connection, current, shown)["version"]
+    if version != base and not reserved:
+        raise ConflictError(
+            f"The table {shown} has changed since this statement read it at version {base}, and would be replaced "
+            "without the change. Nothing was written; run the statement again.",
+            {"table": shown, "version": str(base)},
+        )
+    return current
+
+
+def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
+    """Return the first value of the first row, or None."""
+    found: str | None = connection.execute(statement.limit(1)).scalar()
+    return found
