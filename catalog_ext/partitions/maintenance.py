@@ -131,7 +131,7 @@ class PartitionMaintenance:
         wanted = self._checked_types(target, types or {})
         if wanted:
             deliver = self._context.metastore.accepts(target.definition)
-            target = self._context.index.key_types.change(target, wanted, deliver=deliver)
+            target = self._context.index.alterations.change_key_types(target, wanted, deliver=deliver)
             self._context.sync.publish(target.table_id)
         if mode is not None:
             target = self._alterations.alter_table_properties(table, {PARTITION_MODE_PROPERTY: mode})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
-from catalog_ext.metastore.index.database.urls import parse_url, public_url
+from catalog_ext.metastore.index.database.database import open_database
+from catalog_ext.metastore.index.database.urls import public_url
 from catalog_ext.metastore.index.read import state
 from catalog_ext.metastore.index.read.changes import Changes
 from catalog_ext.metastore.index.read.ended_files import EndedFiles
@@ -29,7 +29,6 @@ from catalog_ext.metastore.index.tables.incarnations import Incarnations
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.tables.namespaces import Namespaces
 from catalog_ext.metastore.index.tables.properties import Properties
-from catalog_ext.metastore.index.tables.retyping import KeyTypes
 from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write.commits import Commits
 from catalog_ext.metastore.index.write.deletion_claims import Deletions
@@ -52,7 +51,7 @@ from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from catalog_ext.metastore.index.database.database import PoolState
+    from catalog_ext.metastore.index.database.database import Database, PoolState
     from catalog_ext.metastore.index.read.state import IndexState
 
 
@@ -72,7 +71,6 @@ class Index:
         self.namespaces = Namespaces(database)
         self.tables = Tables(database)
         self.alterations = Alterations(database)
-        self.key_types = KeyTypes(database)
         self.dropped_tables = DroppedTables(database)
         self.views = IndexedViews(database)
         self.followed = FollowedMetastore(database)
@@ -115,18 +113,16 @@ class Index:
 
         Args:
             url: A SQLAlchemy URL, or the path of a SQLite file.
-            migrate: Whether to bring the database to the schema of this release; None does so on SQLite only, whose
-                file is made when it is not there. Otherwise the database must be at that schema.
+            migrate: Whether to bring the database to this release's schema; None does so on SQLite only, whose file is
+                made if it is missing.
 
         Raises:
             InvalidConfigurationError: The URL is not one of a database that the index runs on.
             EnvironmentSetupError: The database's driver is not installed.
             IndexNotAtHeadError: The database's schema is older or newer than this release wants.
         """
-        database = Database(parse_url(url))
+        database = open_database(url)
         try:
-            if database.dialect == "sqlite":
-                use_write_ahead_log(database)
             at_head = migration.current_revision(database) == migration.head_revision()
             if not at_head and (migrate or (migrate is None and database.dialect == "sqlite")):
                 migration.migrate(database)
@@ -140,10 +136,7 @@ class Index:
     @classmethod
     def connect(cls, url: str) -> Index:
         """Return the index at a URL, whatever the state of its schema: for ``migrate`` and ``current_revision``."""
-        database = Database(parse_url(url))
-        if database.dialect == "sqlite":
-            use_write_ahead_log(database)
-        return cls(database)
+        return cls(open_database(url))
 
     def __enter__(self) -> Self:
         return self
@@ -166,11 +159,7 @@ class Index:
         return public_url(self._database.url)
 
     def state(self) -> IndexState:
-        """Return what is open and pending in the index, and how much it holds, by one cheap query.
-
-        Raises:
-            IndexNotAtHeadError: The database's schema is not that of this release.
-        """
+        """Return what is open and pending, and how much the index holds, by one query; ``IndexNotAtHeadError``."""
         try:
             return state.load(self._database)
         except IndexDatabaseError:

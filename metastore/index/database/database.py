@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
 from catalog_ext.metastore.index.database import adbc, mysql_sessions, poolers, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
-from catalog_ext.metastore.index.database.urls import shown_url
+from catalog_ext.metastore.index.database.urls import parse_url, shown_url
 from catalog_ext.metastore.runtime.measures import Subject, failed
 from catalog_ext.metastore.runtime.private_files import make_folders, make_private_file
 from catalog_ext.metastore.runtime.retry import Backoff
@@ -384,6 +384,24 @@ def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as 
             time.sleep(_WRITE_LOCK_ASKED_EVERY_S * random.uniform(0.3, 1.0))
     finally:
         driver.execute(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
+
+
+def open_database(url: str) -> Database:
+    """Return the database at a URL, or at the path of a SQLite file.
+
+    Raises:
+        InvalidConfigurationError: The index does not run on a database of this kind.
+        EnvironmentSetupError: The database's driver is not installed.
+        IndexUnavailableError: Other processes kept the SQLite file locked.
+    """
+    database = Database(parse_url(url))
+    try:
+        if database.dialect == "sqlite":
+            use_write_ahead_log(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def use_write_ahead_log(database: Database) -> None:

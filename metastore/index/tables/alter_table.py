@@ -14,6 +14,7 @@ from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions, verifications
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.retyping import Retyping
 from catalog_ext.metastore.index.tables.table_rows import load
 from catalog_ext.metastore.index.write.outbox import enqueue, readdress
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
@@ -137,6 +138,23 @@ class Alterations:
             return renamed
 
         return self._database.write(work)
+
+    def change_key_types(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
+        """Return the table, at a new version, with other types of partition columns.
+
+        Older versions cannot be read any more.
+
+        Args:
+            table: The table.
+            types: Canonical types by the columns' names, in the table's spelling.
+            deliver: Whether to enqueue a message for the metastore.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            InvalidValueError: Values of living partitions do not fit; the message lists some. Nothing was changed.
+            ConflictError: Another statement is writing to the table.
+        """
+        return self._database.write(lambda connection: Retyping(connection, table, types).run(deliver=deliver))
 
 
 def _with_own_statistics(table: Table, after: TableDefinition) -> TableDefinition:

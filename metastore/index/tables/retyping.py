@@ -32,7 +32,6 @@ from catalog_ext.metastore.runtime.users import current_user
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.model.values import Key
 
@@ -40,31 +39,9 @@ _AT_ONCE = 2000
 _SHOWN = 5
 
 
-class KeyTypes:
-    """Changes the types of partition columns."""
+class Retyping:
+    """Gives partition columns other types, within a transaction of the database."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def change(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
-        """Return the table, at a new version, with other types of partition columns.
-
-        Older versions cannot be read any more.
-
-        Args:
-            table: The table.
-            types: Canonical types by the columns' names, in the table's spelling.
-            deliver: Whether to enqueue a message for the metastore.
-
-        Raises:
-            TableNotFoundError: The table is gone.
-            InvalidValueError: Values of living partitions do not fit; the message lists some. Nothing was changed.
-            ConflictError: Somebody is writing to the table.
-        """
-        return self._database.write(lambda connection: _Retyping(connection, table, types).run(deliver=deliver))
-
-
-class _Retyping:
     def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
         self._connection = connection
         self._row = lock_table(connection, table.table_id, str(table.identifier))
@@ -72,6 +49,7 @@ class _Retyping:
         self._definition = _retyped(self._before.definition, types)
 
     def run(self, *, deliver: bool) -> Table:
+        """Return the table, at a new version; see ``Alterations.change_key_types``."""
         if self._definition == self._before.definition:
             return self._before
         self._require_quiet()

@@ -95,10 +95,10 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
         assert index.file_statistics.put(stand.table(), found, deliver=False).files == 3
     assert stand.table().totals.rows == 21
     with pytest.raises(InvalidValueError, match="'k=x'"):
-        index.key_types.change(stand.table(), {"k": "int"}, deliver=False)
+        index.alterations.change_key_types(stand.table(), {"k": "int"}, deliver=False)
     stand.engine.delete(stand.table(), equals("k", "x"), truncate=False)
     old = stand.table()
-    index.key_types.change(old, {"k": "int"}, deliver=False)
+    index.alterations.change_key_types(old, {"k": "int"}, deliver=False)
     partitions = index.partitions.all(stand.table(), None).read_all().column("partition").to_pylist()
     assert partitions == ["k=9", "k=10"]
     with pytest.raises(VersionExpiredError):

@@ -73,7 +73,7 @@ def enqueue_one_of_each(index: Index) -> None:
     index.alterations.alter(TRIPS, lambda _: altered, removed=["gone"], deliver=True)
     wider = replace(altered, columns=(*trips.columns, Column("note", "string")))
     index.alterations.alter(TRIPS, lambda _: wider, removed=[], deliver=True)
-    index.key_types.change(index.tables.load(TRIPS), {"n": "int"}, deliver=True)
+    index.alterations.change_key_types(index.tables.load(TRIPS), {"n": "int"}, deliver=True)
     index.alterations.rename(TRIPS, TableIdentifier("sales", "journeys"), deliver=True)
     flat = TableIdentifier("sales", "flat")
     whole = index.tables.create(

@@ -271,7 +271,7 @@ def test_keys_keep_the_types_that_what_waits_has(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(7, {"h=7": "a\n"})
     with pytest.raises(InvalidValueError, match=r"1 of its partitions have values that do not fit, such as 'h=7'"):
-        stand.index.key_types.change(stand.table(), {"h": "date"}, deliver=False)
+        stand.index.alterations.change_key_types(stand.table(), {"h": "date"}, deliver=False)
     stream.end()
     assert stand.rows() == {"h=7": "a\n"}
 
