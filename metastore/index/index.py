@@ -98,7 +98,6 @@ class Index:
         self.waiting_files = WaitingLists(database)
         self.settlements = Settlements(database)
         self.forgotten_transactions = ForgottenTransactions(database)
-        # What is deleted, and forgotten.
         self.needed_files = NeededFiles(database)
         self.ended_files = EndedFiles(database)
         self.deletions = Deletions(database)

@@ -22,13 +22,13 @@ _ONCE = frozenset({"create_database", "drop_database", "create_table", "drop_tab
 """Calls that do not come to the same when a server carries them out twice."""
 
 _REPEATABLE_WITH = {"add_partitions": "if_not_exists", "drop_partitions": "if_exists"}
-"""Calls that come to the same only with this option, which is the default."""
+"""Calls that come to the same only with this argument, which is the default."""
 
 
-def _is_repeatable(method: str, options: Mapping[str, Any]) -> bool:
+def _is_repeatable(method: str, named: Mapping[str, Any]) -> bool:
     if method == "events_after":
-        return not options.get("once", False)
-    return method not in _ONCE and bool(options.get(_REPEATABLE_WITH.get(method, ""), True))
+        return not named.get("once", False)
+    return method not in _ONCE and bool(named.get(_REPEATABLE_WITH.get(method, ""), True))
 
 
 class CallForwarder(ABC):
@@ -56,11 +56,11 @@ class CallForwarder(ABC):
             raise AttributeError(f"{type(self).__name__} has no attribute {method!r}.")
         return partial(self._forward, method)
 
-    def _forward(self, method: str, /, *arguments: object, **options: object) -> object:
+    def _forward(self, method: str, /, *arguments: object, **named: object) -> object:
         def ask(metastore: HiveMetastore) -> object:
-            return getattr(metastore, method)(*arguments, **options)
+            return getattr(metastore, method)(*arguments, **named)
 
-        return self._call(method, ask, repeatable=_is_repeatable(method, options))
+        return self._call(method, ask, repeatable=_is_repeatable(method, named))
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         """Yield the partitions. Each batch is a call of its own, which is tried again and counted by itself."""
