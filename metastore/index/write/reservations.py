@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,13 @@ from catalog_ext.metastore.commit.claims import (
     Claims,
     bound_predicate,
     chosen_places,
-    claimed_predicate,
     covers,
     replaced_by,
     replaces,
     touched,
 )
 from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
-from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.plan_json import plan_to_dict
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -34,7 +32,6 @@ from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     partitions,
-    table_versions,
     transaction_claims,
     transactions,
 )
@@ -43,13 +40,13 @@ from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transaction_rows as rows
+from catalog_ext.metastore.index.write.claim_checks import NOBODYS, PREDICATE_CLAIM, ClaimChecks
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     lock_table,
     lock_tables,
     lock_with_transaction,
-    matching,
 )
 from catalog_ext.metastore.index.write.reservation_checks import (
     _first,
@@ -63,7 +60,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.typed_values import checked_values, claim_hash, typed_values
-from catalog_ext.metastore.predicates.tree import TRUE, Predicate
+from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -75,50 +72,18 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key, Value
 
-PREDICATE_CLAIM = ""
-"""The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
 
 _NO_TABLE = 0
 """The ``table_id`` of a claim on a table's name."""
 
 _AT_ONCE = 200
 
-_NOBODYS = Prepared(
-    sa.select(table_versions.c.version).where(
-        table_versions.c.table_id == sa.bindparam("table_id"),
-        table_versions.c.version > sa.bindparam("base"),
-        table_versions.c.transaction_id.is_(None),
-    )
-)
-"""The versions of a table above a base that no write made."""
 
 _RESERVE = Prepared(
     sa.update(transactions)
     .where(transactions.c.transaction_id == sa.bindparam("id"))
     .values(state=str(State.RESERVED), plan=sa.bindparam("checked"), reserved=1)
 )
-
-
-def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
-    """Return the query of claims that are not ended below a base: those that replace, or of some hashes, or all."""
-    c = transaction_claims.c
-    scope = [
-        c.table_id == sa.bindparam("table_id"),
-        c.transaction_id != sa.bindparam("mine"),
-        sa.or_(c.version.is_(None), c.version > sa.bindparam("base")),
-    ]
-    if exclusive:
-        scope.append(c.exclusive == 1)
-    if named:
-        scope.append(c.claim_hash.in_(sa.bindparam("hashes", expanding=True)))
-    return Prepared(sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope))
-
-
-_CLAIMS_OF_OTHERS = {
-    (exclusive, named): _claims_of_others(exclusive=exclusive, named=named)
-    for exclusive in (True, False)
-    for named in (True, False)
-}
 
 
 class Reservation:
@@ -137,7 +102,7 @@ class Reservation:
         self._plan = plan
         self._row: Mapping[str, Any] = {}
         self._none_staged = False
-        self._nobodys: list[int] | None = None
+        self._checks = ClaimChecks(connection, known)
         self._none_recorded = False
         self._has_others = False
 
@@ -157,12 +122,12 @@ class Reservation:
             self._row = rows.load_row(self._connection, self._id, lock=True)
             return locked
         more: list[tuple[Prepared, Mapping[str, Any]]] = [
-            (_NOBODYS, {"table_id": self._known.table_id, "base": self._known.base_version})
+            (NOBODYS, {"table_id": self._known.table_id, "base": self._known.base_version})
         ]
         if self._brought:
             more.append((ANY_STAGED, {"id": self._id}))
         locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._known, *more)
-        self._nobodys = [row["version"] for row in versions]
+        self._checks.nobodys = [row["version"] for row in versions]
         # Usually those that are brought are all.
         self._none_staged = first == [[]]
         return locked
@@ -241,7 +206,7 @@ class Reservation:
             ConflictError: Somebody is committing to it.
         """
         mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
-        self._check_others(table, table.version, mine, TRUE)
+        self._checks.require_free(table, table.version, mine, TRUE)
         self._claim([(PREDICATE_CLAIM, "")], table.table_id)
 
     def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
@@ -296,12 +261,12 @@ class Reservation:
         claims_from = locked["claims_from"]
         known_from = locked["oldest_version"] if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
-            raise self._expired(table, base, known_from)
-        ended = self._check_others(table, base, mine, predicate)
+            raise self._checks.expired(table, base, known_from)
+        ended = self._checks.require_free(table, base, mine, predicate)
         if mine.exclusive:
             forgotten = range(base + 1, claims_from + 1)
-            self._check_changed(table, base, mine, predicate, {*ended, *forgotten})
-        elif names and not self._plan.is_command and self._repaired(table, base):
+            self._checks.require_unchanged(table, base, mine, predicate, {*ended, *forgotten})
+        elif names and not self._plan.is_command and self._checks.repaired(table, base):
             for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
                 if row["name"] in names:
                     require_in_place(self._plan, table, row)
@@ -360,7 +325,7 @@ class Reservation:
             for row in self._connection.execute(statement):
                 place, name = claims[row.claim_hash]
                 why = f"the transaction {row.transaction_id} writes to {place}"
-                raise self._conflict(table, name, why, row.transaction_id)
+                raise self._checks.conflict(table, name, why, row.transaction_id)
         # Of external tables partitions may share a directory: nothing is deleted with them, and a warning has said so.
         if table.definition.table_type is TableType.MANAGED:
             self._check_places(table, places, own)
@@ -380,10 +345,12 @@ class Reservation:
             c.claim_hash == PREDICATE_CLAIM,
         )  # fmt: skip
         for other in self._connection.execute(reserved).scalars().all() if named else ():
-            is_replaced = self._with_predicate(other, Claims(exclusive=True, names={}), table).covers
+            is_replaced = self._checks.with_predicate(other, Claims(exclusive=True, names={}), table).covers
             for place, name in named:
                 if is_replaced is not None and is_replaced(name):
-                    raise self._conflict(table, name, f"the transaction {other} replaces what lies at {place}", other)
+                    raise self._checks.conflict(
+                        table, name, f"the transaction {other} replaces what lies at {place}", other
+                    )
 
     def _check_places(self, table: Table, places: Mapping[str, str | None], own: Collection[str]) -> None:
         for some in batched(sorted(places), _AT_ONCE):
@@ -394,7 +361,7 @@ class Reservation:
             others += [(row["name"], table.directory(row["name"], row["location"])) for row in found]
             for name, place in others:
                 if name not in own and place in places:
-                    raise self._conflict(table, name, f"it has come to lie at {place}")
+                    raise self._checks.conflict(table, name, f"it has come to lie at {place}")
 
     def _name_at(self, table: Table, place: str) -> str | None:
         """Return the name of the partition whose default directory a place is; None where it is nobody's."""
@@ -420,99 +387,13 @@ class Reservation:
         mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
         base = asked.source_version
         if base < row["oldest_version"]:
-            raise self._expired(source, base, row["oldest_version"])
-        ended = self._check_others(source, base, mine, predicate)
-        self._check_changed(source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)})
+            raise self._checks.expired(source, base, row["oldest_version"])
+        ended = self._checks.require_free(source, base, mine, predicate)
+        self._checks.require_unchanged(
+            source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)}
+        )
         require_unneeded(self._connection, self._id, self._plan, source, ())
         self._claim([(PREDICATE_CLAIM, "")], source.table_id)
-
-    def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
-        """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
-        ended: set[int] = set()
-        for other_id, (version, theirs) in self._others(table, base, mine).items():
-            both = mine.covers is not None and theirs.covers is not None
-            existing: Sequence[str] = ()
-            if both and version is None:
-                existing = [r["name"] for r in matching(self._connection, table, predicate or TRUE)]
-            elif both and version is not None:
-                ended.add(version)
-            collision = mine.collision(theirs, existing)
-            if collision is not None:
-                raise self._conflict(table, collision, f"the transaction {other_id} writes to it", other_id)
-        return ended
-
-    def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
-        asked = {"table_id": table.table_id, "mine": self._id, "base": base}
-        # Who only adds meets nobody else who does.
-        statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
-        found: list[Mapping[str, Any]] = []
-        if mine.covers is not None:
-            found.extend(statement.rows(self._connection, asked))
-        elif mine.names:
-            for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
-                found.extend(statement.rows(self._connection, {**asked, "hashes": list(chunk)}))
-        others: dict[str, tuple[int | None, Claims]] = {}
-        for row in found:
-            other = row["transaction_id"]
-            if other not in others:
-                others[other] = (row["version"], Claims(bool(row["exclusive"]), {}))
-            version, claims = others[other]
-            if row["claim_hash"] == PREDICATE_CLAIM:
-                others[other] = (version, self._with_predicate(other, claims, table))
-            else:
-                assert isinstance(claims.names, dict)
-                claims.names[row["claim_hash"]] = row["name"]
-        return others
-
-    def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
-        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]), checked=True)
-        return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
-
-    def _check_changed(
-        self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
-    ) -> None:
-        """Raise when a repair or a DDL changed what this transaction replaces, or one of the given versions did."""
-        versions = {*self._repaired(table, base), *ended}
-        if not versions:
-            return
-        changed = sa.or_(
-            partitions.c.begin_version > base,
-            sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
-        )
-        found: Iterator[Mapping[str, Any]] = by_values(self._connection, table, list(mine.names.values()), changed)
-        self._raise_if_changed(table, found, versions)
-        if predicate is not None:
-            self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
-
-    def _repaired(self, table: Table, base: int) -> list[int]:
-        """Return the versions above the base that no write made."""
-        if self._nobodys is not None and (table.table_id, base) == (self._known.table_id, self._known.base_version):
-            return self._nobodys
-        found = _NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
-        return [row["version"] for row in found]
-
-    def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
-        for row in found:
-            for version in (row["begin_version"], row["end_version"]):
-                if version in versions:
-                    raise self._conflict(table, row["name"], f"version {version} of the table changed it")
-
-    def _expired(self, table: Table, base: int, known_from: int) -> ConflictError:
-        why = f"it was read at version {base}, and what was changed up to {known_from} is not known any more"
-        return self._conflict(table, None, why)
-
-    def _conflict(self, table: Table, partition: str | None, why: str, transaction: str | None = None) -> ConflictError:
-        parameters = {"table": str(table.identifier)}
-        if partition is not None:
-            parameters["partition"] = partition[:200]
-        if transaction is not None:
-            parameters["transaction"] = transaction
-        where = f"partition {partition[:200]!r} of " if partition else ""
-        return ConflictError(
-            f"Another writer was first at {where}table {table.identifier}: {why}. Nothing was written; read again "
-            "(REFRESH TABLE where Spark has it cached) and retry.",
-            parameters,
-        )
 
     def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> Transaction:
         kept = self._plan

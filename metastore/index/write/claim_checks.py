@@ -1,0 +1,183 @@
+"""Conflicts of a reservation: claims of other transactions, and what a repair or DDL has changed since."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.claims import (
+    Claims,
+    claimed_predicate,
+    covers,
+)
+from catalog_ext.metastore.commit.plan_json import plan_from_dict
+from catalog_ext.metastore.errors import (
+    ConflictError,
+)
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    partitions,
+    table_versions,
+    transaction_claims,
+)
+from catalog_ext.metastore.index.write import transaction_rows as rows
+from catalog_ext.metastore.index.write.partition_rows import (
+    by_values,
+    matching,
+)
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.model.tables import Table
+
+PREDICATE_CLAIM = ""
+"""The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
+
+_AT_ONCE = 200
+
+NOBODYS = Prepared(
+    sa.select(table_versions.c.version).where(
+        table_versions.c.table_id == sa.bindparam("table_id"),
+        table_versions.c.version > sa.bindparam("base"),
+        table_versions.c.transaction_id.is_(None),
+    )
+)
+"""The versions of a table above a base that no write made."""
+
+
+def _claims_of_others(*, exclusive: bool, named: bool) -> Prepared:
+    """Return the query of claims that are not ended below a base: those that replace, or of some hashes, or all."""
+    c = transaction_claims.c
+    scope = [
+        c.table_id == sa.bindparam("table_id"),
+        c.transaction_id != sa.bindparam("mine"),
+        sa.or_(c.version.is_(None), c.version > sa.bindparam("base")),
+    ]
+    if exclusive:
+        scope.append(c.exclusive == 1)
+    if named:
+        scope.append(c.claim_hash.in_(sa.bindparam("hashes", expanding=True)))
+    return Prepared(sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope))
+
+
+_CLAIMS_OF_OTHERS = {
+    (exclusive, named): _claims_of_others(exclusive=exclusive, named=named)
+    for exclusive in (True, False)
+    for named in (True, False)
+}
+
+
+class ClaimChecks:
+    """Compares what a transaction claims with other transactions, and with versions that no write made.
+
+    Args:
+        connection: Holds the lock of the table's row.
+        known: The transaction.
+
+    Attributes:
+        nobodys: The versions of the transaction's table above its base that no write made, where they are known.
+    """
+
+    def __init__(self, connection: sa.Connection, known: Transaction) -> None:
+        self._connection = connection
+        self._known = known
+        self._id = known.transaction_id
+        self.nobodys: list[int] | None = None
+
+    def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
+        """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
+        ended: set[int] = set()
+        for other_id, (version, theirs) in self._others(table, base, mine).items():
+            both = mine.covers is not None and theirs.covers is not None
+            existing: Sequence[str] = ()
+            if both and version is None:
+                existing = [r["name"] for r in matching(self._connection, table, predicate or TRUE)]
+            elif both and version is not None:
+                ended.add(version)
+            collision = mine.collision(theirs, existing)
+            if collision is not None:
+                raise self.conflict(table, collision, f"the transaction {other_id} writes to it", other_id)
+        return ended
+
+    def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
+        asked = {"table_id": table.table_id, "mine": self._id, "base": base}
+        # Who only adds meets nobody else who does.
+        statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
+        found: list[Mapping[str, Any]] = []
+        if mine.covers is not None:
+            found.extend(statement.rows(self._connection, asked))
+        elif mine.names:
+            for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
+                found.extend(statement.rows(self._connection, {**asked, "hashes": list(chunk)}))
+        others: dict[str, tuple[int | None, Claims]] = {}
+        for row in found:
+            other = row["transaction_id"]
+            if other not in others:
+                others[other] = (row["version"], Claims(bool(row["exclusive"]), {}))
+            version, claims = others[other]
+            if row["claim_hash"] == PREDICATE_CLAIM:
+                others[other] = (version, self.with_predicate(other, claims, table))
+            else:
+                assert isinstance(claims.names, dict)
+                claims.names[row["claim_hash"]] = row["name"]
+        return others
+
+    def with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
+        """Return the claims of a transaction with what its plan's predicate covers."""
+        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]), checked=True)
+        return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
+
+    def require_unchanged(
+        self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
+    ) -> None:
+        """Raise when a repair or a DDL changed what this transaction replaces, or one of the given versions did."""
+        versions = {*self.repaired(table, base), *ended}
+        if not versions:
+            return
+        changed = sa.or_(
+            partitions.c.begin_version > base,
+            sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
+        )
+        found: Iterator[Mapping[str, Any]] = by_values(self._connection, table, list(mine.names.values()), changed)
+        self._raise_if_changed(table, found, versions)
+        if predicate is not None:
+            self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
+
+    def repaired(self, table: Table, base: int) -> list[int]:
+        """Return the versions above the base that no write made."""
+        if self.nobodys is not None and (table.table_id, base) == (self._known.table_id, self._known.base_version):
+            return self.nobodys
+        found = NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
+        return [row["version"] for row in found]
+
+    def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
+        for row in found:
+            for version in (row["begin_version"], row["end_version"]):
+                if version in versions:
+                    raise self.conflict(table, row["name"], f"version {version} of the table changed it")
+
+    def expired(self, table: Table, base: int, known_from: int) -> ConflictError:
+        """Return the conflict of a statement that read a version whose changes are forgotten."""
+        why = f"it was read at version {base}, and what was changed up to {known_from} is not known any more"
+        return self.conflict(table, None, why)
+
+    def conflict(self, table: Table, partition: str | None, why: str, transaction: str | None = None) -> ConflictError:
+        """Return the error of a transaction that was not the first."""
+        parameters = {"table": str(table.identifier)}
+        if partition is not None:
+            parameters["partition"] = partition[:200]
+        if transaction is not None:
+            parameters["transaction"] = transaction
+        where = f"partition {partition[:200]!r} of " if partition else ""
+        return ConflictError(
+            f"Another writer was first at {where}table {table.identifier}: {why}. Nothing was written; read again "
+            "(REFRESH TABLE where Spark has it cached) and retry.",
+            parameters,
+        )
