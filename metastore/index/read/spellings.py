@@ -40,6 +40,18 @@ def _known_places() -> sa.CompoundSelect[tuple[int, str]]:
 _PLACES = Prepared(_known_places())
 
 
+def scheme_with_names(location: str) -> str | None:
+    """Return the beginning of a location by which its store is known, where directories there may have several names.
+
+    Args:
+        location: Canonical.
+
+    Returns:
+        ``file://`` or ``hdfs://``; None of other stores.
+    """
+    return next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
+
+
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
     """Return the names under which tables of the index know some directories, besides the given ones.
 
@@ -61,10 +73,10 @@ def other_spellings(connection: sa.Connection, directories: Collection[str]) -> 
 def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
     """Return whether another table, or a partition of it, lies at, in or around a directory by another name."""
     location = table.definition.location
-    scheme = next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
+    scheme = scheme_with_names(location)
     if scheme is None:
         return False
-    keys = _Keys()
+    keys = PlaceKeys()
     mine = keys.of(location)
     others = {keys.of(place) for number, place in _places(connection, scheme) if number != table.table_id}
     return any(above in others for above, _ in _around(mine)) or any(key.startswith(f"{mine}/") for key in others)
@@ -94,7 +106,7 @@ class _KnownPlaces:
     """
 
     def __init__(self, places: Collection[str]) -> None:
-        self._keys = _Keys()
+        self._keys = PlaceKeys()
         self._by_key: dict[str, list[str]] = {}
         self._key_of: dict[str, str] = {}
         for place in places:
@@ -130,13 +142,14 @@ class _KnownPlaces:
         return known
 
 
-class _Keys:
-    """Gives directories of one place the same key."""
+class PlaceKeys:
+    """Gives directories of one place the same key. Answers are cached: use an instance for a short time only."""
 
     def __init__(self) -> None:
         self._local = PhysicalPaths()
 
     def of(self, location: str) -> str:
+        """Return the key of a canonical location of a store that ``scheme_with_names`` knows."""
         if location.startswith(_LOCAL):
             return self._local.of(location.removeprefix(_LOCAL)).rstrip("/")
         address, _, path = location.removeprefix(_HDFS).partition("/")
