@@ -53,21 +53,40 @@ def scheme_with_names(location: str) -> str | None:
 
 
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
-    """Return the names under which tables of the index know some directories, besides the given ones.
+    """As `Spellings.of`, asked once."""
+    return Spellings(connection).of(directories)
+
+
+class Spellings:
+    """The names under which tables of an index know directories; the index is asked once, the file systems as needed.
 
     Symbolic links inside of a table's directory are not looked for: each partition would have to be.
 
     Args:
         connection: Of the index.
-        directories: Canonical URIs.
     """
-    found: dict[str, set[str]] = {}
-    for scheme in _SCHEMES:
-        asked = [directory for directory in directories if directory.startswith(scheme)]
-        if asked:
-            known = _KnownPlaces({place for _, place in _places(connection, scheme)})
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, _KnownPlaces] = {}
+
+    def of(self, directories: Collection[str]) -> dict[str, set[str]]:
+        """Return the names of some directories besides the given ones.
+
+        Args:
+            directories: Canonical URIs.
+        """
+        found: dict[str, set[str]] = {}
+        for scheme in _SCHEMES:
+            asked = [directory for directory in directories if directory.startswith(scheme)]
+            if not asked:
+                continue
+            known = self._known.get(scheme)
+            if known is None:
+                places = {place for _, place in _places(self._connection, scheme)}
+                known = self._known[scheme] = _KnownPlaces(places)
             found |= {directory: spelled for directory in asked if (spelled := known.spellings(directory))}
-    return found
+        return found
 
 
 def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
