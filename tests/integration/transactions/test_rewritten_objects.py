@@ -150,3 +150,12 @@ def test_objects_are_found_among_many(lake: Lake) -> None:
     listed = {e.location: e for name in ("k=0", "k=1", "k=2") for e in storage.list_directory(root.join(name))}
     assert found == [*(listed[root.join(name)] for name in names), None, None, None]
     assert all(entry.etag is not None for entry in listed.values())
+
+
+def test_object_of_the_second_of_a_drop_stays(lake: Lake) -> None:
+    """A store gives the times of objects in seconds: what came right after the DROP had a time before it."""
+    lake.stand.write({"k=1": "11\n"})
+    crash_at("drop.before", lambda: lake.catalog.drop_table("s.t"))
+    lake.put("t/k=7/000000_0", "7\n")
+    assert lake.catalog.recover(older_than="0s").failed == ()
+    assert lake.keys() == ["t/k=7/000000_0"]
