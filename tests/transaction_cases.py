@@ -72,7 +72,10 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
     made = transaction(write, table_id=table.table_id, table=str(table.identifier), base_version=table.version, **more)
     made = index.transactions.begin(made)
     if partitions:
-        index.transaction_files.record(made.transaction_id, staged(made.transaction_id, *partitions, each=each))
+        files = staged(made.transaction_id, *partitions, each=each)
+        if write.takes:
+            files = [replace(file, source=f"file:///in/{file.name}") for file in files]
+        index.transaction_files.record(made.transaction_id, files)
     return made
 
 

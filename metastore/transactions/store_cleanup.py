@@ -269,7 +269,12 @@ class StoreCleanup:
 
 def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:
     # What carries a transaction's id is the table's, whatever the store's clock says.
-    return file.modified_ms > dropped.dropped_at_ms and transaction_id_in(file.name) is None
+    if transaction_id_in(file.name) is not None:
+        return False
+    if not dropped.location.startswith("s3a:"):
+        return file.modified_ms > dropped.dropped_at_ms
+    # S3 gives times in seconds: of an object of the DROP's second it is not known which came first.
+    return file.modified_ms >= dropped.dropped_at_ms // 1000 * 1000
 
 
 def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Location]:

@@ -31,6 +31,7 @@ from catalog_ext.metastore.index.read.marked_rows import (
     text,
 )
 from catalog_ext.metastore.index.read.predicate_sql import is_bounded
+from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
@@ -180,9 +181,20 @@ class Partitions:
         return LocatedPartitions(exist=True, are_all=True, locations=found)
 
     def at(self, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
-        """Return the names of the table's partitions that lie in one of the directories, by its URI."""
+        """Return the names of the table's partitions that lie in one of the directories, by its URI.
+
+        A partition that has a directory by another name (a link, another address of one HDFS) lies there, too.
+        """
+        found: dict[str, set[str]] = {}
         with self._database.reading() as connection:
-            return partitions_at_within(connection, table, locations)
+            wanted = {place: {place} for place in locations}
+            for place, others in other_spellings(connection, locations).items():
+                for other in others:
+                    wanted.setdefault(other, set()).add(place)
+            for known, names in partitions_at_within(connection, table, wanted).items():
+                for place in wanted[known]:
+                    found.setdefault(place, set()).update(names)
+        return found
 
     def relocation_ids(self, table_id: int, base: str) -> set[str]:
         """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""

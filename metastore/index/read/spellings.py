@@ -40,31 +40,62 @@ def _known_places() -> sa.CompoundSelect[tuple[int, str]]:
 _PLACES = Prepared(_known_places())
 
 
+def scheme_with_names(location: str) -> str | None:
+    """Return the beginning of a location by which its store is known, where directories there may have several names.
+
+    Args:
+        location: Canonical.
+
+    Returns:
+        ``file://`` or ``hdfs://``; None of other stores.
+    """
+    return next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
+
+
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
-    """Return the names under which tables of the index know some directories, besides the given ones.
+    """As `Spellings.of`, asked once."""
+    return Spellings(connection).of(directories)
+
+
+class Spellings:
+    """The names under which tables of an index know directories; the index is asked once, the file systems as needed.
 
     Symbolic links inside of a table's directory are not looked for: each partition would have to be.
 
     Args:
         connection: Of the index.
-        directories: Canonical URIs.
     """
-    found: dict[str, set[str]] = {}
-    for scheme in _SCHEMES:
-        asked = [directory for directory in directories if directory.startswith(scheme)]
-        if asked:
-            known = _KnownPlaces({place for _, place in _places(connection, scheme)})
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, _KnownPlaces] = {}
+
+    def of(self, directories: Collection[str]) -> dict[str, set[str]]:
+        """Return the names of some directories besides the given ones.
+
+        Args:
+            directories: Canonical URIs.
+        """
+        found: dict[str, set[str]] = {}
+        for scheme in _SCHEMES:
+            asked = [directory for directory in directories if directory.startswith(scheme)]
+            if not asked:
+                continue
+            known = self._known.get(scheme)
+            if known is None:
+                places = {place for _, place in _places(self._connection, scheme)}
+                known = self._known[scheme] = _KnownPlaces(places)
             found |= {directory: spelled for directory in asked if (spelled := known.spellings(directory))}
-    return found
+        return found
 
 
 def has_linked_neighbour(connection: sa.Connection, table: Table) -> bool:
     """Return whether another table, or a partition of it, lies at, in or around a directory by another name."""
     location = table.definition.location
-    scheme = next((scheme for scheme in _SCHEMES if location.startswith(scheme)), None)
+    scheme = scheme_with_names(location)
     if scheme is None:
         return False
-    keys = _Keys()
+    keys = PlaceKeys()
     mine = keys.of(location)
     others = {keys.of(place) for number, place in _places(connection, scheme) if number != table.table_id}
     return any(above in others for above, _ in _around(mine)) or any(key.startswith(f"{mine}/") for key in others)
@@ -94,7 +125,7 @@ class _KnownPlaces:
     """
 
     def __init__(self, places: Collection[str]) -> None:
-        self._keys = _Keys()
+        self._keys = PlaceKeys()
         self._by_key: dict[str, list[str]] = {}
         self._key_of: dict[str, str] = {}
         for place in places:
@@ -130,13 +161,14 @@ class _KnownPlaces:
         return known
 
 
-class _Keys:
-    """Gives directories of one place the same key."""
+class PlaceKeys:
+    """Gives directories of one place the same key. Answers are cached: use an instance for a short time only."""
 
     def __init__(self) -> None:
         self._local = PhysicalPaths()
 
     def of(self, location: str) -> str:
+        """Return the key of a canonical location of a store that ``scheme_with_names`` knows."""
         if location.startswith(_LOCAL):
             return self._local.of(location.removeprefix(_LOCAL)).rstrip("/")
         address, _, path = location.removeprefix(_HDFS).partition("/")

@@ -20,9 +20,10 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
+from catalog_ext.metastore.index.read.spellings import PlaceKeys, other_spellings, scheme_with_names
 from catalog_ext.metastore.index.write.transaction_rows import from_row
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.local_paths import PhysicalPaths, both_spellings
+from catalog_ext.metastore.runtime.local_paths import both_spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -147,6 +148,9 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
     Whoever drops one of them comes before this, and has left a row in ``dropped_tables``, or sees what was put there.
     """
     spelled = {place for location in locations for place in both_spellings(location)}
+    if connection.dialect.name != "sqlite":
+        # SQLite lets one writer through at a time, and needs no locks.
+        spelled.update(*other_spellings(connection, spelled).values())
     places = sorted({place for location in spelled for place in (location, *_around(location))})
     for some in batched(places, _AT_ONCE):
         hold_tables(connection, _AT_PLACES.scalars(connection, {"places": list(some)}))
@@ -217,7 +221,7 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
         if one.plan.moves and table.table_id in (one.table_id, one.plan.source_id):
             raise _busy(table, one.transaction_id, f"the {one.operation} of table {one.table} is moving its files")
         creates = deletes and one.plan.definition is not None
-        if creates and f"{one.plan.location}/".startswith(f"{table.definition.location}/"):
+        if creates and _lies_in(one.plan.location, table.definition.location):
             raise _busy(table, one.transaction_id, f"table {one.table} is being created at {one.plan.location}")
     if deletes:
         _check_alone(connection, table)
@@ -292,20 +296,49 @@ def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
 def _first_inside(
     connection: sa.Connection, statement: sa.Select[Any], column: sa.ColumnElement[Any], location: str
 ) -> sa.Row[Any] | None:
-    """Return a row whose ``location`` is the given one or lies in it, by its name, a link or a bind mount."""
+    """Return a row whose ``location`` is the given one or lies in it, by any name of the directory."""
     found = connection.execute(statement.where(lies_in(column, location)).limit(1)).first()
-    if found is not None or not location.startswith("file:"):
+    scheme = scheme_with_names(location)
+    if found is not None or scheme is None:
         return found
-    local, paths = connection.execute(statement.where(lies_in(column, "file://"))), PhysicalPaths()
-    root = paths.of(location.removeprefix("file://"))
-    return next(
-        (row for row in local if f"{paths.of(row.location.removeprefix('file://'))}/".startswith(f"{root}/")), None
-    )
+    keys = PlaceKeys()
+    root = keys.of(location)
+    there = connection.execute(statement.where(lies_in(column, scheme)))
+    return next((row for row in there if _contains(root, keys.of(row.location))), None)
+
+
+def _lies_in(place: str, directory: str) -> bool:
+    """Return whether a place is a directory or lies in it, by any name of the directory."""
+    scheme = scheme_with_names(directory)
+    if _contains(directory, place) or scheme is None or not place.startswith(scheme):
+        return _contains(directory, place)
+    keys = PlaceKeys()
+    return _contains(keys.of(directory), keys.of(place))
+
+
+def _contains(directory: str, other: str) -> bool:
+    return f"{other}/".startswith(f"{directory}/")
 
 
 def _undeleted(connection: sa.Connection, location: str | None) -> list[DroppedTable]:
-    asked = {} if location is None else overlap(location)
-    return [DroppedTable(**row) for row in _undeleted_there(tuple(asked)).rows(connection, asked)]
+    scheme = None if location is None else scheme_with_names(location)
+    asked = {} if location is None or scheme is not None else overlap(location)
+    found = [DroppedTable(**row) for row in _undeleted_there(tuple(asked)).rows(connection, asked)]
+    if location is None or scheme is None or not found:
+        return found
+    # All of them, which are hardly ever any: a database does not know which names are of one directory.
+    keys = PlaceKeys()
+    near = [one for one in found if one.location.startswith(scheme)]
+    return [
+        one
+        for one in near
+        if _overlap(location.rstrip("/"), one.location.rstrip("/"))
+        or _overlap(keys.of(location), keys.of(one.location))
+    ]
+
+
+def _overlap(one: str, other: str) -> bool:
+    return _contains(one, other) or _contains(other, one)
 
 
 @cache

@@ -12,6 +12,7 @@ from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.spellings import Spellings
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, add_documents
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
@@ -90,28 +91,33 @@ class Removals:
         mine = (t.transaction_id == self._id, t.removal == 1)
         if not self._connection.execute(sa.select(own)).scalar():
             return
+        spellings = Spellings(self._connection)
         for number in self._connection.execute(sa.select(t.number).where(*mine)).scalars().all():
             which = sa.and_(*mine, t.number == number)
             document = self._connection.execute(sa.select(t.payload).where(which)).scalar_one()
             found = [removal_from_json(value) for value in json.loads(document)]
-            kept = self._living(table, {removal.path.rpartition("/")[0] for removal in found})
+            kept = self._living(table, {removal.path.rpartition("/")[0] for removal in found}, spellings)
             left = [removal for removal in found if removal.is_directory or removal.path not in kept]
             if len(left) < len(found):
                 payload = to_json([removal_to_json(removal) for removal in left])
                 changed = sa.update(transaction_files).where(which).values(n_files=len(left), payload=payload)
                 self._connection.execute(changed)
 
-    def _living(self, table: Table, directories: Collection[str]) -> set[str]:
-        """Return the living files of partitions that lie in the directories, by URI."""
+    def _living(self, table: Table, directories: Collection[str], spellings: Spellings) -> set[str]:
+        """Return the living files of partitions that lie in the directories, by URI; the directories' names count."""
+        wanted = {directory: {directory} for directory in directories}
+        for directory, others in spellings.of(directories).items():
+            for other in others:
+                wanted.setdefault(other, set()).add(directory)
         p, f, root = partitions.c, files.c, f"{table.definition.location}/"
         columns = sa.select(p.name, p.location, f.path).join(files, f.partition_id == p.partition_id)
         living = columns.where(p.table_id == table.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         found: set[str] = set()
-        for some in batched(sorted(directories), _PARTITIONS_AT_ONCE):
+        for some in batched(sorted(wanted), _PARTITIONS_AT_ONCE):
             hashes = [name_hash(uri.removeprefix(root)) for uri in some if uri.startswith(root)]
             for which in (p.location.in_(some), sa.and_(p.location.is_(None), p.name_hash.in_(hashes))):
                 for name, location, path in self._connection.execute(living.where(which)):
-                    found.add(f"{table.directory(name, location)}/{path}")
+                    found.update(f"{place}/{path}" for place in wanted.get(table.directory(name, location), ()))
         return found
 
     def flush(self) -> None:

@@ -6,18 +6,23 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.service.server import Service
 from tests.repair_cases import indexed, write
 from tests.servers.hive import HiveCli, HiveMetastore
+from tests.writes import begin, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
@@ -209,3 +214,72 @@ def test_how_files_are_read_and_where_they_lie(catalog: Catalog, hive: HiveCli, 
     assert catalog.load_table("f.w").definition.format == "orc"
     assert catalog.index.followed.doubts() == []
     assert catalog.index.outbox.count() == 0
+
+
+A = Comparison(Operator.EQ, "ds", "a")
+LOAD = "LOAD DATA LOCAL INPATH 'file://{folder}/300/000000_0' INTO TABLE f.{table} PARTITION (ds = 'a')"
+DROP = "ALTER TABLE f.{table} DROP PARTITION (ds = 'a')"
+
+
+def overwrite(catalog: Catalog, table: str, **options: str) -> None:
+    begun = begin(catalog, WriteKind.OVERWRITE_PARTITIONS, table=table, **options)
+    catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "ds=a", b"40\n")])
+
+
+def delete(catalog: Catalog, table: str) -> None:
+    there = catalog.load_table(table)
+    catalog.writes.delete(there.table_id, there.version, A, truncate=False)
+
+
+OURS: Mapping[str, Callable[[Catalog, str], object]] = {
+    "overwrite": overwrite,
+    "delete": delete,
+    "drop": lambda catalog, table: catalog.partition_commands.drop(table, [A]),
+    "rename": lambda catalog, table: catalog.partition_commands.rename(table, {"ds": "a"}, {"ds": "n"}),
+}
+# Of each statement of ours: at which of its steps Hive's statements run, and the rows that are there afterwards.
+BETWEEN: Mapping[str, tuple[str, Sequence[str], Mapping[str, list[str]]]] = {
+    "overwrite": ("reserve.after", (LOAD,), {"a": ["300", "40"], "b": ["2"]}),
+    "delete": ("promote.after", (DROP, LOAD), {"a": ["300"], "b": ["2"]}),
+    "drop": ("commit.before", (LOAD,), {"a": ["300"], "b": ["2"]}),
+    "rename": ("promote.after", (DROP, LOAD), {"a": ["300"], "b": ["2"], "n": ["1"]}),
+}
+
+
+def test_rows_that_hive_loads_between_the_steps_of_our_statements_stay(
+    catalog: Catalog, hive: HiveCli, tmp_path: Path
+) -> None:
+    """Managed tables, whose files a statement deletes; the follower looks right after Hive, before our next step."""
+    write(tmp_path, "300/000000_0", content=b"300\n")
+    made = []
+    for ours in OURS:
+        write(tmp_path, f"{ours}/ds=a/000000_0", content=b"1\n")
+        write(tmp_path, f"{ours}/ds=b/000000_0", content=b"2\n")
+        made += [
+            f"CREATE TABLE f.b_{ours} (x INT) PARTITIONED BY (ds STRING) ROW FORMAT DELIMITED "
+            f"FIELDS TERMINATED BY ',' LOCATION 'file://{tmp_path}/{ours}'",
+            f"ALTER TABLE f.b_{ours} ADD PARTITION (ds = 'a') PARTITION (ds = 'b')",
+        ]
+    hive.run(["CREATE DATABASE IF NOT EXISTS f", *made])
+    for ours, statement in OURS.items():
+        catalog.import_table(f"f.b_{ours}")
+        catalog.follower.look()
+        point, hives, _ = BETWEEN[ours]
+        lines = [line.format(folder=tmp_path, table=f"b_{ours}") for line in hives]
+
+        def between(_: str, lines: Sequence[str] = lines) -> None:
+            hive.run(lines)
+            catalog.follower.look()
+
+        with armed(point, between):
+            statement(catalog, f"f.b_{ours}")
+        catalog.follower.look()
+        catalog.repair_partitions(f"f.b_{ours}")
+    assert catalog.deliver().pending == 0
+    answers = hive.run([f"SELECT ds, x FROM f.b_{ours}" for ours in OURS])
+    for ours, rows in zip(OURS, answers, strict=True):
+        found = defaultdict(list)
+        for partition, value in rows:
+            found[partition].append(value)
+        assert {name: sorted(values) for name, values in found.items()} == BETWEEN[ours][2], ours
+        assert sizes(catalog, f"f.b_{ours}") == {f"ds={name}": len(values) for name, values in found.items()}, ours

@@ -16,7 +16,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.schema import files
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.locations import Location
-from tests.faults.writer import Server, _uploader
+from tests.faults.writer import Server, uploader
 from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
 from tests.write_cases import Stand, definition
@@ -44,9 +44,9 @@ class Lake:
         self.catalog: Catalog = catalog_ext.connect(
             index=self.url, metastore=None, warehouse=f"s3a://{self.bucket}/w", storage=s3_options(server)
         )
-        storage = self.catalog._context.storage
+        storage = self.catalog.storage
         keys = Server(server.direct_endpoint, server.access_key, server.secret_key, server.region)
-        self.stand = Stand(self.catalog.index, storage, upload=_uploader(storage, keys))
+        self.stand = Stand(self.catalog.index, storage, upload=uploader(storage, keys))
         self.stand.create(definition(self.location))
         self.client: BaseClient = boto3.client(
             "s3", endpoint_url=server.direct_endpoint, aws_access_key_id=server.access_key,
@@ -145,8 +145,17 @@ def test_objects_are_found_among_many(lake: Lake) -> None:
     root = Location.parse(lake.location)
     names = [f"k={n % 3}/f{n:02}" for n in (0, 7, 14, 29)]
     places = [root.join(name) for name in [*names, "k=1/f", "k=1/f01x", "nowhere"]]
-    storage = lake.catalog._context.storage
+    storage = lake.catalog.storage
     found = storage.identify_many(places)
     listed = {e.location: e for name in ("k=0", "k=1", "k=2") for e in storage.list_directory(root.join(name))}
     assert found == [*(listed[root.join(name)] for name in names), None, None, None]
     assert all(entry.etag is not None for entry in listed.values())
+
+
+def test_object_of_the_second_of_a_drop_stays(lake: Lake) -> None:
+    """A store gives the times of objects in seconds: what came right after the DROP had a time before it."""
+    lake.stand.write({"k=1": "11\n"})
+    crash_at("drop.before", lambda: lake.catalog.drop_table("s.t"))
+    lake.put("t/k=7/000000_0", "7\n")
+    assert lake.catalog.recover(older_than="0s").failed == ()
+    assert lake.keys() == ["t/k=7/000000_0"]

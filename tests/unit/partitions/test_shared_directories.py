@@ -10,6 +10,7 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, register
@@ -46,21 +47,41 @@ def _readable(catalog: Catalog, name: str) -> list[bool]:
 
 @pytest.mark.parametrize("statement", [_delete, _relocate_and_vacuum, _purge])
 @pytest.mark.parametrize("moved", ["k=1", "k=2"])
+@pytest.mark.parametrize("by", ["data", "link"])
 def test_what_ends_with_one_leaves_the_files_of_the_other(
-    tmp_path: Path, statement: Callable[[Catalog], None], moved: str
+    tmp_path: Path, statement: Callable[[Catalog], None], moved: str, by: str
 ) -> None:
+    """By a link, where the partitions' directories have different names, the rows of the other were lost."""
     root = tmp_path / "data"
+    (tmp_path / "link").symlink_to(root)
     with local_catalog(tmp_path) as catalog:
         register(catalog, root, {"k": "INT"})
         insert(catalog, "k=1", "k=2")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableOverlapWarning)
-            place = root / ("k=2" if moved == "k=1" else "k=1")
+            place = tmp_path / by / ("k=2" if moved == "k=1" else "k=1")
             catalog.partition_commands.relocate("s.t", {"k": moved[-1]}, str(place))
         before = indexed(catalog)["k=2"]
         statement(catalog)
         assert indexed(catalog)["k=2"] == before
         assert _readable(catalog, "k=2") == [True] * len(before)
+
+
+@pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
+def test_rows_are_refused_where_another_partition_lies_by_a_link(tmp_path: Path, kind: WriteKind) -> None:
+    """An overwrite deleted the rows of the other partition; a repair after an append doubled the new ones."""
+    root = tmp_path / "data"
+    (tmp_path / "link").symlink_to(root)
+    with local_catalog(tmp_path) as catalog:
+        register(catalog, root, {"k": "INT"})
+        insert(catalog, "k=1", "k=2")
+        catalog.partition_commands.drop("s.t", [K1])
+        with pytest.warns(TableOverlapWarning):
+            catalog.partition_commands.add("s.t", [({"k": "1"}, f"{tmp_path}/link/k=2")])
+        for names in (["k=1"], ["k=2"], ["k=1", "k=2"]):
+            with pytest.raises(TableLayoutError, match="each would have the other's rows"):
+                insert(catalog, *names, kind=kind)
+        assert _readable(catalog, "k=1") == _readable(catalog, "k=2") == [True]
 
 
 def test_of_two_that_came_to_one_directory_at_once_a_drop_leaves_the_other(tmp_path: Path) -> None:

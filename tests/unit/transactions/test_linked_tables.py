@@ -11,10 +11,12 @@ import pytest
 from catalog_ext.metastore.commit.plan import AddPartitions, DataDeletion, DropPartitions, NewPartition, WriteKind
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.read.spellings import other_spellings
+from catalog_ext.metastore.index.tables.dropped import check_location_free
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
 from tests.repair_cases import local_catalog
-from tests.write_cases import DYNAMIC, K1, RELOCATE, Stand, definition
+from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
 from tests.writes import crash_at
 
 if TYPE_CHECKING:
@@ -137,6 +139,45 @@ def test_hdfs_addresses_of_one_name_node_are_one_store(catalog: Catalog) -> None
     with catalog.index._database.reading() as connection:
         found = other_spellings(connection, ["hdfs://nn/d/k=1"])
     assert found == {"hdfs://nn/d/k=1": {"hdfs://NN:8020/d/k=1"}}
+
+
+def in_directory(catalog: Catalog, location: str, kind: str) -> None:
+    """Let table b, or a partition of it, lie in a directory."""
+    lies = f"{location}/x" if kind == "table" else "hdfs://elsewhere:1/b"
+    b = catalog.index.tables.create(definition(lies, name="b", external=True), deliver=False)
+    if kind == "partition":
+        change = AddPartition("k=1", (), f"{location}/k=1")
+        catalog.index.commits.apply_changes(b.table_id, [change], operation="repair", deliver=False)
+
+
+@pytest.mark.parametrize("kind", ["table", "partition"])
+def test_drop_is_refused_when_rows_lie_there_by_another_address(catalog: Catalog, kind: str) -> None:
+    """The files of table b went with the directory of t."""
+    catalog.index.tables.create(definition("hdfs://nn/d/t"), deliver=False)
+    in_directory(catalog, "hdfs://NN:8020/d/t", kind)
+    with pytest.raises(TableLayoutError, match=r"table s\.b lies at hdfs://NN:8020/d/t/"):
+        catalog.index.tables.drop(TABLE, deliver=False, deletes=True)
+    assert catalog.index.tables.drop(TABLE, deliver=False).table_id == 1, "a drop that keeps all files"
+
+
+def test_directory_of_a_dropped_table_is_kept_free_by_its_other_addresses(catalog: Catalog) -> None:
+    """What was written there was deleted by the recovery that finished the DROP."""
+    catalog.index.tables.create(definition("hdfs://nn/d/t"), deliver=False)
+    catalog.index.tables.drop(TABLE, deliver=False, deletes=True)
+    refused = r"files of table s\.t, which was dropped"
+    with pytest.raises(ConflictError, match=refused):
+        in_directory(catalog, "hdfs://NN:8020/d/t", "table")
+    with catalog.index._database.reading() as connection, pytest.raises(ConflictError, match=refused):
+        check_location_free(connection, B, "hdfs://NN:8020/d/t/k=1", "k=1")
+    in_directory(catalog, "hdfs://nn:8020/d/t2", "table")
+
+
+def test_directory_of_a_dropped_table_is_kept_free_by_links_and_mounts(catalog: Catalog, alias: Path) -> None:
+    stand = Stand(catalog.index)
+    stand.create(definition(alias.with_name("real") / "t"))
+    crash_at("drop.before", lambda: catalog.drop_table("s.t"))
+    with pytest.raises(ConflictError, match=r"files of table s\.t, which was dropped"):
+        stand.create(definition(alias / "t", name="b", external=True))
 
 
 def test_paths_are_compared_as_their_file_system_does(tmp_path: Path) -> None:
