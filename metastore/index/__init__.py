@@ -70,7 +70,7 @@ _HOMES = {
     "PARTITION_SCHEMA": "read.partitions",
     "PLAN_SCHEMA": "read.planned_files",
     "TRANSACTIONS_SCHEMA": "read.history",
-    "ApplicationVersion": "write.transactions",
+    "ApplicationVersion": "write.transaction_rows",
     "Axis": "read.partition_map",
     "Bounds": "read.partition_map",
     "Cell": "read.partition_map",
