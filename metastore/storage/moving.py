@@ -362,7 +362,7 @@ class Mover:
         fault_point("promote.file")
         if not self._wanted():
             raise OvertakenError
-        self._storage.uploads_to(file.target).copy(_source(file), file.target, file.size, file.mark)
+        self._storage.uploads_to(file.target).copy(_source(file), file.target, file.size, file.mark, file.etag)
 
     def _remove_copy(self, file: StagedLocation) -> None:
         if not self._wanted():

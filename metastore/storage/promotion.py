@@ -52,6 +52,7 @@ class StagedLocation:
             not recorded.
         aside: The hidden name that the upload is to, to be copied to the target; None where it is to the target itself.
         mark: The transaction's id, which copies on S3 carry.
+        etag: The hash of the source's ETag on S3; None where it is not known.
     """
 
     target: Location
@@ -61,6 +62,7 @@ class StagedLocation:
     modified_ms: int | None = None
     mark: str = ""
     aside: Location | None = None
+    etag: int | None = None
 
     @property
     def hidden(self) -> Location | None:

@@ -175,19 +175,26 @@ class Uploads:
                 raise
         return [self._translate(error, location, "delete") for location, error in deletion.kept]
 
-    def copy(self, source: Location, target: Location, size: int, mark: str) -> None:
+    def copy(self, source: Location, target: Location, size: int, mark: str, etag: int | None = None) -> None:
         """Have the store copy an object, in parts if it is large; a target with the mark is one that was copied.
+
+        Args:
+            source: The object.
+            target: Where it goes.
+            size: Its bytes.
+            mark: The id of the transaction.
+            etag: The hash of its ETag; None where that is not known.
 
         Raises:
             StagedFileMissingError: The source is gone and the target is not there.
-            StorageError: Another object is at the target, the source has another size, or the store refuses.
+            StorageError: Another object is at the target, the source has another size or ETag, or the store refuses.
         """
         there = self._head(target)
         if there is not None:
             if _is_copy(there, size, mark):
                 return
             raise occupied(target, source, "copied")
-        self._copy(source, target, size, {_MARK: mark})
+        self._copy(source, target, size, {_MARK: mark}, etag)
 
     def is_copied(self, target: Location, size: int, mark: str) -> bool:
         """Return whether a copy with the mark is at the target."""
@@ -210,7 +217,9 @@ class Uploads:
         if kept:
             raise kept[0]
 
-    def _copy(self, source: Location, target: Location, size: int, mark: Mapping[str, str]) -> None:
+    def _copy(
+        self, source: Location, target: Location, size: int, mark: Mapping[str, str], etag: int | None = None
+    ) -> None:
         found = self._head(source)
         if found is None:
             raise StagedFileMissingError(
@@ -222,6 +231,13 @@ class Uploads:
             raise StorageError(
                 f"The object {shown(str(source))} has {found['ContentLength']} bytes, and not the {size} that it had. "
                 "Somebody has written it again. Repair the table.",
+                {"location": str(source)},
+            )
+        there = etag_hash(found.get("ETag"))
+        if etag is not None and there is not None and there != etag:
+            raise StorageError(
+                f"The object {shown(str(source))} has its {size} bytes, and another ETag than it had: it was written "
+                "again. Repair the table.",
                 {"location": str(source)},
             )
         metadata = {key: text for key, text in found.get("Metadata", {}).items() if key != _MARK}

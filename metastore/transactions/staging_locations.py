@@ -108,7 +108,9 @@ class StagingLocations:
         target = below(self.directory(file.partition), file.name)
         if file.source is not None:
             source = Location.parse(file.source)
-            return StagedLocation(target, file.size, source=source, modified_ms=file.modified_ms, mark=self._id)
+            return StagedLocation(
+                target, file.size, source=source, modified_ms=file.modified_ms, mark=self._id, etag=file.etag
+            )
         hidden = self.put(file.partition, file.name)
         if file.upload is not None:
             aside = hidden if self._plan.aside else None

@@ -139,6 +139,19 @@ def test_renamed_file_has_the_etag_of_its_copy(lake: Lake) -> None:
     assert lake.repair() == [("k=3", CHANGED[1])], "what is known of it is of before"
 
 
+@pytest.mark.parametrize("point", ["reserve.after", "promote.file"])
+def test_file_that_is_rewritten_before_it_is_copied_is_not_there_twice(lake: Lake, point: str) -> None:
+    """Recovery copied the new object, and left it under its old name, too."""
+    lake.stand.write({"k=1": "11\n"})
+    (first,) = lake.keys()
+    crash_at(point, lambda: lake.catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "3"}))
+    lake.put(first, "91\n")
+    lake.catalog.recover(older_than="0s")
+    lake.repair()
+    assert lake.stand.rows() == {"k=1": "91\n"}
+    assert lake.keys() == [first]
+
+
 def test_objects_are_found_among_many(lake: Lake) -> None:
     for number in range(30):
         lake.put(f"t/k={number % 3}/f{number:02}", str(number))
