@@ -176,9 +176,10 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 with Index.open(sys.argv[1]) as index:
-    table = index.load_table(TableIdentifier("s", "t"))
+    table = index.tables.load(TableIdentifier("s", "t"))
     for i in range(10):
-        index.commit(table.table_id, [AddPartition(f"k={sys.argv[2]}-{i}", ())], operation="x", deliver=False)
+        changes = [AddPartition(f"k={sys.argv[2]}-{i}", ())]
+        index.commits.apply_changes(table.table_id, changes, operation="x", deliver=False)
 """
 
 
