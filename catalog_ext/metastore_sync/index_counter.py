@@ -82,7 +82,7 @@ class IndexCounter:
         if time.monotonic() >= self._next_look:
             with self._lock:
                 if time.monotonic() >= self._next_look:
-                    self._look(writes=True)
+                    self._look(self._index.properties.load(), writes=True)
         self._refuse_if_behind()
 
     def advance(self) -> None:
@@ -142,8 +142,9 @@ class IndexCounter:
         """Compare the index with the store, and log if it is older than what it once wrote; nothing is written."""
         with self._lock:
             # An index that has changed nothing yet has no counter, and opening it adds none.
-            if COUNTER_ID in self._index.properties.load():
-                self._look(writes=False)
+            recorded = self._index.properties.load()
+            if COUNTER_ID in recorded:
+                self._look(recorded, writes=False)
             self._compared_at = time.monotonic()
 
     def look_for_query(self) -> None:
@@ -197,9 +198,8 @@ class IndexCounter:
         said = "no counter" if there is None else _shown(there.position)
         return True, f"at the counter {_shown(position_of(recorded))}, the store at {said}"
 
-    def _look(self, *, writes: bool) -> None:
+    def _look(self, recorded: Mapping[str, str], *, writes: bool) -> None:
         with self.suspended():
-            recorded = self._index.properties.load()
             pause, place = EVERY_S, self._file.place(recorded)
             try:
                 there = self._compare(place, recorded)
