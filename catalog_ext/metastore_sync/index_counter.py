@@ -205,8 +205,7 @@ class IndexCounter:
                 there = self._compare(place, recorded)
                 if place is not None and there is not None and there.is_older_than(EVERY_S) and self._behind is None:
                     if writes:
-                        self._index.incarnations.raise_counter()
-                        self._file.write(place)
+                        self._raise(place)
                     else:
                         # The first change writes it.
                         pause = 0.0
@@ -222,9 +221,12 @@ class IndexCounter:
         began = time.monotonic()
         self._compare(place, recorded)
         if place is not None and (self._behind is None or restoring):
-            self._index.incarnations.raise_counter()
-            self._file.write(place)
+            self._raise(place)
             self._advanced_at = began
+
+    def _raise(self, place: Location) -> None:
+        self._index.incarnations.raise_counter()
+        self._file.write(place)
 
     def _compare(self, place: Location | None, recorded: Mapping[str, str]) -> Counter | None:
         """Return what the store says, and note whether the index, with these properties just now, is behind it."""

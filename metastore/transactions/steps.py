@@ -230,10 +230,7 @@ class Steps:
                 # twice after a repair, for the clean-up takes what lies at a source for somebody else's.
                 self._storage.sync_directories({place.source.parent for place in places if place.source is not None})
         if plan.write is not None and plan.write.waiting:
-            recorded, waiting = (
-                self._index.transaction_files.staged_files(transaction.transaction_id),
-                frozenset(plan.write.waiting),
-            )
+            recorded, waiting = self._staged_files(transaction), frozenset(plan.write.waiting)
             held = (locations.locate(file) for file in recorded if file.partition in waiting)
             for some in batched(held, _AT_ONCE):
                 if plan.aside:
@@ -288,9 +285,7 @@ class Steps:
     def _left_of_taken(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> Iterator[Removal]:
         """Yield what is left where a write has moved its files from: the copied objects, elsewhere their checksums."""
         copies = transaction.plan.promotion is Promotion.UPLOAD
-        for file in (
-            self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
-        ):
+        for file in self._staged_files(transaction, staged):
             assert file.source is not None, "what is taken was somewhere"
             if copies:
                 yield Removal(file.source, file.size, file.modified_ms, file.etag)
@@ -313,15 +308,19 @@ class Steps:
         number = transaction.transaction_id
         return lambda: self._index.transactions.state_of(number) is State.RESERVED
 
+    def _staged_files(
+        self, transaction: Transaction, staged: Sequence[StagedFile] | None = None
+    ) -> Iterable[StagedFile]:
+        """Return the files of a transaction: the given ones, or those that the index has recorded."""
+        return self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+
     def _own_files(
         self, transaction: Transaction, locations: StagingLocations, staged: Sequence[StagedFile] | None
     ) -> Iterator[tuple[StagedFile, StagedLocation]]:
         """Yield the files that become visible with the transaction itself."""
         write = transaction.plan.write
         waiting = frozenset(() if write is None else write.waiting)
-        for file in (
-            self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
-        ):
+        for file in self._staged_files(transaction, staged):
             if file.partition not in waiting:
                 yield file, locations.locate(file)
 
@@ -602,9 +601,7 @@ class Steps:
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
-        for batch in batched(
-            chain(self._index.transaction_files.staged_files(transaction.transaction_id), brought), _AT_ONCE
-        ):
+        for batch in batched(chain(self._staged_files(transaction), brought), _AT_ONCE):
             placed = [locations.locate(file) for file in batch]
             remove(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)

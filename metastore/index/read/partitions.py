@@ -31,7 +31,7 @@ from catalog_ext.metastore.index.read.marked_rows import (
     text,
 )
 from catalog_ext.metastore.index.read.predicate_sql import is_bounded
-from catalog_ext.metastore.index.read.spellings import other_spellings
+from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
@@ -187,10 +187,7 @@ class Partitions:
         """
         found: dict[str, set[str]] = {}
         with self._database.reading() as connection:
-            wanted = {place: {place} for place in locations}
-            for place, others in other_spellings(connection, locations).items():
-                for other in others:
-                    wanted.setdefault(other, set()).add(place)
+            wanted = by_name(locations, other_spellings(connection, locations))
             for known, names in partitions_at_within(connection, table, wanted).items():
                 for place in wanted[known]:
                     found.setdefault(place, set()).update(names)

@@ -15,7 +15,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, partitions, table
 from catalog_ext.metastore.runtime.local_paths import PhysicalPaths
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from catalog_ext.metastore.model.tables import Table
 
@@ -55,6 +55,20 @@ def scheme_with_names(location: str) -> str | None:
 def other_spellings(connection: sa.Connection, directories: Collection[str]) -> dict[str, set[str]]:
     """As `Spellings.of`, asked once."""
     return Spellings(connection).of(directories)
+
+
+def by_name(directories: Collection[str], others: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
+    """Return each name of some directories, with those of the directories that it names.
+
+    Args:
+        directories: Canonical URIs.
+        others: Their other names, as `Spellings.of` returns them.
+    """
+    named = {directory: {directory} for directory in directories}
+    for directory, spelled in others.items():
+        for name in spelled:
+            named.setdefault(name, set()).add(directory)
+    return named
 
 
 class Spellings:

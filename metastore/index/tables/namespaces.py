@@ -40,7 +40,6 @@ _OF_NAME = namespaces.c.name == sa.bindparam("name")
 _LOCK = Prepared(sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update())
 _BY_NAME = Prepared(sa.select(namespaces).where(_OF_NAME))
 _NAMES = Prepared(sa.select(namespaces.c.name))
-_LOCATIONS = Prepared(sa.select(namespaces.c.location).where(namespaces.c.location.is_not(None)))
 
 
 class Namespaces:

@@ -55,7 +55,6 @@ from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_w
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.reservation_checks import check_name
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
-from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.runtime.users import user_of
@@ -101,10 +100,6 @@ _END_CLAIMS = Prepared(
 )
 
 _CLAIMS_CHECKED_EVERY = 64
-
-_AT_ONCE = 500
-
-_REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
 class Applying:

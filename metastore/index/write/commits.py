@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database.failures import is_duplicate
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.changes import Change, Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
-    Row = Mapping[str, Any]
     Delivers = Callable[[TableDefinition], bool]
 
 

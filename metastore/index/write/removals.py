@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.read.spellings import Spellings
+from catalog_ext.metastore.index.read.spellings import Spellings, by_name
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, add_documents
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
@@ -105,10 +105,7 @@ class Removals:
 
     def _living(self, table: Table, directories: Collection[str], spellings: Spellings) -> set[str]:
         """Return the living files of partitions that lie in the directories, by URI; the directories' names count."""
-        wanted = {directory: {directory} for directory in directories}
-        for directory, others in spellings.of(directories).items():
-            for other in others:
-                wanted.setdefault(other, set()).add(directory)
+        wanted = by_name(directories, spellings.of(directories))
         p, f, root = partitions.c, files.c, f"{table.definition.location}/"
         columns = sa.select(p.name, p.location, f.path).join(files, f.partition_id == p.partition_id)
         living = columns.where(p.table_id == table.table_id, p.end_version == ALIVE, f.end_version == ALIVE)

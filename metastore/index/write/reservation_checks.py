@@ -102,9 +102,3 @@ def check_name(
             {"table": shown, "version": str(base)},
         )
     return current
-
-
-def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
-    """Return the first value of the first row, or None."""
-    found: str | None = connection.execute(statement.limit(1)).scalar()
-    return found

@@ -49,7 +49,6 @@ from catalog_ext.metastore.index.write.partition_rows import (
     lock_with_transaction,
 )
 from catalog_ext.metastore.index.write.reservation_checks import (
-    _first,
     check_name,
     require_in_place,
     require_own_format,
@@ -415,3 +414,9 @@ class Reservation:
         columns = ("transaction_id", "claim_hash", "table_id", "name", "exclusive")
         named = [(self._id, digest, table_id, name, exclusive) for digest, name in claims]
         insert_rows(self._connection, transaction_claims, columns, named)
+
+
+def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
+    """Return the first value of the first row, or None."""
+    found: str | None = connection.execute(statement.limit(1)).scalar()
+    return found
