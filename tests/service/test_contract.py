@@ -726,7 +726,7 @@ def test_a_stream_that_fails_on_the_way_has_no_end_marker(
     client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = pa.RecordBatchReader.from_batches(PLAN_SCHEMA, failing_stream(PLAN_SCHEMA, 9))
-    monkeypatch.setattr(catalog.index.partitions, "files", lambda *_, **__: reader)
+    monkeypatch.setattr(catalog.index.files, "plan", lambda *_, **__: reader)
     with pytest.raises(http.client.IncompleteRead) as raised:
         plan(client)
     assert raised.value.partial, "the schema and the first batch were sent"
@@ -738,7 +738,7 @@ def test_a_stream_that_fails_before_anything_is_sent_is_an_error_answer(
     client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
     reader = pa.RecordBatchReader.from_batches(PLAN_SCHEMA, failing_stream(PLAN_SCHEMA, batches))
-    monkeypatch.setattr(catalog.index.partitions, "files", lambda *_, **__: reader)
+    monkeypatch.setattr(catalog.index.files, "plan", lambda *_, **__: reader)
     answer = plan(client)
     assert (answer.status, answer.error["retryable"]) == (503, True)
 
@@ -749,7 +749,7 @@ def test_a_stream_that_fails_at_once_is_an_error_answer(
     def fail(*_: object, **__: object) -> object:
         raise errors.IndexUnavailableError("the database went away")
 
-    monkeypatch.setattr(catalog.index.partitions, "files", fail)
+    monkeypatch.setattr(catalog.index.files, "plan", fail)
     answer = plan(client)
     assert (answer.status, answer.error["retryable"]) == (503, True)
 
@@ -770,7 +770,7 @@ def test_a_client_that_hangs_up_leaves_no_query_open(
             closed.set()
 
     monkeypatch.setattr(
-        catalog.index.partitions, "files", lambda *_, **__: pa.RecordBatchReader.from_batches(PLAN_SCHEMA, endless())
+        catalog.index.files, "plan", lambda *_, **__: pa.RecordBatchReader.from_batches(PLAN_SCHEMA, endless())
     )
     connection = http.client.HTTPConnection(client.service.host, client.service.port, timeout=10)
     body = json.dumps({"table_id": client.load()["table_id"], "version": 1, "predicate": None})
