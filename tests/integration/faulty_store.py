@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import http.client
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.servers.counting_proxy import S3Request, classify
+from tests.servers.loopback import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from typing_extensions import Self
 
 HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
 
 
-class FaultyStore:
+class FaultyStore(LoopbackServer):
     """Forwards to ``upstream``; ``fault(prefix)`` may give a status and an S3 error code for a LIST of ``prefix``.
 
     Attributes:
@@ -28,19 +27,7 @@ class FaultyStore:
 
     def __init__(self, upstream: str, fault: Callable[[str], tuple[int, str] | None]) -> None:
         self.prefixes: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(urlsplit(upstream).netloc, fault))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(self._handler(urlsplit(upstream).netloc, fault))
 
     def _handler(self, upstream: str, fault: Callable[[str], tuple[int, str] | None]) -> type[BaseHTTPRequestHandler]:
         prefixes = self.prefixes
@@ -95,7 +82,7 @@ class FaultyStore:
         return Handler
 
 
-class BusyStore:
+class BusyStore(LoopbackServer):
     """Forwards every request to ``upstream``, but answers those that ``refuses`` names with 503 SlowDown.
 
     Attributes:
@@ -107,19 +94,7 @@ class BusyStore:
         self.refused: list[S3Request] = []
         self.refuses = refuses
         self._upstream = urlsplit(upstream).netloc
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(self._handler())
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         store = self

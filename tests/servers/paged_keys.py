@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, bisect_right
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote_plus, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from tests.servers.loopback import LoopbackServer
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from typing_extensions import Self
 
 
 class Asked(NamedTuple):
@@ -23,7 +22,7 @@ class Asked(NamedTuple):
     has_delimiter: bool
 
 
-class PagedKeys:
+class PagedKeys(LoopbackServer):
     """Serves keys, 1,000 a page or fewer; the size of each is its length, and it was modified 123 ms into a second.
 
     Attributes:
@@ -49,20 +48,8 @@ class PagedKeys:
         self.instead: Callable[[Asked], tuple[int, str] | None] = lambda _: None
         self.others = ""
         self.objects: set[str] = set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(self._handler())
         self.options = {"endpoint": self.endpoint, "access_key": "a", "secret_key": "s", "region": "us-east-1"}
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
     def page(self, query: dict[str, list[str]]) -> tuple[int, str]:
         """Return the status and the text of the answer to a LIST."""

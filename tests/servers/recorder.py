@@ -5,25 +5,22 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from catalog_ext.service.application import ARROW_STREAM, error_response
 from catalog_ext.service.sign_of_life import HEADER
+from tests.servers.loopback import LoopbackServer
 from tests.service_client import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.service.server import Service
@@ -44,7 +41,7 @@ class HangUpError(Exception):
     """Raised by a reply to close the connection without an answer."""
 
 
-class Recorder:
+class Recorder(LoopbackServer):
     """The service at another address, which notes requests and answers; as a context, it answers within.
 
     Attributes:
@@ -60,20 +57,8 @@ class Recorder:
         self.waits: list[tuple[str, str | None]] = []
         self._upstream = (service.host, service.port)
         self._replies: dict[str, Reply] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.uri = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="recorder", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(self._handler(), poll_s=0.02)
+        self.uri = self.endpoint
 
     @property
     def requests(self) -> Counter[str]:

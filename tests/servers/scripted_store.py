@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, NamedTuple
+
+from tests.servers.loopback import LoopbackServer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from email.message import Message
-
-    from typing_extensions import Self
 
 
 class Request(NamedTuple):
@@ -22,7 +21,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-class ScriptedStore:
+class ScriptedStore(LoopbackServer):
     """Gives each request the next of its answers, and the last one to all that follow.
 
     Attributes:
@@ -33,20 +32,8 @@ class ScriptedStore:
     def __init__(self) -> None:
         self.answers: list[tuple[int, str]] = [(200, "")]
         self.requests: list[Request] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.options = {"endpoint": endpoint, "access_key": "a", "secret_key": "s", "region": "us-east-1"}
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(self._handler())
+        self.options = {"endpoint": self.endpoint, "access_key": "a", "secret_key": "s", "region": "us-east-1"}
 
     def script(self, answers: Sequence[tuple[int, str]]) -> None:
         """Give these answers from now on; forget the requests so far."""
