@@ -21,7 +21,7 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.write import commits, removals, row_writes, transaction_files
+from catalog_ext.metastore.index.write import removals, row_writes, transaction_files
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _short_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of files are long with 50 of them."""
-    for module in (owner, transaction_files, commits, row_writes, removals):
+    for module in (owner, transaction_files, row_writes, removals):
         monkeypatch.setattr(module, "FILES_PER_DOCUMENT", 50)
 
 
