@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import (
     CheckedDrop,
     DataDeletion,
@@ -110,10 +111,10 @@ STATEMENTS = (
 def check(index: Index, table: Table, statement: Statement) -> None:
     """Run a statement, with a repair between its ``reserve`` and its commit, and look at what is left."""
     made = begin(index, table, statement.plan(table), *statement.brings)
-    index.commits.reserve(made.transaction_id, made.plan, known=made)
+    index.commits.reserve(Commit(made))
     register_late(index, table)
     late = index.tables.load(table.identifier)
-    committed = index.commits.apply(made.transaction_id, deliver=True)
+    committed = index.commits.apply(Commit(made), deliver=True)
     left = {
         name: tuple(NEW if made.transaction_id in path else path for path in paths)
         for name, paths in files_by_partition(index, table).items()

@@ -45,7 +45,7 @@ class Stream:
         )
 
     def end(self) -> WriteOutcome | None:
-        return self._stand.engine.release(self._stand.table(), self.app_id, "test", {})
+        return self._stand.engine.waiting.release(self._stand.table(), self.app_id, "test", {})
 
 
 def waiting(stand: Stand) -> list[str]:

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion, WriteKind, WritePlan, asked_write
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import NOT_READ, State, Transaction, WriteOutcome
@@ -81,9 +82,9 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
 
 def finish(index: Index, made: Transaction, *, deliver: bool = False) -> WriteOutcome:
     """Reserves and commits what ``begin`` made."""
-    reserved = index.commits.reserve(made.transaction_id, made.plan, known=made)
+    reserved = index.commits.reserve(Commit(made))
     assert isinstance(reserved, Transaction)
-    outcome = index.commits.apply(made.transaction_id, deliver=deliver, known=reserved).outcome
+    outcome = index.commits.apply(Commit(reserved), deliver=deliver).outcome
     assert outcome is not None
     return outcome
 

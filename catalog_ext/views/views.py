@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.model.changes import Commit
+    from catalog_ext.metastore.model.changes import AppliedChanges
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.views import PartitionDependency
     from catalog_ext.views.refresh import ViewRefresh
@@ -162,7 +162,9 @@ class Views:
         require_partitioned(there.table)
         return self._names(self.refresh(view) if there.automatic else there, {})
 
-    def add_partitions(self, view: str, partitions: Sequence[NewPartition], *, if_not_exists: bool = False) -> Commit:
+    def add_partitions(
+        self, view: str, partitions: Sequence[NewPartition], *, if_not_exists: bool = False
+    ) -> AppliedChanges:
         """Add partitions to a view, all or none.
 
         Raises:
@@ -198,7 +200,7 @@ class Views:
 
     def drop_partitions(
         self, view: str, specs: Sequence[Mapping[str, str | None]], *, if_exists: bool = False
-    ) -> Commit:
+    ) -> AppliedChanges:
         """Drop the partitions of a view that match any of the (maybe partial) specifications, all or none.
 
         Raises:

@@ -130,7 +130,9 @@ class WriteMaintenance:
         """
         found = self._context.load_table(table)
         check_one_directory(found.definition, "release_waiting")
-        return self._context.transactions.release_waiting(found, application, signed(this_process()), dry_run=dry_run)
+        return self._context.transactions.waiting.release_all(
+            found, application, signed(this_process()), dry_run=dry_run
+        )
 
     def discard_waiting(self, table: str, *, dry_run: bool = False) -> DiscardReport:
         """Give up files of streams that waited for their partitions to be due and are gone; return which.
@@ -150,7 +152,7 @@ class WriteMaintenance:
         """
         found = self._context.load_table(table)
         check_one_directory(found.definition, "discard_waiting")
-        return self._context.transactions.discard_waiting(found, dry_run=dry_run)
+        return self._context.transactions.waiting.discard(found, dry_run=dry_run)
 
     def vacuum(
         self, table: str | None = None, *, retention: str | float | None = None, allow_short_retention: bool = False,

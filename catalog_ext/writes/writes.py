@@ -229,7 +229,7 @@ class Writes:
             ConflictError: Somebody else is committing an epoch of the query.
         """
         table = self._context.index.tables.load_by_id(table_id)
-        return self.transactions.release(
+        return self.transactions.waiting.release(
             table, app_id, owner, self._settings(options, session, table.definition.properties)
         )
 

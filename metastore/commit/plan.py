@@ -194,7 +194,7 @@ class CheckedWrite:
         unknown: Of an overwrite, the visible files that the index does not know, or not as they are, in overwritten
             directories, by partition; they are deleted. Of any write, what relocations have left in the directories
             of new partitions.
-        brought: The digest of the files that came with the commit, by which one that is asked for again is known to be
+        digest: The digest of the files that came with the commit, by which one that is asked for again is known to be
             the same; empty where an earlier release has reserved it.
         replaced_version: Of what replaces a table, the version of that table before its directories were listed. None
             where no table is replaced, and where an earlier release has checked it.
@@ -207,7 +207,7 @@ class CheckedWrite:
     published: tuple[str, ...] = ()
     found: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
     unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
-    brought: str = ""
+    digest: str = ""
     replaced_version: int | None = None
 
 

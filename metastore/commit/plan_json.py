@@ -113,7 +113,7 @@ def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
         "announces": write.published,
         "takes_in": _files_to_dict(write.found),
         "removes": _removals_to_dict(write.unknown),
-        **({"brought": write.brought} if write.brought else {}),
+        **({"brought": write.digest} if write.digest else {}),
         **({} if write.replaced_version is None else {"replaced_version": write.replaced_version}),
     }
 
@@ -255,7 +255,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
                 published=tuple(value["announces"]),
                 found=_files_from_dict(value["takes_in"]),
                 unknown=_removals_from_dict(value["removes"]),
-                brought=value.get("brought", ""),
+                digest=value.get("brought", ""),
                 replaced_version=value.get("replaced_version"),
             )
 

@@ -66,7 +66,7 @@ Change: TypeAlias = AddPartition | DropPartition | ReplaceFiles
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class AppliedChanges:
     """The outcome of one commit to the index.
 
     Attributes:

@@ -68,6 +68,9 @@ class Held(Protocol):
 class NoLock:
     """What is held where no lock is needed."""
 
+    def take(self, files: Sequence[StagedFile] | None = None, static: str | None = None) -> None:
+        """Return."""
+
     def confirm(self) -> None:
         """Return."""
 

@@ -24,18 +24,23 @@ from catalog_ext.metastore.commit.plan import (
     Replace,
     WritePlan,
 )
-from catalog_ext.metastore.errors import InvalidConfigurationError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    LocationNotFoundError,
+    TableLayoutError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.index.read.partitions import LocatedPartitions
 from catalog_ext.metastore.model.durations import duration_s
-from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, relocation_base
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.transactions.staging_locations import DATA, DEFAULT_STAGING, relocation_base
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BeginWrite
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.transactions.checking import Checker
+    from catalog_ext.metastore.storage.store import Storage
 
 LEASE = "transaction.lease"
 STAGING = "staging-dir"
@@ -52,12 +57,12 @@ class Planner:
 
     Args:
         index: The index.
-        checker: Looks at the directories of tables that are to be created.
+        storage: The stores.
     """
 
-    def __init__(self, index: Index, checker: Checker) -> None:
+    def __init__(self, index: Index, storage: Storage) -> None:
         self._index = index
-        self._checker = checker
+        self._storage = storage
 
     def plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:
         """Return the plan of a new transaction.
@@ -82,7 +87,7 @@ class Planner:
             and bool(definition.partition_columns)
         )
         in_place = request.table is not None and request.table.definition.location == location
-        fresh = creates and not in_place and self._checker.empty_location(location, staging)
+        fresh = creates and not in_place and self._is_new(location, staging)
         located = LocatedPartitions(exist=False, are_all=True, locations={})
         if request.table is not None and not (relocate or creates or commands):
             located = self._located(request.table, request.touches, waits=bool(partition_commit))
@@ -104,6 +109,30 @@ class Planner:
             hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
             takes=request.takes,
         )
+
+    def _is_new(self, location: str, staging: str) -> bool:
+        """Return whether the directory of a table that is to be created is not there yet.
+
+        Raises:
+            TableLayoutError: It is there and not empty.
+            StorageError: The store refuses or does not answer.
+        """
+        place = Location.parse(location)
+        try:
+            entries = self._storage.list_directory(place)
+        except LocationNotFoundError:
+            # S3 has no directory before it has a file in it, but the bucket has to be there.
+            if self._storage.stat(Location(place.scheme, place.bucket, "")) is None:
+                raise
+            return True
+        found = [entry for entry in entries if entry.location.name not in (staging, DATA)]
+        if found:
+            raise TableLayoutError(
+                f"A table cannot be created with contents at {shown(location)}: the directory is not empty, it has "
+                f"{shown(found[0].location.name)}. Choose another location, or empty it.",
+                {"location": location},
+            )
+        return False
 
     def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
         # What has waited for its time may become visible with any write.

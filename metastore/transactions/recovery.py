@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
-from catalog_ext.metastore.transactions.steps import PolicyFailures, WriteUndoneError
+from catalog_ext.metastore.transactions.steps.clean import clean
+from catalog_ext.metastore.transactions.steps.forward import WriteUndoneError, forward
+from catalog_ext.metastore.transactions.steps.undo import abandon, undo
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -20,8 +24,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.commit_locks import CommitLocks
-    from catalog_ext.metastore.transactions.steps import Steps
-    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+    from catalog_ext.metastore.transactions.steps.resources import Resources
 
 _DROP_LEASE_S = 24 * 3600
 """How long whoever drops a table may take to delete its files: there is no sign of life."""
@@ -37,16 +40,13 @@ class Recovery:
     """Sees transactions through whose owner is gone.
 
     Args:
-        index: The index.
-        steps: The protocol's steps.
-        cleanup: Removes what is left on the stores.
+        resources: Those of commits.
         locks: Takes Hive's locks for those that are finished.
     """
 
-    def __init__(self, index: Index, steps: Steps, cleanup: StoreCleanup, locks: CommitLocks) -> None:
-        self._index = index
-        self._steps = steps
-        self._cleanup = cleanup
+    def __init__(self, resources: Resources, locks: CommitLocks) -> None:
+        self._resources = resources
+        self._index = resources.index
         self._locks = locks
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
@@ -64,14 +64,14 @@ class Recovery:
             known = {transaction.transaction_id for transaction in left}
             batches = self._index.transactions.all(table_id, states=(State.RESERVED, State.ABORTING))
             left += [t for t in batches if t.app_id == app_id and t.transaction_id not in known]
-        failures: PolicyFailures = {}
+        resources = replace(self._resources, policy_failures={})
         for transaction in left:
             if table_id is not None or (transaction.table == name and transaction.table_id is None):
                 pause_ms = self._claim(transaction)
                 own = app_id is not None and transaction.app_id == app_id and transaction.state is not State.OPEN
                 if pause_ms is None and not own:
                     continue
-                found = self._recover(transaction, failures, pause_ms)
+                found = self._recover(resources, transaction, pause_ms)
                 if found.action is RecoveryAction.FAILED:
                     logger.warning(
                         "The dead write %s to table %s could not be recovered yet: %s",
@@ -87,7 +87,7 @@ class Recovery:
         """
         for transaction in self._index.transactions.all(table_id, states=(State.COMMITTED,)):
             try:
-                self._steps.clean_up(transaction)
+                clean(self._resources, Commit(transaction, by_owner=False))
             except CatalogExtError as error:
                 logger.warning(
                     "What the write %s to table %s replaced could not all be removed, recover does it: %s",
@@ -99,14 +99,14 @@ class Recovery:
         found = _of(table, self._found(None, older_than_s))
         found.sort(key=lambda t: t.began_at_ms)
         waiting = self._waiting(table, {t.transaction_id for t in found})
-        failures: PolicyFailures = {}
         if dry_run:
             recovered = [self._preview(t) for t in found]
         else:
             # Who says how old is old enough does not wait for those that are at it.
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
-            recovered = [self._recover(t, failures, pause_ms) for t, pause_ms in mine]
+            resources = replace(self._resources, policy_failures={})
+            recovered = [self._recover(resources, t, pause_ms) for t, pause_ms in mine]
             self._return_strays()
         of = table if table is None or isinstance(table, str) else str(table.identifier)
         dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
@@ -122,9 +122,9 @@ class Recovery:
     def _return_strays(self) -> None:
         """Put back what movers that died late have of commands that had ended, either way."""
         commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
-        for command in self._steps.with_strays(commands):
+        for command in self._resources.moves.with_strays(commands):
             try:
-                self._steps.return_strays(command)
+                self._resources.moves.return_strays(command)
             except CatalogExtError as error:
                 logger.warning(
                     "What is left of the %s %s could not be looked at: %s",
@@ -141,7 +141,7 @@ class Recovery:
             action = RecoveryAction.FAILED if committed else RecoveryAction.WOULD_UNDO
             return RecoveryReport((self._entry(transaction, action, transaction.error),), dry_run)
         files = self._index.transaction_files.staged_count(transaction_id)
-        self._steps.abandon(transaction, _BY_ORDER)
+        abandon(self._resources, transaction, _BY_ORDER)
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
     def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
@@ -156,7 +156,7 @@ class Recovery:
         action, error = RecoveryAction.WOULD_FINISH, None
         if not dry_run:
             try:
-                self._cleanup.remove_dropped(dropped, late=True)
+                self._resources.cleanup.remove_dropped(dropped, late=True)
                 action = RecoveryAction.FINISHED
             except CatalogExtError as trouble:
                 action, error = RecoveryAction.FAILED, trouble.message
@@ -188,15 +188,13 @@ class Recovery:
         action = RecoveryAction.WOULD_UNDO if undone else RecoveryAction.WOULD_FINISH
         return self._entry(transaction, action, transaction.error)
 
-    def _recover(
-        self, transaction: Transaction, failures: PolicyFailures, pause_ms: int | None
-    ) -> RecoveredTransaction:
+    def _recover(self, resources: Resources, transaction: Transaction, pause_ms: int | None) -> RecoveredTransaction:
         files = 0
         try:
             files = self._index.transaction_files.staged_count(transaction.transaction_id)
             renewed_ms = pause_ms or _FIRST_PAUSE_MS
             with LeaseRenewal(self._index, transaction.transaction_id, renewed_ms, undoing=True):
-                action, error = self._see_through(transaction, failures)
+                action, error = self._see_through(resources, transaction)
         except CatalogExtError as trouble:
             action, error = RecoveryAction.FAILED, trouble.message
         except Exception as trouble:
@@ -216,27 +214,28 @@ class Recovery:
         )
         return entry
 
-    def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
-        """Take the steps that are left, and return what became of the transaction."""
+    def _see_through(self, resources: Resources, transaction: Transaction) -> tuple[RecoveryAction, str | None]:
+        """Resume the commit at the step that its state says, and return what became of the transaction."""
         if transaction.state is State.OPEN:
             moved = self._index.transactions.move(
                 transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_OWNER_GONE
             )
-            transaction = self._index.transactions.load(transaction.transaction_id)
+            transaction = resources.load(transaction.transaction_id)
             if not moved and transaction.state is State.FINISHED:
                 return RecoveryAction.FINISHED, None
         if transaction.state in (State.ABORTING, State.ABORTED):
-            self._steps.undo(transaction)
+            undo(resources, transaction)
             return RecoveryAction.UNDONE, transaction.error
         with self._locks.of_commit(transaction) as lock:
             if transaction.state is State.RESERVED:
                 lock.take()
+            resources = replace(resources, lock=lock)
             try:
-                committed = self._steps.forward(transaction, owner=False, confirm=lock.confirm)
+                commit = forward(resources, Commit(transaction, by_owner=False))
             except WriteUndoneError as undone:
                 return RecoveryAction.UNDONE, undone.reason.message
-            if committed.state is State.COMMITTED:
-                self._steps.clean_up(committed, failures)
+            if commit.state is State.COMMITTED:
+                clean(resources, commit)
         return RecoveryAction.FINISHED, None
 
     def _entry(

@@ -1,62 +1,35 @@
-"""What a writer does while nobody knows what became of its transaction: it asks again, for some time."""
+"""A commit whose end is not known: for how long the index is asked again, and the error after that."""
 
 from __future__ import annotations
 
-import logging
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, IndexUnavailableError
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-logger = logging.getLogger(__name__)
-
-_T = TypeVar("_T")
 
 DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
 
-class Attempts:
-    """Counts attempts, with pauses between them.
+def attempts(timeout_s: float, pause: Callable[[float], object]) -> Iterator[int]:
+    """Yield the number of each attempt until the time is over, with pauses in between; there is one at least.
 
     Args:
         timeout_s: For how long, in seconds (``commit.unknown-timeout``).
         pause: Waits so many seconds.
     """
-
-    def __init__(self, timeout_s: float, pause: Callable[[float], object]) -> None:
-        self._timeout_s = timeout_s
-        self._pause = pause
-
-    def until_answered(self, transaction_id: str, table: str | None, step: Callable[[int], _T]) -> _T:
-        """Return what a step answers, which gets its attempt's number; it is taken again while the index is away.
-
-        Raises:
-            CommitStateUnknownError: The time is over.
-        """
-        failure = "the index database does not answer"
-        for attempt in self.in_time():
-            try:
-                return step(attempt)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is committed: %s", error.message)
-                failure = error.message
-        raise state_unknown(transaction_id, table, failure)
-
-    def in_time(self) -> Iterator[int]:
-        """Yield the number of each attempt until the time is over; there is one at least."""
-        deadline = time.monotonic() + self._timeout_s
-        attempt = 0
-        while True:
-            yield attempt
-            if time.monotonic() >= deadline:
-                return
-            self._pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
-            attempt += 1
+    deadline = time.monotonic() + timeout_s
+    attempt = 0
+    while True:
+        yield attempt
+        if time.monotonic() >= deadline:
+            return
+        pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
+        attempt += 1
 
 
 def reason_of(error: BaseException) -> str:
@@ -78,7 +51,7 @@ def state_unknown(
         transaction_id: The transaction.
         table: Its table, where it is known.
         why: What went wrong, for people.
-        ask_again: Whether asking for the commit again may end it; otherwise somebody has to mend something first.
+        ask_again: Whether asking for the commit again may end it; otherwise something has to be mended first.
     """
     of_table = f" to table {table}" if table else ""
     return CommitStateUnknownError(

@@ -7,48 +7,43 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.lock_settings import HIVE_LOCKS, HIVE_LOCKS_WAIT
-from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
-from catalog_ext.metastore.commit.transaction import (
-    NOT_READ,
-    BeginWrite,
-    BegunWrite,
-    State,
-    Transaction,
-    WriteOutcome,
-)
-from catalog_ext.metastore.errors import CatalogExtError, ConflictError, InvalidInputError
+from catalog_ext.metastore.commit.commit import CommitOptions
+from catalog_ext.metastore.commit.plan import Overwrite
+from catalog_ext.metastore.commit.transaction import BeginWrite
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError
 from catalog_ext.metastore.runtime.log_fields import FIELDS
 from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, tell
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.tracing import span
-from catalog_ext.metastore.runtime.users import current_user, signed
+from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
-from catalog_ext.metastore.transactions.checking import Checker
+from catalog_ext.metastore.transactions.begin import Beginning
 from catalog_ext.metastore.transactions.commit_locks import CommitLocks
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.new_files import NewFiles
-from catalog_ext.metastore.transactions.owner import Decided, Owner
-from catalog_ext.metastore.transactions.partition_commands import CommandChecker
-from catalog_ext.metastore.transactions.planning import Planner, definition_of
+from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.recovery import Recovery
-from catalog_ext.metastore.transactions.reports import DiscardReport, ReleaseReport
 from catalog_ext.metastore.transactions.staging_locations import task_directory
-from catalog_ext.metastore.transactions.steps import Steps, was_undone
+from catalog_ext.metastore.transactions.steps.resources import Resources
+from catalog_ext.metastore.transactions.steps.run import load, run
+from catalog_ext.metastore.transactions.steps.stage import stage
+from catalog_ext.metastore.transactions.steps.undo import abort, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
-from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, Attempts
+from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.metastore.transactions.waiting import Waiting
+from catalog_ext.metastore.transactions.waiting_commits import WaitingCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedCommand
     from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import BegunWrite, Transaction, WriteOutcome
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
@@ -56,26 +51,18 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
+    from catalog_ext.metastore.transactions.steps.resources import Delivered
 
 logger = logging.getLogger(__name__)
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
-class Delivered(Protocol):
-    """The outcome of a publication to the metastore."""
-
-    @property
-    def pending(self) -> int:
-        """Return the number of messages that it has not accepted yet."""
-        ...
-
-
 def _never(_: TableDefinition) -> bool:
     return False
 
 
-def _nobody(_table_id: int | None) -> None:
+def _no_metastore(_table_id: int | None) -> None:
     return None
 
 
@@ -95,6 +82,7 @@ class Transactions:
 
     Attributes:
         locks: Takes Hive's locks.
+        waiting: Commits or gives up what streams have kept back.
     """
 
     def __init__(
@@ -105,22 +93,21 @@ class Transactions:
         threads: int = DEFAULT_THREADS,
         unknown_timeout_s: float = DEFAULT_UNKNOWN_TIMEOUT_S,
         deliver: Callable[[TableDefinition], bool] = _never,
-        publish: Callable[[int | None], Delivered | None] = _nobody,
+        publish: Callable[[int | None], Delivered | None] = _no_metastore,
         pause: Callable[[float], object] | None = None,
         metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:
         self._index = index
         self._storage = storage
-        self._publish = publish
-        new_files = NewFiles(index, storage, threads)
-        checker = Checker(index, storage, new_files)
-        self._planner = Planner(index, checker)
-        self._cleanup = StoreCleanup(index, storage)
-        self._steps = Steps(index, storage, self._cleanup, deliver, threads)
+        waiting, moves = Waiting(index, storage), PartitionMoves(index, storage, deliver, threads)
+        self._resources = Resources(
+            index, storage, NewFiles(index, storage, threads), StoreCleanup(index, storage), waiting, moves, deliver,
+            publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
+        )  # fmt: skip
         self.locks = CommitLocks(index, deliver, metastore)
-        self._recovery = Recovery(index, self._steps, self._cleanup, self.locks)
-        attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
-        self._owner = Owner(index, checker, CommandChecker(index, storage, new_files), self._steps, attempts)
+        self.waiting = WaitingCommits(self, self._resources)
+        self._recovery = Recovery(self._resources, self.locks)
+        self._beginning = Beginning(self._resources, self._recovery)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
         """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
@@ -134,67 +121,19 @@ class Transactions:
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
         """
-        fault_point("begin.before")
-        # A table that is to be made may have been left half made; of an application batches are looked for, too.
-        if request.app_id is None and not isinstance(request.asked, CREATIONS):
-            begun = self._begun(request, looks=True)
-            if begun is not None:
-                return begun
-        shown = str(definition_of(request).identifier)
-        self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
-        begun = self._begun(request, looks=False)
-        assert begun is not None, "who does not look begins"
-        return begun
-
-    def _begun(self, request: BeginWrite, *, looks: bool) -> BegunWrite | None:
-        """Plan and begin a write; None where it is to look for dead writers and there are some."""
-        transaction_id = request.transaction_id
-        plan = self._planner.plan(request, transaction_id)
-        if self._is_duplicate(request):
-            return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
-        creates = isinstance(request.asked, CREATIONS)
-        transaction = Transaction(
-            transaction_id=transaction_id,
-            table_id=None if creates or request.table is None else request.table.table_id,
-            table=str(definition_of(request).identifier),
-            operation=request.operation,
-            state=State.OPEN,
-            owner=signed(request.owner),
-            base_version=_base_version(request),
-            began_at_ms=0,
-            expires_at_ms=0,
-            plan=plan,
-            app_id=request.app_id,
-            app_version=request.app_version,
-        )
-        replaced = request.table.table_id if creates and request.table is not None else None
-        begun = (
-            self._index.transactions.begin_among_living(transaction, request.planned)
-            if looks
-            else self._index.transactions.begin(transaction, replaced, request.planned)
-        )
-        if begun is None:
-            return None
-        fault_point("begin.after")
-        return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
-
-    def _is_duplicate(self, request: BeginWrite) -> bool:
-        if request.app_id is None or request.app_version is None or request.table is None:
-            return False
-        known = self._index.transactions.find_application(request.table.table_id, request.app_id)
-        return known is not None and known.app_version >= request.app_version
+        return self._beginning.begin(request)
 
     def heartbeat(self, transaction_id: str) -> int:
         """Return when the lease ends now, in milliseconds since the epoch.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
-            TransactionStateError: It is finished, or somebody has undone it.
+            TransactionStateError: It is finished, or another process has undone it.
         """
-        transaction = self._index.transactions.load(transaction_id)
+        transaction = self._resources.load(transaction_id)
         until = self._index.now_ms() + transaction.plan.lease_ms
         if not self._index.transactions.extend_lease(transaction_id, until):
-            raise was_undone(self._index.transactions.load(transaction_id))
+            raise was_undone(self._resources.load(transaction_id))
         return until
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
@@ -207,11 +146,11 @@ class Transactions:
             TransactionStateError: It is not open any more.
             TableNotFoundError: The table is gone.
         """
-        transaction = self._index.transactions.load(transaction_id)
+        transaction = self._resources.load(transaction_id)
         plan = transaction.plan
         own = {name: plan.locations[name] for name in partitions if name in plan.locations}
         if plan.asks_locations:
-            table = self._index.tables.load_by_id(transaction.table_id or 0)
+            table = self._resources.table(transaction)
             found = self._index.partitions.locations(table, partitions)
             own |= self._index.transactions.record_locations(
                 transaction_id, {n: at for n, at in found.items() if n not in own}
@@ -232,7 +171,7 @@ class Transactions:
             InvalidInputError: A file does not fit the transaction.
             StagedFileMissingError: The index does not remember those that have gone before.
         """
-        self._owner.stage(self._index.transactions.load(transaction_id), files, staged)
+        stage(self._resources, self._resources.load(transaction_id), files, staged)
 
     def commit(
         self,
@@ -251,7 +190,7 @@ class Transactions:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
             staged: How many have gone before, by ``stage``: where the index has lost some, as after a crash of its
-                database, the write fails. None where nobody has counted.
+                database, the write fails. None where the writer has not counted.
             static_partition: The fully static partition that is to be registered also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
@@ -259,84 +198,26 @@ class Transactions:
                 back if this one fails, also where the index has forgotten it.
 
         Raises:
-            ConflictError: Somebody else was first. Nothing of the write was ever visible; it is undone.
-            CommitStateUnknownError: Nobody knows yet whether the write will be committed; ``recover`` sees to it.
+            ConflictError: Another writer was first. Nothing of the write was ever visible; it is undone.
+            CommitStateUnknownError: It is not known yet whether the write will be committed; ``recover`` sees to it.
             TransactionStateError: The transaction was undone before.
             InvalidInputError: It is reserved or committed with other files.
             CatalogExtError: The write failed and is undone.
         """
-        started = time.monotonic()
-        transaction, table = self._owner.load(transaction_id, again=again)
+        started_s = time.monotonic()
+        options = CommitOptions(static_partition, watermark_ms, final)
+        commit = load(self._resources, transaction_id, files, staged, options, is_retry=again)
+        transaction = commit.transaction
         with (
             LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms),
-            _failure_told(transaction),
+            _failure_counted(transaction),
             span("commit", table=transaction.table, kind=str(transaction.plan.asked.kind)),
             self.locks.of_commit(transaction) as lock,
         ):
-            decided = Decided(transaction)
-            if transaction.state is State.OPEN:
-                found = self._owner.decide(
-                    transaction,
-                    files,
-                    table,
-                    staged=staged,
-                    static_partition=static_partition,
-                    watermark_ms=watermark_ms,
-                    final=final,
-                    again=again,
-                    lock=lock,
-                )
-                if isinstance(found, WriteOutcome):
-                    return found
-                decided = found
-            self._owner.check_same(decided.transaction, files, staged)
-            transaction = self._owner.forward(decided, lock)
-            elapsed_ms = round((time.monotonic() - started) * 1000)
-            if transaction.state is State.COMMITTED:
-                self._settle(transaction)
-            pending = self._deliver(transaction)
-            if transaction.state is State.COMMITTED:
-                self._clean_up(transaction)
-        assert transaction.outcome is not None, "what is committed has an outcome"
-        outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
-        _tell(outcome, str(transaction.plan.asked.kind))
+            outcome = run(replace(self._resources, lock=lock), commit, started_s)
+        if not outcome.duplicate:
+            _log(outcome, str(transaction.plan.asked.kind))
         return outcome
-
-    def _settle(self, transaction: Transaction) -> None:
-        """Settle the write, so that the metastore hears of all that it has ended."""
-        try:
-            self._index.settlements.settle_write(transaction.transaction_id)
-        except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
-            logger.warning(
-                "Table %s is written; its rows in the index could not all be ended yet, recover does it: %s",
-                transaction.table,
-                error,
-            )
-
-    def _deliver(self, transaction: Transaction) -> int:
-        """Publish what is due to the metastore; return how many messages it has not accepted."""
-        try:
-            fault_point("deliver.before")
-            with span("deliver"):
-                report = self._publish(transaction.table_id)
-            fault_point("deliver.after")
-        except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
-            logger.warning(
-                "Table %s is written; it could not be published to the metastore yet: %s", transaction.table, error
-            )
-            return 0 if transaction.outcome is None else transaction.outcome.pending_deliveries
-        return 0 if report is None else report.pending
-
-    def _clean_up(self, transaction: Transaction) -> None:
-        try:
-            self._steps.clean_up(transaction)
-        except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
-            logger.warning(
-                "The write %s to table %s is committed; what it replaced could not all be removed, recover does it: %s",
-                transaction.transaction_id,
-                transaction.table,
-                error,
-            )
 
     def abort(self, transaction_id: str, reason: str) -> None:
         """Undo a transaction whose commit was not called.
@@ -346,7 +227,7 @@ class Transactions:
             TransactionStateError: It is reserved or committed, and is not undone any more.
             CatalogExtError: Some file could not be removed; ``recover`` does it.
         """
-        self._owner.abort(transaction_id, reason)
+        abort(self._resources, transaction_id, reason)
 
     def delete(
         self, table: Table, predicate: Predicate | None, truncate: bool, options: Mapping[str, str] = NO_OPTIONS
@@ -360,7 +241,7 @@ class Transactions:
             options: As those of a write: its lease.
 
         Raises:
-            ConflictError: Somebody else changed one of them meanwhile.
+            ConflictError: Another writer changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
         asked = Overwrite(predicate, keep_emptied=truncate)
@@ -380,110 +261,17 @@ class Transactions:
 
         Raises:
             PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
-            ConflictError: Somebody else changed one of them meanwhile.
+            ConflictError: Another writer changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
         return self.commit(
             self.begin(BeginWrite(asked, operation, this_process(), table, options=options)).transaction_id
         )
 
-    def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
-        """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
-
-        Args:
-            table: The table.
-            app_id: The query's id, under which its epochs were committed.
-            owner: Names the process, for people.
-            options: As the epochs had them.
-
-        Raises:
-            ConflictError: Somebody else is committing an epoch of the query.
-            CatalogExtError: As ``commit``.
-        """
-        if next(self._index.waiting_files.all(table.table_id, app_id), None) is None:
-            return None
-        request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
-        return self.commit(self.begin(request).transaction_id, final=True)
-
-    def release_waiting(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
-        """Commit what epochs of one query, or of all, have kept back, although nobody says that their time has come.
-
-        The policies are those of the query's last epoch that kept something back, whose options may have named them.
-
-        Args:
-            table: The table.
-            app_id: The query's id; None for all.
-            owner: Names the process, for people.
-            dry_run: Preview only.
-
-        Raises:
-            ConflictError: Somebody else is committing an epoch of the query; those before it are committed.
-            InvalidInputError: No such query has written to the table.
-            CatalogExtError: As ``commit``.
-        """
-        found = Waiting(self._index, self._storage).partitions(table.table_id, app_id)
-        if app_id is not None and not found:
-            self._require_known(table, app_id)
-        version: int | None = None
-        for one in () if dry_run else sorted({partition.application for partition in found}):
-            outcome = self.release(table, one, owner, self._options_of_waiting(table, one))
-            version = version if outcome is None else outcome.version
-        return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
-
-    def _require_known(self, table: Table, app_id: str) -> None:
-        """Return if a query of this id has written to the table."""
-        if self._index.transactions.find_application(table.table_id, app_id) is not None:
-            return
-        others = sorted({one.application for one in Waiting(self._index, self._storage).partitions(table.table_id)})
-        known = f"Rows wait of {', '.join(others[:5])}" if others else "No rows wait in it"
-        raise InvalidInputError(
-            f"No query {app_id[:100]!r} has written to table {table.identifier}. {known}; t.transactions has the ids "
-            "of queries as app_id.",
-            {"table": str(table.identifier), "application": app_id[:100]},
-        )
-
-    def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
-        """Return the options of the query's newest epoch that has kept something back."""
-        origins = {waiting.transaction_id for waiting in self._index.waiting_files.all(table.table_id, app_id)}
-        epochs = [self._index.transactions.load(origin) for origin in sorted(origins)]
-        newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
-        if newest is None:
-            return {}
-        locks = newest.plan.hive_locks
-        return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
-
-    def discard_waiting(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
-        """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.
-
-        Raises:
-            LocationNotFoundError: The table's directory is not there, as when a mount is away: nothing was given up.
-            TableNotFoundError: The table is gone.
-            StorageError: The store refuses or does not answer.
-        """
-        self._storage.check_directory(table.definition.location)
-
-        def directory(partition: str) -> str:
-            return table.directory(partition, self._index.partitions.locations(table, [partition]).get(partition))
-
-        lost = tuple(Waiting(self._index, self._storage).lost(table.table_id, directory))
-        if lost and not dry_run:
-            self._index.waiting_files.discard(
-                table.table_id, [(file.transaction_id, file.partition, file.name) for file in lost]
-            )
-            for file in lost:
-                logger.warning(
-                    "%s of table %s was given up: %s rows of partition %s that waited to be due are lost.",
-                    file.location,
-                    table.identifier,
-                    "some" if file.rows is None else file.rows,
-                    file.partition,
-                )
-        return DiscardReport(str(table.identifier), lost, dry_run)
-
     def recover_before(self, table: Table) -> None:
         """Finish or undo what dead writers left in a table that is about to be forgotten: it would stand in the way.
 
-        They take Hive's locks that they had asked for: whoever has the table's own waits for himself.
+        They take Hive's locks that they had asked for: a caller that holds the table's own locks would wait for itself.
         """
         self._recovery.of_table(table.table_id, str(table.identifier))
         self._recovery.finish_committed(table.table_id)
@@ -495,9 +283,9 @@ class Transactions:
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.
         """
-        locations = self._steps.waiting_locations(table)
+        locations = self.waiting.locations(table)
         yield
-        self._steps.discard(table, locations)
+        self.waiting.remove(table, locations)
 
     def delete_dropped(self, table: Table) -> None:
         """Delete the directory of a table that was just dropped; then it is free for others.
@@ -507,7 +295,7 @@ class Transactions:
         """
         for dropped in self._index.dropped_tables.undeleted(table.definition.location):
             if dropped.table_id == table.table_id:
-                self._cleanup.remove_dropped(dropped)
+                self._resources.cleanup.remove_dropped(dropped)
 
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
@@ -524,7 +312,7 @@ class Transactions:
         report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
         if not dry_run and report.transactions:
             try:
-                self._publish(None)
+                self._resources.publish(None)
             except CatalogExtError as error:
                 logger.warning("What was recovered could not be published to the metastore yet: %s", error.message)
         return report
@@ -566,20 +354,14 @@ class Transactions:
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
         return Vacuum(
-            self._index, self._storage, self._cleanup, table, retention_s, named, unknown_writes=unknown_writes,
-            dry_run=dry_run,
+            self._index, self._storage, self._resources.cleanup, table, retention_s, named,
+            unknown_writes=unknown_writes, dry_run=dry_run,
         ).run()  # fmt: skip
 
 
-def _base_version(request: BeginWrite) -> int:
-    if request.table is None:
-        return 0
-    is_read = request.reads_replaced or not isinstance(request.asked, CREATIONS)
-    return request.table.version if is_read else NOT_READ
-
-
 @contextmanager
-def _failure_told(transaction: Transaction) -> Iterator[None]:
+def _failure_counted(transaction: Transaction) -> Iterator[None]:
+    """Count a commit that fails among the measures."""
     try:
         yield
     except Exception as error:
@@ -587,7 +369,8 @@ def _failure_told(transaction: Transaction) -> Iterator[None]:
         raise
 
 
-def _tell(outcome: WriteOutcome, kind: str) -> None:
+def _log(outcome: WriteOutcome, kind: str) -> None:
+    """Log what a commit did, and count it among the measures."""
     seconds = outcome.commit_ms / 1000
     tell(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
     fields = {

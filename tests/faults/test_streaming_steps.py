@@ -85,7 +85,7 @@ def test_what_was_promoted_and_is_undone_waits_again(stand: Stand, point: str, n
     assert stand.rows() == stand.listed() == {}
     assert unseen(stand) == before
     assert waiting(stand) == ["h=6", "h=7"]
-    assert stand.engine.discard_waiting(stand.table()).files == ()
+    assert stand.engine.waiting.discard(stand.table()).files == ()
     stand.write({"h=7": "new\n"}, WriteKind.OVERWRITE_PARTITIONS)
     assert stand.rows() == stand.listed() == {"h=7": "new\n"}
     again = Stream(stand, first=2)

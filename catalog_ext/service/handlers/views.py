@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.model.changes import Commit
+    from catalog_ext.metastore.model.changes import AppliedChanges
 
 _CREATE, _CREATE_OR_REPLACE, _REPLACE = "create", "create_or_replace", "replace"
 
@@ -141,7 +141,7 @@ def view_json(view: View) -> dict[str, Any]:
     }
 
 
-def _commit_json(commit: Commit) -> dict[str, Any]:
+def _commit_json(commit: AppliedChanges) -> dict[str, Any]:
     return {
         "version": commit.version,
         "partitions_added": commit.partitions_added,

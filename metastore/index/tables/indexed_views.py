@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.changes import Commit
+    from catalog_ext.metastore.model.changes import AppliedChanges
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.model.views import Dependency, PartitionDependency, Source, ViewQuery
 
@@ -171,7 +171,7 @@ class IndexedViews:
 
     def add_partitions(
         self, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, if_not_exists: bool, deliver: bool
-    ) -> Commit:
+    ) -> AppliedChanges:
         """Add partitions to a view, all or none, with what each depends on.
 
         Raises:
@@ -179,7 +179,7 @@ class IndexedViews:
             ViewNotFoundError: The view is gone.
         """
 
-        def work(connection: sa.Connection) -> Commit:
+        def work(connection: sa.Connection) -> AppliedChanges:
             commit = view_partitions.ViewCommit(connection, table_id)
             there = sorted(commit.applier.alive(list(wanted)))
             if there and not if_not_exists:
@@ -193,14 +193,14 @@ class IndexedViews:
 
         return self._database.write(work)
 
-    def drop_partitions(self, table_id: int, names: Collection[str], *, deliver: bool) -> Commit:
+    def drop_partitions(self, table_id: int, names: Collection[str], *, deliver: bool) -> AppliedChanges:
         """Drop partitions of a view; those that are gone already are no error.
 
         Raises:
             ViewNotFoundError: The view is gone.
         """
 
-        def work(connection: sa.Connection) -> Commit:
+        def work(connection: sa.Connection) -> AppliedChanges:
             commit = view_partitions.ViewCommit(connection, table_id)
             return commit.make({}, list(commit.applier.alive(list(names)).values()), "DROP PARTITION", deliver=deliver)
 
@@ -219,13 +219,13 @@ class IndexedViews:
 
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
-    ) -> Commit | None:
+    ) -> AppliedChanges | None:
         """Give an automatic view exactly these partitions, and write down what they were found from.
 
         Return None, and change nothing, when the view is no longer the one given.
         """
 
-        def work(connection: sa.Connection) -> Commit | None:
+        def work(connection: sa.Connection) -> AppliedChanges | None:
             if not view_rows.lock_unchanged(connection, view):
                 return None
             table_id = view.table.table_id

@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.changes import AddPartition, Commit
+from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.views import Dependency, PartitionDependency
@@ -36,7 +36,7 @@ _COLUMNS = ("partition_id", "number", "relation", "partitions")
 
 def set_partitions(
     connection: sa.Connection, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, deliver: bool
-) -> Commit:
+) -> AppliedChanges:
     """Give a view exactly these partitions, each with exactly these dependencies, within a transaction."""
     commit = ViewCommit(connection, table_id)
     statement = sa.select(partitions).where(partitions.c.table_id == table_id, partitions.c.end_version == ALIVE)
@@ -64,10 +64,10 @@ class ViewCommit:
     def make(
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Mapping[str, Any]], operation: str, *,
         deliver: bool,
-    ) -> Commit:  # fmt: skip
+    ) -> AppliedChanges:  # fmt: skip
         """Add and drop the partitions, and return what has changed."""
         if not new and not gone:
-            return Commit(version=self._version)
+            return AppliedChanges(version=self._version)
         applier = self.applier
         applier.drop(gone)
         _forget(self._connection, [row["partition_id"] for row in gone])
@@ -76,7 +76,9 @@ class ViewCommit:
         ids = {name: row["partition_id"] for name, row in applier.alive(list(new)).items()}
         _write(self._connection, ids, new)
         deliveries = applier.record(operation, {}, deliver=deliver)
-        return Commit(applier.version, applier.partitions_added, applier.partitions_removed, deliveries=deliveries)
+        return AppliedChanges(
+            applier.version, applier.partitions_added, applier.partitions_removed, deliveries=deliveries
+        )
 
 
 def _write(connection: sa.Connection, ids: Mapping[str, int], wanted: Mapping[str, Sequence[Dependency]]) -> None:

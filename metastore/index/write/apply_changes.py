@@ -17,7 +17,7 @@ from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.partition_rows import changed_after, mark_in_metastore
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges, Change, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def commit(
     base: Table | None,
     listed_at_ms: int | None,
     presume_new: bool,
-) -> Commit:
+) -> AppliedChanges:
     """Return what one commit did; ``row`` is the table's, read after its version was raised.
 
     Args:
@@ -196,7 +196,7 @@ def commit(
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row, now=row["now_ms"])
     _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(changes)
-    return Commit(
+    return AppliedChanges(
         version=table.version,
         partitions_added=applier.partitions_added,
         partitions_dropped=applier.partitions_removed,

@@ -60,10 +60,10 @@ from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
+    from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.plan import Creation
-    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
@@ -103,45 +103,39 @@ _CLAIMS_CHECKED_EVERY = 64
 
 
 class Applying:
-    """The commit of one reserved transaction.
+    """The database transaction of one commit.
 
     Args:
         connection: In a transaction of the database.
-        transaction_id: The transaction's.
-        stored: What the store says of its files, by partition and name.
-        known: The transaction as its caller has loaded it since it was reserved; None to load it.
-        staged: All files that it has staged, of which none waits; None to read them.
+        commit: It is reserved, and its files have their final names.
+        deliver: As ``Commits.apply``.
     """
 
-    def __init__(
-        self, connection: sa.Connection, transaction_id: str, stored: Mapping[tuple[str, str], StoredFile],
-        known: Transaction | None, staged: Sequence[StagedFile] | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, connection: sa.Connection, commit: Commit, deliver: bool | Delivers) -> None:
         self._connection = connection
-        self._transaction = known or rows.load_within(connection, transaction_id)
-        self._plan = self._transaction.plan
-        self._id = transaction_id
-        self._stored = stored
-        self._staged = staged
+        self._commit = commit
+        self._transaction = commit.transaction
+        self._plan = commit.plan
+        self._id = commit.transaction_id
+        self._deliver = deliver
         self._row: Row = {}
         self._now = 0
         self._named: NamedPartitions | None = None
-        self._removals = Removals(connection, transaction_id)
+        self._removals = Removals(connection, self._id)
         self._source: Applier | None = None
         self._ends_everything = False
 
-    def run(
-        self, *, deliver: bool | Delivers, deliver_source: bool, left: Sequence[Removal], tidied: bool
-    ) -> Transaction:
-        """Return the transaction, committed now or before; the arguments are those of ``Commits.apply``."""
+    def run(self) -> Transaction:
+        """Return the transaction, committed now or before."""
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
         namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
-        told = deliver if isinstance(deliver, bool) else deliver(self._definition(locked))
+        delivers = self._delivers(self._plan.definition or table_from_row(locked).definition)
+        left = self._commit.leftovers
         needed: Collection[str] = ()
         if creation:
-            locked = self._create_table(creation, namespace_id, deliver=told)
+            locked = self._create_table(creation, namespace_id, deliver=delivers)
             # Another table may have registered what relocations left of the replaced one. Its row is locked now.
             needed = users_within(self._connection, {removal.path for removal in left}) if left else ()
         for removal in left:
@@ -151,29 +145,29 @@ class Applying:
         table = table_from_row(locked)
         applier = Applier(self._connection, table, table.version, locked, now=self._now, named=self._named)
         outcome = self._apply(applier, source)
-        state = State.FINISHED if tidied and self._removals.are_none else State.COMMITTED
-        with together(self._connection) if not told and self._is_plain(applier) else nullcontext():
+        state = State.FINISHED if self._commit.is_clean and self._removals.are_none else State.COMMITTED
+        with together(self._connection) if not delivers and self._is_plain(applier) else nullcontext():
             if creation or self._changes_something(applier):
                 applier.flush()
-                outcome = self._record(applier, outcome, deliver=told, deliver_source=deliver_source)
+                outcome = self._record(applier, outcome, deliver=delivers)
                 if self._ends_everything:
-                    settling.raise_floor(self._connection, table, self._id, self._now, delivers=told)
+                    settling.raise_floor(self._connection, table, self._id, self._now, delivers=delivers)
             else:
                 outcome = replace(outcome, version=table.version - 1)
             self._end(outcome, None if creation else table, state)
         return replace(
-            self._transaction, state=state, table_id=outcome.table_id, version=outcome.version,
+            self._transaction, state=state, reserved=True, table_id=outcome.table_id, version=outcome.version,
             outcome=outcome, ended_at_ms=self._now,
         )  # fmt: skip
 
-    def _definition(self, locked: Row) -> TableDefinition:
-        """Return the definition that the table has, or is to get."""
-        return self._plan.definition or table_from_row(locked).definition
+    def _delivers(self, definition: TableDefinition) -> bool:
+        """Return whether changes of a table of this definition are enqueued for the metastore."""
+        return self._deliver if isinstance(self._deliver, bool) else self._deliver(definition)
 
     def _lock(self) -> tuple[int, Row, Row | None]:
         """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
-        if isinstance(self._plan.asked, Append) and self._staged is not None:
-            named = NamedPartitions.of({file.partition for file in self._staged})
+        if isinstance(self._plan.asked, Append) and self._commit.all_files is not None:
+            named = NamedPartitions.of({file.partition for file in self._commit.all_files})
             table_id = self._transaction.table_id or 0
             locked, self._row, (alive,) = lock_with_transaction(
                 self._connection, self._transaction, named.query(table_id)
@@ -215,15 +209,13 @@ class Applying:
     def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
-                rows_of = RowWrite(
-                    self._connection, self._transaction, write, applier, self._removals, self._stored, self._staged
-                )
+                rows_of = RowWrite(self._connection, self._commit, write, applier, self._removals)
                 written = rows_of.run()
                 self._ends_everything = rows_of.ends_everything
                 return self._outcome(applier, written)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
                 command = PartitionCommand(
-                    self._connection, self._transaction, applier, source, self._removals, self._stored
+                    self._connection, self._transaction, applier, source, self._removals, self._commit.stored
                 )
                 command.run(checked)
                 self._source = command.source
@@ -289,14 +281,17 @@ class Applying:
             if transaction_id_in(file.path) is None
         }
 
-    def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
+    def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
         # Its owner's, whoever recovers it.
         summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
         writer = None if self._plan.is_command else self._id
-        # What leaves the source goes first.
-        messages = 0 if self._source is None else self._source.record(operation, summary, deliver=deliver_source)
+        messages = 0
+        if self._source is not None:
+            # What leaves the source goes first.
+            delivers = self._delivers(self._source.table.definition)
+            messages = self._source.record(operation, summary, deliver=delivers)
         messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)
         return replace(outcome, pending_deliveries=messages)
 

@@ -9,18 +9,15 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write import apply_changes, reservations, settling
-from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applying import Applying
-from catalog_ext.metastore.model.changes import Commit
+from catalog_ext.metastore.model.changes import AppliedChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import sqlalchemy as sa
 
-    from catalog_ext.metastore.commit.plan import WritePlan
-    from catalog_ext.metastore.commit.removals import Removal
-    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
+    from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
@@ -38,27 +35,15 @@ class Commits:
         self._database = database
         self._statistics = statistics
 
-    def reserve(
-        self,
-        transaction_id: str,
-        plan: WritePlan,
-        *,
-        staged: int | None = None,
-        brought: Sequence[StagedFile] = (),
-        known: Transaction | None = None,
-    ) -> Transaction | ApplicationVersion:
+    def reserve(self, commit: Commit) -> Transaction | ApplicationVersion:
         """Claim what the transaction touches and move it from open to reserved; return it as it then is.
 
-        Where the batch is committed already the answer says by which transaction, and nothing was changed. The plan
-        that is returned is the very object that was given if this call has reserved it, and no files but those that it
-        brings are recorded.
+        Where the batch is committed already the answer says by which transaction, and nothing was changed. The plan of
+        the answer is the very object that was given if this call has reserved the transaction, and the index has
+        recorded no other files.
 
         Args:
-            transaction_id: The transaction's.
-            plan: Checked.
-            staged: How many files are recorded, as its writer counts them; None where the writer has not counted.
-            brought: Staged files that are not recorded yet, and are with the reservation.
-            known: The transaction as its caller has loaded it, so that it is read once.
+            commit: Its plan is checked. ``all_files`` are recorded with the reservation.
 
         Raises:
             ConflictError: Another transaction, a repair or a partition DDL was first.
@@ -69,36 +54,15 @@ class Commits:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It was undone.
         """
-        return self._database.write(
-            lambda connection: reservations.Reservation(
-                connection, known or rows.load_within(connection, transaction_id), plan, staged, brought
-            ).run()
-        )
+        return self._database.write(lambda connection: reservations.Reservation(connection, commit).run())
 
-    def apply(
-        self,
-        transaction_id: str,
-        *,
-        deliver: bool | Delivers,
-        stored: Mapping[tuple[str, str], StoredFile] | None = None,
-        left: Sequence[Removal] = (),
-        deliver_source: bool = False,
-        tidied: bool = False,
-        known: Transaction | None = None,
-        staged: Sequence[StagedFile] | None = None,
-    ) -> Transaction:
+    def apply(self, commit: Commit, *, deliver: bool | Delivers) -> Transaction:
         """Return the transaction, committed now or before, with its outcome; its changes become visible together.
 
         Args:
-            transaction_id: A reserved transaction, whose files have their final names.
-            deliver: Whether to enqueue the changes for the metastore, or what says so of the table's definition.
-            stored: What the store says of the files, by partition and name; the time of the commit stands in for
-                times that it was not asked for.
-            left: What is to be deleted with what the commit replaces.
-            deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
-            tidied: Whether nothing but what it replaces is left to be cleaned up: finished, if it replaces nothing.
-            known: The transaction as its caller has loaded it since it was reserved, so that its plan is read once.
-            staged: All files that it has staged, of which none waits, where its caller has them.
+            commit: Its files have their final names. The time of the commit stands in for the times of files that the
+                store was not asked for.
+            deliver: Whether to enqueue the changes for the metastore, or what says so of a table's definition.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -107,11 +71,7 @@ class Commits:
             TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
             ConflictError: The table to be replaced was replaced meanwhile.
         """
-        done = self._database.write(
-            lambda connection: Applying(connection, transaction_id, stored or {}, known, staged).run(
-                deliver=deliver, deliver_source=deliver_source, left=left, tidied=tidied
-            )
-        )
+        done = self._database.write(lambda connection: Applying(connection, commit, deliver).run())
         if done.plan.definition is not None:
             Tables(self._database).remove_dropped_rows()
         outcome = done.outcome
@@ -131,7 +91,7 @@ class Commits:
         deliver: bool,
         base: Table | None = None,
         listed_at_ms: int | None = None,
-    ) -> Commit:
+    ) -> AppliedChanges:
         """Return what one transaction did, which makes the changes visible together; nothing to do makes no version.
 
         Args:
@@ -155,9 +115,9 @@ class Commits:
         """
         kept = apply_changes.worth_committing(changes)
         if not kept:
-            return Commit(version=Tables(self._database).load_by_id(table_id).version)
+            return AppliedChanges(version=Tables(self._database).load_by_id(table_id).version)
 
-        def work(connection: sa.Connection, *, presume_new: bool) -> Commit:
+        def work(connection: sa.Connection, *, presume_new: bool) -> AppliedChanges:
             row = table_rows.raise_version(connection, table_id)
             settling.require_settled(table_id, row["floor_version"])
             return apply_changes.commit(

@@ -64,8 +64,8 @@ from catalog_ext.metastore.predicates.tree import TRUE
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import Creation, WritePlan
-    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
@@ -88,20 +88,17 @@ _RESERVE = Prepared(
 class Reservation:
     """The reservation of one transaction, under the lock of its table's row."""
 
-    def __init__(
-        self, connection: sa.Connection, known: Transaction, plan: WritePlan, staged: int | None,
-        brought: Sequence[StagedFile],
-    ) -> None:  # fmt: skip
+    def __init__(self, connection: sa.Connection, commit: Commit) -> None:
         self._connection = connection
-        self._staged = staged
-        self._brought = brought
-        assert isinstance(plan.change, CHECKED), "what is reserved was checked"
-        self._id = known.transaction_id
-        self._known = known
-        self._plan = plan
+        assert isinstance(commit.plan.change, CHECKED), "what is reserved was checked"
+        self._expected_records = commit.expected_records
+        self._new_files = commit.all_files or ()
+        self._id = commit.transaction_id
+        self._transaction = commit.transaction
+        self._plan = commit.plan
         self._row: Mapping[str, Any] = {}
         self._none_staged = False
-        self._checks = ClaimChecks(connection, known)
+        self._checks = ClaimChecks(connection, commit.transaction)
         self._none_recorded = False
         self._has_others = False
 
@@ -117,17 +114,17 @@ class Reservation:
     def _lock(self) -> Mapping[str, Any]:
         """Return the locked row of the table; the transaction's, and what is asked with it, is kept."""
         if isinstance(self._plan.asked, ExchangePartitions):
-            locked = lock_tables(self._connection, self._known)[0]
+            locked = lock_tables(self._connection, self._transaction)[0]
             self._row = rows.load_row(self._connection, self._id, lock=True)
             return locked
         more: list[tuple[Prepared, Mapping[str, Any]]] = [
-            (NOBODYS, {"table_id": self._known.table_id, "base": self._known.base_version})
+            (NOBODYS, {"table_id": self._transaction.table_id, "base": self._transaction.base_version})
         ]
-        if self._brought:
+        if self._new_files:
             more.append((ANY_STAGED, {"id": self._id}))
-        locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._known, *more)
+        locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._transaction, *more)
         self._checks.nobodys = [row["version"] for row in versions]
-        # Usually those that are brought are all.
+        # Usually those that come with the commit are all.
         self._none_staged = first == [[]]
         return locked
 
@@ -171,7 +168,7 @@ class Reservation:
                 yield found
 
     def _reserve_name(self, asked: Creation) -> Transaction:
-        identifier = TableIdentifier.parse(self._known.table)
+        identifier = TableIdentifier.parse(self._transaction.table)
         lock_namespace(self._connection, identifier.namespace)
         self._row = rows.load_row(self._connection, self._id, lock=True)
         if self._is_reserved():
@@ -221,12 +218,12 @@ class Reservation:
         staged: set[tuple[str, str]] = set()
         recorded = () if self._none_staged else staged_within(self._connection, self._id)
         self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
-        if self._staged is not None:
-            check_remembered(len(staged), self._staged, shown)
+        if self._expected_records is not None:
+            check_remembered(len(staged), self._expected_records, shown)
         self._has_others = bool(staged)
-        if self._brought:
+        if self._new_files:
             self._none_recorded = not staged
-            self._collect(staged, ((file.partition, file.name) for file in self._brought))
+            self._collect(staged, ((file.partition, file.name) for file in self._new_files))
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
@@ -285,7 +282,7 @@ class Reservation:
         """Yield the files that a load moves."""
         recorded = () if self._none_staged else staged_within(self._connection, self._id)
         yield from (value["source"] for value in recorded)
-        yield from (file.source for file in self._brought if file.source is not None)
+        yield from (file.source for file in self._new_files if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
         """Return when all living partitions that rows are added to are read as the table.
@@ -401,8 +398,8 @@ class Reservation:
             kept = replace(kept, locations={})
         few = self._none_recorded and is_few(claims)
         with together(self._connection) if few else nullcontext():
-            if self._brought:
-                add_files(self._connection, self._id, self._brought, none_before=self._none_recorded)
+            if self._new_files:
+                add_files(self._connection, self._id, self._new_files, none_before=self._none_recorded)
             self._claim(claims, table_id)
             _RESERVE.run(self._connection, {"id": self._id, "checked": to_json(plan_to_dict(kept))})
         plan = replace(self._plan) if self._has_others else self._plan

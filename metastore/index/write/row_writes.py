@@ -39,9 +39,9 @@ from catalog_ext.metastore.predicates.tree import TRUE
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.plan import CheckedWrite
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.index.write.removals import Removals
@@ -87,24 +87,21 @@ class RowWrite:
 
     Args:
         connection: In a transaction that holds the lock of the table's row.
-        transaction: The write's.
+        commit: The write's.
         write: What it does.
         applier: Applies what is changed in the table.
         removals: Takes what is to be deleted.
-        stored: What the store says of the files, by partition and name; the commit's time stands in for other times.
-        staged: All its files, of which none waits; None where the index has them.
-
 
     Attributes:
         ends_everything: Whether all that the table had before ends, and the rows that say so are left to settling.
     """
 
     def __init__(
-        self, connection: sa.Connection, transaction: Transaction, write: CheckedWrite, applier: Applier,
-        removals: Removals, stored: Mapping[tuple[str, str], StoredFile], staged: Sequence[StagedFile] | None = None,
-    ) -> None:  # fmt: skip
+        self, connection: sa.Connection, commit: Commit, write: CheckedWrite, applier: Applier, removals: Removals
+    ) -> None:
+        transaction = commit.transaction
         self._connection = connection
-        self._staged = staged
+        self._staged = commit.all_files
         self._plan = transaction.plan
         self._id = transaction.transaction_id
         self._app_id = transaction.app_id
@@ -112,7 +109,7 @@ class RowWrite:
         self._write = write
         self._applier = applier
         self._table = applier.table
-        self._stored = stored
+        self._stored = commit.stored
         self._fixed = FixedSet(connection, self._table, transaction.base_version, write.unknown)
         self._replaced = ReplacedFiles(self._plan, write, self._table, removals)
         self._written = Written()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
@@ -268,8 +269,8 @@ def test_appenders_all_commit(index: Index, table: Table) -> None:
 
 def test_one_transaction_is_committed_once_by_many(index: Index, table: Table) -> None:
     made = begin(index, table, plan(table), *names(1))
-    index.commits.reserve(made.transaction_id, made.plan)
-    done = at_once(4, lambda _: index.commits.apply(made.transaction_id, deliver=False))
+    index.commits.reserve(Commit(made))
+    done = at_once(4, lambda _: index.commits.apply(Commit(made), deliver=False))
     assert {d.version for d in done} == {1}  # type: ignore[attr-defined]
     assert at_once(4, lambda _: index.transactions.finish(made.transaction_id)).count(True) == 1
     assert index.tables.load(table.identifier).version == 1
@@ -278,12 +279,12 @@ def test_one_transaction_is_committed_once_by_many(index: Index, table: Table) -
 def test_a_commit_and_an_abort_exclude_each_other(index: Index, table: Table) -> None:
     for i in range(6):
         made = begin(index, index.tables.load(table.identifier), plan(table), *names(100 + i))
-        index.commits.reserve(made.transaction_id, made.plan)
+        index.commits.reserve(Commit(made))
 
         def work(n: int, made: Transaction = made) -> object:
             if n:
                 return index.transactions.move(made.transaction_id, (State.RESERVED,), State.ABORTING)
-            return index.commits.apply(made.transaction_id, deliver=False)
+            return index.commits.apply(Commit(made), deliver=False)
 
         committed, aborted = at_once(2, work)
         assert isinstance(committed, Exception) == (aborted is True)

@@ -58,7 +58,7 @@ def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path)
         storage.delete_files([Location.parse(f"{location}/{path}") for path in writer.strays() if "/h=9/" in path])
         with pytest.raises(WaitingFilesMissingError):
             stream.end()
-        assert [file.partition for file in writer.engine.discard_waiting(writer.table()).files] == ["h=9"]
+        assert [file.partition for file in writer.engine.waiting.discard(writer.table()).files] == ["h=9"]
         stream.epoch(9, {"h=9": "e\n"})
 
         crash_at("commit.before", stream.end)

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
@@ -102,13 +103,13 @@ def test_two_writes(writers: Writers, case: str, committed: bool) -> None:
     if committed:
         finish(index, other)
     else:
-        index.commits.reserve(other.transaction_id, other.plan)
+        index.commits.reserve(Commit(other))
     if partition is None:
         finish(index, mine)
         assert index.transactions.load(mine.transaction_id).state is State.COMMITTED
         return
     with pytest.raises(ConflictError, match=rf"partition '{partition}.*s\.t:") as raised:
-        index.commits.reserve(mine.transaction_id, mine.plan)
+        index.commits.reserve(Commit(mine))
     assert raised.value.retryable
     assert raised.value.parameters["table"] == "s.t"
     if "delete, delete" not in case and "truncate, truncate" not in case:
@@ -142,7 +143,7 @@ def test_a_write_and_a_repair(writers: Writers, case: str) -> None:
         finish(writers.index, mine)
         return
     with pytest.raises(ConflictError, match="version 2 of the table changed it"):
-        writers.index.commits.reserve(mine.transaction_id, mine.plan)
+        writers.index.commits.reserve(Commit(mine))
 
 
 def test_tables_are_created_once(writers: Writers) -> None:
@@ -150,19 +151,19 @@ def test_tables_are_created_once(writers: Writers) -> None:
     first, second = (creation(definition("s", "new", {"k": "int"})) for _ in range(2))
     for made in (first, second):
         index.transactions.begin(made)
-    index.commits.reserve(first.transaction_id, first.plan)
+    index.commits.reserve(Commit(first))
     with pytest.raises(ConflictError, match=rf"transaction {first.transaction_id} is creating the table s\.new"):
-        index.commits.reserve(second.transaction_id, second.plan)
-    index.commits.apply(first.transaction_id, deliver=False)
+        index.commits.reserve(Commit(second))
+    index.commits.apply(Commit(first), deliver=False)
     with pytest.raises(TableAlreadyExistsError):
-        index.commits.reserve(second.transaction_id, second.plan)
+        index.commits.reserve(Commit(second))
     # A creation by DDL between the reservation and the commit goes first.
     third = creation(definition("s", "newer", {"k": "int"}))
     index.transactions.begin(third)
-    index.commits.reserve(third.transaction_id, third.plan)
+    index.commits.reserve(Commit(third))
     index.tables.create(definition("s", "newer", {}), deliver=False)
     with pytest.raises(TableAlreadyExistsError):
-        index.commits.apply(third.transaction_id, deliver=False)
+        index.commits.apply(Commit(third), deliver=False)
     assert index.transactions.load(third.transaction_id).state is State.RESERVED
     for name in ("new", "newer"):
         index.tables.drop(definition("s", name, {}).identifier, deliver=False)
@@ -175,21 +176,21 @@ def test_a_replacement_is_first(writers: Writers, kind: WriteKind) -> None:
     for made in (replacement, second):
         index.transactions.begin(made, index.tables.load(definition("s", "t", {}).identifier).table_id)
     opened, reserved = writers.append("k=1"), writers.append("k=2")
-    index.commits.reserve(reserved.transaction_id, reserved.plan)
+    index.commits.reserve(Commit(reserved))
     finish(index, replacement)
     with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
-        index.commits.reserve(opened.transaction_id, opened.plan)
+        index.commits.reserve(Commit(opened))
     with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
-        index.commits.apply(reserved.transaction_id, deliver=False)
+        index.commits.apply(Commit(reserved), deliver=False)
     with pytest.raises(ConflictError, match="was created, replaced or dropped by somebody else meanwhile"):
-        index.commits.reserve(second.transaction_id, second.plan)
+        index.commits.reserve(Commit(second))
 
 
 def test_a_dropped_table_is_gone_for_its_writers(writers: Writers) -> None:
     mine = writers.append("k=1")
     writers.index.tables.drop(writers.table.identifier, deliver=False)
     with pytest.raises(TableNotFoundError):
-        writers.index.commits.reserve(mine.transaction_id, mine.plan)
+        writers.index.commits.reserve(Commit(mine))
     create(writers.index, keys={"k": "int"})
 
 
@@ -197,12 +198,12 @@ def test_an_application_commits_its_batches_one_at_a_time_and_once(writers: Writ
     index = writers.index
     first, second, third = (writers.append("k=1", app_id="a", app_version=n) for n in (1, 2, 1))
     other = writers.append("k=1", app_id="b", app_version=1)
-    index.commits.reserve(first.transaction_id, first.plan)
+    index.commits.reserve(Commit(first))
     with pytest.raises(ConflictError, match=rf"transaction {first.transaction_id} is committing a batch"):
-        index.commits.reserve(second.transaction_id, second.plan)
+        index.commits.reserve(Commit(second))
     finish(index, other)
-    index.commits.apply(first.transaction_id, deliver=False)
-    known = index.commits.reserve(third.transaction_id, third.plan)
+    index.commits.apply(Commit(first), deliver=False)
+    known = index.commits.reserve(Commit(third))
     assert isinstance(known, ApplicationVersion)
     assert known.transaction_id == first.transaction_id
     finish(index, second)

@@ -87,7 +87,7 @@ def later(change: Asked | CheckedWrite, **fields: Any) -> WritePlan:
     return WritePlan(change, place, "_catalog_ext_staging", place, Promotion.RENAME, **fields)
 
 
-_FOUND = CheckedWrite(Append(), static_partition="k=1", published=("k=1",), brought="table")
+_FOUND = CheckedWrite(Append(), static_partition="k=1", published=("k=1",), digest="table")
 LATER = {
     "load": later(Append(), takes=True),
     "load_reserved": later(_FOUND, takes=True),

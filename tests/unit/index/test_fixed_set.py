@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     CheckedAdd,
@@ -63,7 +64,7 @@ def table(index: Index) -> Table:
 
 def reserved(index: Index, table: Table, write: WritePlan, *partitions: str) -> str:
     made = begin(index, table, write, *partitions)
-    index.commits.reserve(made.transaction_id, made.plan, known=made)
+    index.commits.reserve(Commit(made))
     return made.transaction_id
 
 
@@ -92,7 +93,7 @@ def test_the_log_names_what_was_kept(index: Index, table: Table, caplog: pytest.
     number = reserved(index, table, plan(table, WriteKind.OVERWRITE))
     register_late(index, table)
     with caplog.at_level(logging.WARNING):
-        index.commits.apply(number, deliver=True)
+        index.commits.apply(Commit(index.transactions.load(number)), deliver=True)
     assert "INSERT of table s.t keeps files in 2 partitions, the first 'k=1'" in caplog.text
 
 
@@ -111,7 +112,7 @@ def test_a_file_that_is_registered_again_is_not_a_later_one(
     number = reserved(index, table, plan(table, OVERWRITE), "k=1")
     for change in changes:
         index.commits.apply_changes(table.table_id, [change], operation="repair", deliver=False)
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     (only,) = files_by_partition(index, table)["k=1"]
     assert number in only
     assert deleted(index, number) == [f"k=1/{path}" for path in OLD]
@@ -124,7 +125,7 @@ def test_another_file_of_an_old_name_is_a_later_one(index: Index, table: Table) 
     index.commits.apply_changes(
         table.table_id, [ReplaceFiles("k=1", (again,), (OLD[0],))], operation="repair", deliver=False
     )
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     assert files_by_partition(index, table) == {"k=1": [OLD[0]]}
     assert deleted(index, number) == [f"k=1/{OLD[1]}", *(f"k=2/{path}" for path in OLD)]
 
@@ -133,7 +134,7 @@ def test_a_file_that_the_check_has_found_is_deleted_although_it_is_registered(in
     unknown = {"k=1": (Removal(LATE.path, LATE.size, LATE.modified_ms),)}
     number = reserved(index, table, plan(table, OVERWRITE, unknown=unknown), "k=1")
     register_late(index, table)
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     (only,) = files_by_partition(index, table)["k=1"]
     assert number in only
     assert deleted(index, number) == [f"k=1/{LATE.path}", *(f"k=1/{path}" for path in OLD)]
@@ -143,7 +144,7 @@ def test_a_partition_that_lost_a_file_ends_with_the_rest(index: Index, table: Ta
     number = reserved(index, table, plan(table, WriteKind.OVERWRITE))
     gone = ReplaceFiles("k=1", (), (OLD[0],))
     index.commits.apply_changes(table.table_id, [gone, AddPartition("k=9", ())], operation="repair", deliver=False)
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     assert files_by_partition(index, table) == {"k=9": []}, "an empty one that came later stays"
 
 
@@ -161,7 +162,7 @@ def test_what_cannot_stay_beside_the_new_files_is_a_conflict(
     before = files_by_partition(index, table)
     why = "are of another format" if descriptor else "lie in file:///data/s/t/k=1"
     with pytest.raises(ConflictError, match=rf"partition 'k=1' of table s\.t, 1 files .* {why}"):
-        index.commits.apply(number, deliver=False)
+        index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     assert files_by_partition(index, table) == before
 
 
@@ -172,9 +173,9 @@ def test_a_table_that_is_replaced_leaves_later_files_where_they_are(index: Index
     assert isinstance(change, CheckedWrite)
     change = replace(change, replaced_version=table.version if bound else None)
     made = index.transactions.begin(replace(asked, plan=replace(asked.plan, change=change)), table.table_id)
-    index.commits.reserve(made.transaction_id, made.plan, known=made)
+    index.commits.reserve(Commit(made))
     register_late(index, table)
-    index.commits.apply(made.transaction_id, deliver=False)
+    index.commits.apply(Commit(made), deliver=False)
     late = [] if bound else [f"k=1/{LATE.path}", f"k=9/{LATE.path}"]
     assert deleted(index, made.transaction_id) == sorted([*(f"k={k}/{p}" for k in (1, 2) for p in OLD), *late])
 
@@ -182,9 +183,9 @@ def test_a_table_that_is_replaced_leaves_later_files_where_they_are(index: Index
 def test_a_table_that_is_replaced_by_its_own_rows_may_be_repaired_meanwhile(index: Index, table: Table) -> None:
     asked = replace(creation(table.definition, WriteKind.REPLACE), base_version=table.version)
     made = index.transactions.begin(asked, table.table_id)
-    index.commits.reserve(made.transaction_id, made.plan, known=made)
+    index.commits.reserve(Commit(made))
     register_late(index, table)
-    assert index.commits.apply(made.transaction_id, deliver=False).version is not None
+    assert index.commits.apply(Commit(made), deliver=False).version is not None
 
 
 def test_a_partition_that_keeps_its_files_is_renamed_with_later_ones(index: Index, table: Table) -> None:
@@ -193,7 +194,7 @@ def test_a_partition_that_keeps_its_files_is_renamed_with_later_ones(index: Inde
     change = CheckedRename(RenamePartition("k=1", "k=5"), (moving,), moves=False)
     number = reserved(index, table, replace(plan(table), change=change))
     register_late(index, table)
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     assert files_by_partition(index, table) == {"k=2": list(OLD), "k=5": [LATE.path, *OLD], "k=9": [LATE.path]}
 
 
@@ -207,15 +208,15 @@ def test_add_partition_takes_one_that_a_repair_has_registered(index: Index, tabl
     register_late(index, table)
     # A vacuum's claim has the table's version, which it did not make.
     index.deletions.claim(index.tables.load(table.identifier), [Removal("file:///data/gone", 1)], "vacuum", "_staging")
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     assert files_by_partition(index, table)["k=9"] == [LATE.path, more.path]
     with pytest.raises(PartitionAlreadyExistsError):
-        index.commits.apply(rival, deliver=False)
+        index.commits.apply(Commit(index.transactions.load(rival)), deliver=False)
     check_totals(index, table)
 
 
 def test_a_statement_asks_no_more_where_nothing_has_changed(index: Index, table: Table) -> None:
     number = reserved(index, table, plan(table, OVERWRITE), "k=1")
     before = index.query_count
-    index.commits.apply(number, deliver=False)
+    index.commits.apply(Commit(index.transactions.load(number)), deliver=False)
     assert index.query_count - before == 19, "as before the fixed set"

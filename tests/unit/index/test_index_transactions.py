@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, Transaction
@@ -92,18 +93,18 @@ def test_an_append_adds_partitions_and_files_in_one_version(index: Index, table:
 def test_the_steps_are_taken_once(index: Index, table: Table) -> None:
     made = begin(index, table, plan(table), "k=1")
     with pytest.raises(TransactionStateError, match="is open and cannot be committed"):
-        index.commits.apply(made.transaction_id, deliver=False)
-    assert isinstance(index.commits.reserve(made.transaction_id, made.plan), Transaction)
-    assert isinstance(index.commits.reserve(made.transaction_id, made.plan), Transaction)
+        index.commits.apply(Commit(made), deliver=False)
+    assert isinstance(index.commits.reserve(Commit(made)), Transaction)
+    assert isinstance(index.commits.reserve(Commit(made)), Transaction)
     with pytest.raises(TransactionStateError, match="is reserved and cannot take more files"):
         index.transaction_files.record(made.transaction_id, staged(made.transaction_id, "k=2"))
-    first = index.commits.apply(made.transaction_id, deliver=True)
+    first = index.commits.apply(Commit(made), deliver=True)
     assert first.state is State.COMMITTED
-    assert first == index.commits.apply(made.transaction_id, deliver=True)
+    assert first == index.commits.apply(Commit(made), deliver=True)
     assert len(index.outbox.pending()) == 1
     assert index.transactions.finish(made.transaction_id)
     assert not index.transactions.finish(made.transaction_id)
-    assert index.commits.apply(made.transaction_id, deliver=True).state is State.FINISHED
+    assert index.commits.apply(Commit(made), deliver=True).state is State.FINISHED
     assert index.tables.load(table.identifier).version == 1
 
 
@@ -112,9 +113,9 @@ def test_an_aborted_transaction_stays_so(index: Index, table: Table) -> None:
     assert not index.transactions.move(made.transaction_id, (State.RESERVED,), State.ABORTING)
     assert index.transactions.move(made.transaction_id, (State.OPEN,), State.ABORTING, error="the job failed")
     with pytest.raises(TransactionStateError, match=r"is aborting and cannot be reserved.*the job failed"):
-        index.commits.reserve(made.transaction_id, made.plan)
+        index.commits.reserve(Commit(made))
     with pytest.raises(TransactionStateError, match="cannot be committed"):
-        index.commits.apply(made.transaction_id, deliver=False)
+        index.commits.apply(Commit(made), deliver=False)
     assert index.transaction_files.staged_count(made.transaction_id) == 1
     assert index.transactions.move(made.transaction_id, (State.ABORTING,), State.ABORTED)
     assert index.transaction_files.staged_count(made.transaction_id) == 0
@@ -250,7 +251,7 @@ def test_a_creation_appears_with_its_files(index: Index, table: Table) -> None:
     again = creation(definition("s", "new", {"k": "int"}))
     index.transactions.begin(again)
     with pytest.raises(TableAlreadyExistsError, match=r"s\.new exists already"):
-        index.commits.reserve(again.transaction_id, again.plan)
+        index.commits.reserve(Commit(again))
     assert new.table_id != table.table_id
 
 
@@ -264,11 +265,11 @@ def test_a_replacement_removes_the_old_table_at_the_same_instant(index: Index, t
     assert [m.operation for m in index.outbox.pending()] == ["drop_table", "create_table", "sync_partitions"]
     assert counts(index, table) == {"d=2025-01-01": 1}
     with pytest.raises(TableNotFoundError, match=r"s\.t was dropped or replaced"):
-        index.commits.reserve(late.transaction_id, late.plan)
+        index.commits.reserve(Commit(late))
     absent = creation(definition("s", "absent", {}), WriteKind.REPLACE)
     index.transactions.begin(absent)
     with pytest.raises(TableNotFoundError, match=r"s\.absent does not exist"):
-        index.commits.reserve(absent.transaction_id, absent.plan)
+        index.commits.reserve(Commit(absent))
 
 
 def test_applications_commit_a_batch_once(index: Index, table: Table) -> None:
@@ -276,7 +277,7 @@ def test_applications_commit_a_batch_once(index: Index, table: Table) -> None:
     assert index.transactions.find_application(table.table_id, "a") is None
     finish(index, first)
     again = begin(index, index.tables.load(table.identifier), plan(table), "k=1", app_id="a", app_version=3)
-    known = index.commits.reserve(again.transaction_id, again.plan)
+    known = index.commits.reserve(Commit(again))
     assert isinstance(known, ApplicationVersion)
     assert (known.app_version, known.version, known.transaction_id) == (3, 1, first.transaction_id)
     assert index.transactions.load(again.transaction_id).state is State.OPEN
@@ -314,7 +315,7 @@ def test_repair_is_told_of_what_is_not_committed(index: Index, table: Table) -> 
     reserved = begin(index, table, plan(table), "k=2")
     aborted = begin(index, table, plan(table), "k=3")
     for made in (reserved, aborted):
-        assert isinstance(index.commits.reserve(made.transaction_id, made.plan), Transaction)
+        assert isinstance(index.commits.reserve(Commit(made)), Transaction)
     index.transactions.move(aborted.transaction_id, (State.RESERVED,), State.ABORTED)
     # Of these no file has ever had its final name.
     begin(index, table, plan(table), "k=4")
@@ -388,10 +389,10 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     assert claimed(tmp_path) == ["k=4"]
     stale = begin(index, table, plan(table), "k=9")
     with pytest.raises(ConflictError, match="read at version 0, and what was changed up to 5 is not known"):
-        index.commits.reserve(stale.transaction_id, stale.plan)
+        index.commits.reserve(Commit(stale))
     overwrite = begin(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=3")
     with pytest.raises(ConflictError, match=r"'k=3'.*version 3 of the table changed it"):
-        index.commits.reserve(overwrite.transaction_id, overwrite.plan)
+        index.commits.reserve(Commit(overwrite))
     # What nobody has changed since it was read is replaced, however long ago that was.
     assert finish(index, begin(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=9")).version == 7
 
@@ -440,20 +441,20 @@ def test_a_partition_that_moves_while_it_is_appended_to(index: Index, table: Tab
     write(index, table, plan(table), "k=1")
     now = index.tables.load(table.identifier)
     opened, reserved = (begin(index, now, plan(table), "k=1") for _ in range(2))
-    index.commits.reserve(reserved.transaction_id, reserved.plan)
+    index.commits.reserve(Commit(reserved))
     index.commits.apply_changes(table.table_id, moved, operation="ddl", deliver=False)
     with pytest.raises(ConflictError, match=r"'k=1' of table s\.t has got another location since the write began"):
-        index.commits.reserve(opened.transaction_id, opened.plan)
+        index.commits.reserve(Commit(opened))
     with pytest.raises(ConflictError, match="has got another location"):
-        index.commits.apply(reserved.transaction_id, deliver=False)
+        index.commits.apply(Commit(reserved), deliver=False)
     assert index.transactions.load(reserved.transaction_id).state is State.RESERVED
     write(index, table, plan(table), "k=1")
     assert counts(index, table) == {"k=1": 1}
     # Dropped by a repair between the steps, it comes back where the files are.
     again = begin(index, index.tables.load(table.identifier), plan(table), "k=1")
-    index.commits.reserve(again.transaction_id, again.plan)
+    index.commits.reserve(Commit(again))
     index.commits.apply_changes(table.table_id, [DropPartition("k=1")], operation="repair", deliver=False)
-    index.commits.apply(again.transaction_id, deliver=False)
+    index.commits.apply(Commit(again), deliver=False)
     listed = index.partitions.all(index.tables.load(table.identifier), None).read_all()
     assert listed.column("location").to_pylist() == ["file:///far"]
 
@@ -487,7 +488,7 @@ def test_what_cannot_be_committed_is_not_reserved(
     index.transaction_files.record(anew.transaction_id, staged(anew.transaction_id, *names))
     for refused in (made, anew):
         with pytest.raises(kind, match=words.replace("s.t", "s.(t|anew)")):
-            index.commits.reserve(refused.transaction_id, refused.plan)
+            index.commits.reserve(Commit(refused))
         assert index.transactions.load(refused.transaction_id).state is State.OPEN
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
@@ -344,7 +345,7 @@ def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Tabl
     assert finish(index, append).version == 5
     for made in (overwrite, late):
         with pytest.raises(ConflictError, match="read at version 1, and what was changed up to 4 is not known"):
-            index.commits.reserve(made.transaction_id, made.plan)
+            index.commits.reserve(Commit(made))
 
 
 def test_expiry_keeps_what_still_waits(index: Index, table: Table) -> None:

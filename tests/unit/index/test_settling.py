@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
@@ -72,9 +73,9 @@ def test_its_commit_asks_as_much_of_a_table_of_any_size(index: Index) -> None:
     for name, count in (("few", 5), ("many", 500)):
         table = filled(index, count, name)
         made = begin(index, table, plan(table, WriteKind.OVERWRITE))
-        index.commits.reserve(made.transaction_id, made.plan)
+        index.commits.reserve(Commit(made))
         before, rows = index.query_count, unended(index, table)
-        outcome = index.commits.apply(made.transaction_id, deliver=True).outcome
+        outcome = index.commits.apply(Commit(made), deliver=True).outcome
         asked.append(index.query_count - before)
         assert outcome is not None
         assert (outcome.partitions_removed, outcome.files_removed) == (count, 2 * count)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.context import RepairProgress
-    from catalog_ext.metastore.model.changes import Change, Commit
+    from catalog_ext.metastore.model.changes import AppliedChanges, Change
     from catalog_ext.metastore.storage.listed import Listed
     from tests.fakes_metastore import FakeMetastore
 
@@ -209,7 +209,7 @@ def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_c
     commits: list[int] = []
     whole = catalog.index.commits.apply_changes
 
-    def followed_by_another(*args: Any, **kwargs: Any) -> Commit:
+    def followed_by_another(*args: Any, **kwargs: Any) -> AppliedChanges:
         done = whole(*args, **kwargs)
         if not commits:
             whole(args[0], [DropPartition(names[0]), AddPartition(names[8], ())], operation="other", deliver=False)

@@ -25,7 +25,7 @@ from catalog_ext.metastore.index.write import removals, row_writes, transaction_
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions import owner
+from catalog_ext.metastore.transactions.steps import run
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _short_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of files are long with 50 of them."""
-    for module in (owner, transaction_files, row_writes, removals):
+    for module in (run, transaction_files, row_writes, removals):
         monkeypatch.setattr(module, "FILES_PER_DOCUMENT", 50)
 
 

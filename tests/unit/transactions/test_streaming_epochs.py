@@ -311,12 +311,12 @@ def test_an_epoch_whose_waiting_files_have_gone_says_so_before_anything_is_writt
             stream.epoch(8, {"h=8": "d\n"})
     assert (stand.rows(), stand.listed()) == ({}, {})
     assert {t.state for t in stand.index.transactions.all()} <= {State.FINISHED, State.ABORTED}
-    preview = stand.engine.discard_waiting(stand.table(), dry_run=True)
+    preview = stand.engine.waiting.discard(stand.table(), dry_run=True)
     assert [(f.partition, f.location, f.rows) for f in preview.files] == [("h=7", f"file://{gone}", 1)]
     assert waiting(stand) == ["h=7", "h=8"]
-    report = stand.engine.discard_waiting(stand.table())
+    report = stand.engine.waiting.discard(stand.table())
     assert (report.files, report.rows) == (preview.files, 1)
-    assert stand.engine.discard_waiting(stand.table()).files == ()
+    assert stand.engine.waiting.discard(stand.table()).files == ()
     stream.epoch(8, {"h=8": "e\n"})
     assert stand.rows() == stand.listed() == {"h=7": left}
     stream.end()
@@ -331,7 +331,7 @@ def test_a_whole_partition_that_has_gone_waits_no_more(stand: Stand, tmp_path: P
         file.write_text("cut off by a full disk")
     with pytest.raises(WaitingFilesMissingError):
         stream.end()
-    assert len(stand.engine.discard_waiting(stand.table()).files) == 1
+    assert len(stand.engine.waiting.discard(stand.table()).files) == 1
     assert waiting(stand) == ["h=8"]
     stream.end()
     assert stand.rows() == {"h=8": "b\n"}
@@ -341,9 +341,9 @@ def test_nothing_is_given_up_while_the_tables_directory_is_away(stand: Stand, tm
     Stream(stand).epoch(7, {"h=7": "a\n"})
     (tmp_path / "t").rename(tmp_path / "away")
     with pytest.raises(LocationNotFoundError):
-        stand.engine.discard_waiting(stand.table())
+        stand.engine.waiting.discard(stand.table())
     (tmp_path / "away").rename(tmp_path / "t")
-    assert stand.engine.discard_waiting(stand.table()).files == ()
+    assert stand.engine.waiting.discard(stand.table()).files == ()
     assert waiting(stand) == ["h=7"]
 
 
@@ -358,7 +358,7 @@ def test_an_epoch_that_was_undone_after_it_had_promoted_what_waited_is_no_loss(s
         stream.epoch(8, {"h=8": "b\n"})
     assert stand.listed() == {}
     assert waiting(stand) == ["h=7"]
-    assert stand.engine.discard_waiting(stand.table()).files == ()
+    assert stand.engine.waiting.discard(stand.table()).files == ()
     stream.epoch(8, {"h=8": "c\n"})
     assert stand.rows() == stand.listed() == {"h=7": "a\n"}
 
@@ -415,7 +415,7 @@ def test_what_the_store_refuses_to_hide_stops_no_undoing(
     def refuse(*_: object, **__: object) -> None:
         raise StorageAccessDeniedError("No.")
 
-    monkeypatch.setattr("catalog_ext.metastore.transactions.steps.hide", refuse)
+    monkeypatch.setattr("catalog_ext.metastore.transactions.steps.due_files.hide", refuse)
     with armed("promote.after", refuse), pytest.raises(StorageAccessDeniedError):
         stream.epoch(8, {"h=8": "b\n"})
     assert "stay visible until its next epoch: No." in caplog.text
@@ -430,17 +430,17 @@ def test_what_an_abandoned_query_has_kept_back_can_be_committed(tmp_path: Path) 
         Stream(stand, "lost").epoch(8, {"h=9": "a\n", "h=10": "b\n"})
         Stream(stand, "other").epoch(8, {"h=9": "c\n"})
         assert stand.rows() == {}
-        preview = stand.engine.release_waiting(stand.table(), None, "test", dry_run=True)
+        preview = stand.engine.waiting.release_all(stand.table(), None, "test", dry_run=True)
         shown = [(one.partition, one.application, one.files, one.rows) for one in preview.partitions]
         assert shown == [("h=10", "lost", 1, 1), ("h=9", "lost", 1, 1), ("h=9", "other", 1, 1)]
         assert (stand.rows(), announced(calls)) == ({}, [])
-        report = stand.engine.release_waiting(stand.table(), "lost", "test")
+        report = stand.engine.waiting.release_all(stand.table(), "lost", "test")
         assert (len(report.partitions), report.version) == (2, stand.table().version)
         assert stand.rows() == stand.listed() == {"h=10": "b\n", "h=9": "a\n"}
         assert sorted(filter(None, announced(calls))) == ["10", "9"]
-        stand.engine.release_waiting(stand.table(), None, "test")
+        stand.engine.waiting.release_all(stand.table(), None, "test")
         assert stand.rows() == {"h=10": "b\n", "h=9": "a\nc\n"}
-        nothing = stand.engine.release_waiting(stand.table(), None, "test")
+        nothing = stand.engine.waiting.release_all(stand.table(), None, "test")
         assert (nothing.partitions, nothing.version) == ((), None)
 
 
@@ -452,7 +452,7 @@ def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Cal
     named.epoch(8, {"h=10": "b\n"}, options=HOURLY)
     plain = {key: text for key, text in HOURLY.items() if key not in (POLICY_KIND, POLICY_CLASS)}
     Stream(stand, "plain").epoch(8, {"h=11": "c\n"}, options=plain)
-    stand.engine.release_waiting(stand.table(), None, "test")
+    stand.engine.waiting.release_all(stand.table(), None, "test")
     assert stand.rows() == stand.listed() == {"h=10": "b\n", "h=11": "c\n", "h=9": "a\n"}
     assert sorted(filter(None, announced(calls))) == ["10", "9"]
     marks = {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("_*") if path.is_file()}
@@ -463,8 +463,8 @@ def test_releasing_what_a_query_that_nobody_knows_has_kept_back_says_so(stand: S
     stream = Stream(stand)
     stream.epoch(8, {"h=8": "a\n"})
     with pytest.raises(InvalidInputError, match=r"No query 'nix' has written to table s\.t\. Rows wait of query;"):
-        stand.engine.release_waiting(stand.table(), "nix", "test")
-    assert stand.engine.release_waiting(stand.table(), "query", "test").version is not None
-    assert stand.engine.release_waiting(stand.table(), "query", "test").partitions == ()
+        stand.engine.waiting.release_all(stand.table(), "nix", "test")
+    assert stand.engine.waiting.release_all(stand.table(), "query", "test").version is not None
+    assert stand.engine.waiting.release_all(stand.table(), "query", "test").partitions == ()
     with pytest.raises(InvalidInputError, match="No rows wait in it"):
-        stand.engine.release_waiting(stand.table(), "nix", "test", dry_run=True)
+        stand.engine.waiting.release_all(stand.table(), "nix", "test", dry_run=True)

@@ -122,7 +122,7 @@ def test_what_waits_in_another_index_is_left_and_reported(stand: Stand, other: S
     wait(other, other.table().identifier)
     report = vacuum(stand)
     assert (deleted(report), len(report.skipped)) == ([], 1)
-    other.engine.release(other.table(), "q", "test", {})
+    other.engine.waiting.release(other.table(), "q", "test", {})
     assert other.rows() == {"k=12": "b\n"}
 
 
@@ -138,7 +138,7 @@ def test_what_another_table_of_the_index_has_there_is_left(stand: Stand, root: P
     else:
         wait(stand, OTHER)
         report = vacuum(stand)
-        stand.engine.release(stand.table(OTHER), "q", "test", {})
+        stand.engine.waiting.release(stand.table(OTHER), "q", "test", {})
     assert (deleted(report), report.skipped) == ([], ())
     assert stand.rows(OTHER) == {"k=12": "b\n"}
 

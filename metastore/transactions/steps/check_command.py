@@ -38,31 +38,30 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, NewPartition, WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.storage.entries import Entry
-    from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.metastore.transactions.new_files import NewFiles
+    from catalog_ext.metastore.transactions.steps.resources import Resources
 
 _FILES_AT_ONCE = 5000
 _PARTITIONS_AT_ONCE = 500
 
 
-class CommandChecker:
-    """Completes the plan of an open partition command; besides directories of new partitions nothing is changed.
+class CommandCheck:
+    """The check of one partition command, an object a check; only directories of new partitions are made.
 
     Args:
-        index: The index.
-        storage: The stores.
-        new_files: Looks at directories.
+        resources: Those of the commit.
+        transaction: It is open.
     """
 
-    def __init__(self, index: Index, storage: Storage, new_files: NewFiles) -> None:
-        self._index = index
-        self._storage = storage
-        self._new_files = new_files
+    def __init__(self, resources: Resources, transaction: Transaction) -> None:
+        self._index = resources.index
+        self._storage = resources.storage
+        self._new_files = resources.new_files
+        self._transaction = transaction
+        self._table = resources.table(transaction)
 
-    def check(self, transaction: Transaction, asked: AskedCommand) -> WritePlan:
+    def checked(self, asked: AskedCommand) -> WritePlan:
         """Return the plan with all that is decided before ``reserve``; files that are to be moved are recorded.
 
         Raises:
@@ -72,45 +71,45 @@ class CommandChecker:
             InvalidInputError: The command cannot be carried out on this table.
             StorageError: The store refuses or does not answer.
         """
-        plan = transaction.plan
-        table = self._index.tables.load_by_id(transaction.table_id or 0)
+        plan = self._transaction.plan
         match asked:
             case AddPartitions():
-                return self._add(transaction, asked, table)
+                return self._add(asked)
             case DropPartitions():
-                return replace(plan, change=self._drop(asked, table))
+                return replace(plan, change=self._drop(asked))
             case RenamePartition():
-                return replace(plan, change=self._rename(transaction, asked, table))
+                return replace(plan, change=self._rename(asked))
             case RelocatePartition():
-                return replace(plan, change=self._relocate(asked, table))
+                return replace(plan, change=self._relocate(asked))
             case ExchangePartitions():
-                return replace(plan, change=self._exchange(transaction, asked, table))
+                return replace(plan, change=self._exchange(asked))
             case _:
                 assert_never(asked)
 
-    def _add(self, transaction: Transaction, asked: AddPartitions, table: Table) -> WritePlan:
+    def _add(self, asked: AddPartitions) -> WritePlan:
+        table = self._table
         living = self._index.living_partitions.of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
         by_hand = [p.name for p in wanted if p.location is not None]
         default = {p.name: _location(table, p.name, None) for p in wanted if p.location is None}
         left = self._new_files.left(table, default) if default else {}
-        wanted = tuple(self._beside(transaction, p) if p.name in left else p for p in wanted)
-        self._require_nothing_else(table, {name: default[name] for name in left})
-        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted}, by_hand=by_hand)
+        wanted = tuple(self._beside(p) if p.name in left else p for p in wanted)
+        self._require_nothing_else({name: default[name] for name in left})
+        found = self._found({p.name: _location(table, p.name, p.location) for p in wanted}, by_hand=by_hand)
         own = {p.name: p.location for p in wanted if p.location is not None}
-        return replace(transaction.plan, locations=own, change=CheckedAdd(asked, wanted, found))
+        return replace(self._transaction.plan, locations=own, change=CheckedAdd(asked, wanted, found))
 
-    @staticmethod
-    def _beside(transaction: Transaction, partition: NewPartition) -> NewPartition:
+    def _beside(self, partition: NewPartition) -> NewPartition:
         """Return a partition with a directory of its own, since its default one holds replaced files.
 
         ADD PARTITION deletes nothing. At the default place Hive engines would read the overwritten rows again.
         """
-        base = relocation_base(transaction.plan.location, transaction.transaction_id)
+        base = relocation_base(self._transaction.plan.location, self._transaction.transaction_id)
         return replace(partition, location=f"{base}/{partition.name}")
 
-    def _require_nothing_else(self, table: Table, directories: Mapping[str, Location]) -> None:
+    def _require_nothing_else(self, directories: Mapping[str, Location]) -> None:
         """Return if only replaced files lie in the default directories of partitions that are added elsewhere."""
+        table = self._table
         found = self._new_files.found(table.table_id, directories) if directories else {}
         for name, files in found.items():
             if files:
@@ -122,14 +121,16 @@ class CommandChecker:
                     {"table": str(table.identifier), "partition": name[:200], "location": str(directories[name])},
                 )
 
-    def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
+    def _relocate(self, asked: RelocatePartition) -> CheckedRelocate:
+        table = self._table
         name, directory = asked.name, Location.parse(asked.location)
         rules.partitions_of(table, name, self._index.living_partitions.of_values(table, [name]))
         own = None if directory == _location(table, name, None) else str(directory)
-        return CheckedRelocate(asked, own, self._found(table, {name: directory}, by_hand=[name])[name])
+        return CheckedRelocate(asked, own, self._found({name: directory}, by_hand=[name])[name])
 
-    def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
+    def _drop(self, asked: DropPartitions) -> CheckedDrop:
         """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
+        table = self._table
         predicate = _bound(asked.predicate, table)
         directories = {
             partition.name: Location.parse(directory)
@@ -155,18 +156,20 @@ class CommandChecker:
         without = {name: [e for e in entries if not _is_checksum(e.location.name)] for name, entries in found.items()}
         return self._new_files.unknown(table, without, known)
 
-    def _rename(self, transaction: Transaction, asked: RenamePartition, table: Table) -> CheckedRename:
+    def _rename(self, asked: RenamePartition) -> CheckedRename:
+        table = self._table
         living = self._index.living_partitions.of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
             by_id = {partition.partition_id: partition for partition in living}
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
-            self._require_cleaned_up(transaction, _places(table, [asked.to], (p for p, _ in moving)))
-            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
-            self._record_moves(transaction, table, moving)
+            self._require_cleaned_up(_places(table, [asked.to], (p for p, _ in moving)))
+            self._require_empty({asked.to: _location(table, asked.to, None)})
+            self._record_moves(table, moving)
         return checked
 
-    def _exchange(self, transaction: Transaction, asked: ExchangePartitions, table: Table) -> CheckedExchange:
+    def _exchange(self, asked: ExchangePartitions) -> CheckedExchange:
+        table = self._table
         source = self._index.tables.load_by_id(asked.source_id)
         found = self._index.living_partitions.matching(source, _bound(asked.predicate, source))
         pairs = rules.exchanged_names(table, source, found)
@@ -176,25 +179,25 @@ class CommandChecker:
         _require_same_store(table, source)
         if moving:
             there = _places(source, [], (partition for partition, _ in moving))
-            self._require_cleaned_up(transaction, there | _places(table, [name for _, name in moving], ()))
-        self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
-        self._record_moves(transaction, source, moving)
+            self._require_cleaned_up(there | _places(table, [name for _, name in moving], ()))
+        self._require_empty({name: _location(table, name, None) for _, name in moving})
+        self._record_moves(source, moving)
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
-    def _require_cleaned_up(self, transaction: Transaction, places: Collection[tuple[int, str]]) -> None:
+    def _require_cleaned_up(self, places: Collection[tuple[int, str]]) -> None:
         """Return if no committed write has files left to delete where files are moved from or to.
 
         A move would bring files to names that are about to be deleted, or take those along that are. Elsewhere a store
         may refuse for ever to delete what a write has replaced.
 
         Args:
-            transaction: The command.
             places: As ``_places``.
 
         Raises:
             ConflictError: One has.
         """
+        transaction = self._transaction
         tables = {number: self._index.tables.load_by_id(number) for number, _ in places}
         for committed in self._index.transactions.all(states=(State.COMMITTED,)):
             concerned = tables.keys() & {committed.table_id, committed.plan.source_id}
@@ -212,13 +215,14 @@ class CommandChecker:
                 )
 
     def _found(
-        self, table: Table, directories: Mapping[str, Location], *, by_hand: Collection[str]
+        self, directories: Mapping[str, Location], *, by_hand: Collection[str]
     ) -> dict[str, tuple[DataFile, ...]]:
-        self._require_directories(table, directories)
-        return self._new_files.found(table.table_id, directories, by_hand=by_hand)
+        self._require_directories(directories)
+        return self._new_files.found(self._table.table_id, directories, by_hand=by_hand)
 
-    def _require_directories(self, table: Table, directories: Mapping[str, Location]) -> None:
+    def _require_directories(self, directories: Mapping[str, Location]) -> None:
         """Make the directories that are missing inside the table's; one that is missing elsewhere is an error."""
+        table = self._table
         root = Location.parse(table.definition.location)
         names = list(directories)
         for name, entry in zip(names, self._storage.stat_many([directories[name] for name in names]), strict=True):
@@ -244,14 +248,14 @@ class CommandChecker:
     def _has_bucket(self, directory: Location) -> bool:
         return self._storage.stat(Location(directory.scheme, directory.bucket, "")) is not None
 
-    def _require_empty(self, table: Table, directories: Mapping[str, Location]) -> None:
+    def _require_empty(self, directories: Mapping[str, Location]) -> None:
         for name, entries in self._new_files.visible(directories).items():
             if entries:
                 raise TableLayoutError(
-                    f"The partition {shown(name)} of table {table.identifier} cannot be moved to "
+                    f"The partition {shown(name)} of table {self._table.identifier} cannot be moved to "
                     f"{shown(str(directories[name]))}: files lie there that no partition has, such as "
                     f"{shown(entries[0].location.name)}. Register them (ADD PARTITION), or remove them.",
-                    {"table": str(table.identifier), "partition": name[:200], "location": str(directories[name])},
+                    {"table": str(self._table.identifier), "partition": name[:200], "location": str(directories[name])},
                 )
 
     def _moves(self, table: Table, partitions: Iterable[tuple[Partition, str]]) -> Iterable[StagedFile]:
@@ -292,9 +296,7 @@ class CommandChecker:
         root = Location.parse(table.definition.location)
         refuse_linked(self._index, str(table.identifier), root, directories)
 
-    def _record_moves(
-        self, transaction: Transaction, table: Table, partitions: Collection[tuple[Partition, str]]
-    ) -> None:
+    def _record_moves(self, table: Table, partitions: Collection[tuple[Partition, str]]) -> None:
         """Record the files of partitions of a table that are moved.
 
         Raises:
@@ -307,12 +309,12 @@ class CommandChecker:
             if file.source is None:
                 continue
             if (user := users.get(file.source)) is not None:
-                raise _shared(table, transaction.operation, file.source, user.table, user.partition)
+                raise _shared(table, self._transaction.operation, file.source, user.table, user.partition)
             if file.source not in sources:
-                raise _shared(table, transaction.operation, file.source, str(table.identifier), file.partition)
+                raise _shared(table, self._transaction.operation, file.source, str(table.identifier), file.partition)
             sources.remove(file.source)
         for chunk in batched(files, _FILES_AT_ONCE):
-            self._index.transaction_files.record(transaction.transaction_id, chunk)
+            self._index.transaction_files.record(self._transaction.transaction_id, chunk)
 
 
 def _shared(table: Table, operation: str, source: str, user: str, partition: str) -> TableLayoutError:

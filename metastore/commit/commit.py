@@ -1,0 +1,98 @@
+"""A commit as a value: each of its six steps takes it, and returns it with what the step has found or done.
+
+``docs/spec/commit-protocol.md`` says what the steps are: check, reserve, promote, apply, publish, clean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.removals import Removal
+    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
+    from catalog_ext.metastore.commit.transaction import State, Transaction
+    from catalog_ext.metastore.model.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOptions:
+    """What a writer says with its commit besides the files.
+
+    Attributes:
+        static_partition: The fully static partition that is to be registered also without rows.
+        watermark_ms: Of a streaming write, milliseconds since the epoch.
+        final: Whether the streaming query has ended by itself.
+    """
+
+    static_partition: str | None = None
+    watermark_ms: int | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit on its way.
+
+    Attributes:
+        transaction: The transaction as the last step left it. From ``check`` on its plan is the checked one.
+        options: What the writer says with the commit.
+        files: The files that came with the call.
+        recorded: How many files were recorded before the call (``TransactionFiles.record``); None where the writer has
+            not counted them.
+        all_files: All staged files of the transaction, where the caller holds them; None where the index has them.
+            Before ``reserve`` they are not recorded yet. After it none of them waits for its partition to be due.
+        table: The transaction's table, loaded with it; None where it has none, or is to be loaded again.
+        is_retry: Whether the writer has asked before and had no answer. The index may have forgotten how far that came.
+        by_owner: Whether the writer is at work; False of a recovery.
+        promoted: The partitions in which files of this commit may have their final names. ``promote`` adds to it before
+            it touches a file, so that the owner can undo what an index that was put back has forgotten.
+        stored: What the store says of each promoted file, by partition and name.
+        leftovers: Files to delete with what the commit replaces.
+        is_clean: Whether the staging directory is removed already. ``apply`` then finishes what replaces nothing.
+        duplicate_version: The version that committed this batch before; None where none did.
+    """
+
+    transaction: Transaction
+    options: CommitOptions = CommitOptions()
+    files: Sequence[StagedFile] = ()
+    recorded: int | None = None
+    all_files: Sequence[StagedFile] | None = None
+    table: Table | None = None
+    is_retry: bool = False
+    by_owner: bool = True
+    promoted: set[str] = field(default_factory=set)
+    stored: Mapping[tuple[str, str], StoredFile] = field(default_factory=dict)
+    leftovers: Sequence[Removal] = ()
+    is_clean: bool = False
+    duplicate_version: int | None = None
+
+    @property
+    def transaction_id(self) -> str:
+        """The transaction's id."""
+        return self.transaction.transaction_id
+
+    @property
+    def plan(self) -> WritePlan:
+        """The transaction's plan."""
+        return self.transaction.plan
+
+    @property
+    def state(self) -> State:
+        """The state of the transaction."""
+        return self.transaction.state
+
+    @property
+    def expected_records(self) -> int | None:
+        """How many files the index has to have recorded when the commit is reserved; None: it cannot be checked."""
+        if self.recorded is None or self.all_files is not None:
+            return self.recorded
+        return self.recorded + len(self.files)
+
+    @property
+    def unrecorded_files(self) -> Sequence[StagedFile]:
+        """The files that the index may not know before ``reserve``: an undoing has to remove them, too."""
+        return self.files if self.all_files is not None or self.is_retry else ()

@@ -1,0 +1,28 @@
+"""Step 4, ``apply``: one transaction of the index makes all changes of the commit visible together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.runtime.tracing import span
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+
+def apply(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit with its outcome, committed now or before.
+
+    Raises:
+        HiveLockLostError: Hive's locks are not held any more.
+        CatalogExtError: As ``Commits.apply``.
+    """
+    fault_point("commit.before")
+    resources.lock.confirm()
+    with span("commit_rows"):
+        committed = resources.index.commits.apply(commit, deliver=resources.delivers)
+    fault_point("commit.after")
+    return replace(commit, transaction=committed)

@@ -1,0 +1,37 @@
+"""Step 1, ``check``: what is to be changed is compared with the table and the store, before anything is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.json import digest_of
+from catalog_ext.metastore.commit.plan import COMMANDS
+from catalog_ext.metastore.transactions.steps.check_command import CommandCheck
+from catalog_ext.metastore.transactions.steps.check_write import WriteCheck
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+
+def check(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit with its checked plan, which holds all that a recoverer has to know.
+
+    Besides directories of new partitions nothing is changed. The files that a partition command moves are recorded.
+
+    Raises:
+        CatalogExtError: As ``WriteCheck.checked`` and ``CommandCheck.checked``.
+    """
+    fault_point("check.before")
+    plan = commit.plan
+    if isinstance(plan.asked, COMMANDS):
+        checked = CommandCheck(resources, commit.transaction).checked(plan.asked)
+    else:
+        checked = WriteCheck(resources, commit).checked(plan.asked)
+        assert checked.write is not None, "a write was checked"
+        write = replace(checked.write, digest=digest_of(commit.files, commit.recorded))
+        checked = replace(checked, change=write)
+    fault_point("check.after")
+    return replace(commit, transaction=replace(commit.transaction, plan=checked))

@@ -1,0 +1,119 @@
+"""Step 6, ``clean``: the files that the commit has replaced and its staging directory go, and it is finished."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
+from catalog_ext.metastore.commit.plan import CheckedExchange
+from catalog_ext.metastore.commit.transaction import VACUUM, State
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.deletion_gate import without_needed
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.commit.removals import Removal
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+_AT_ONCE = 5000
+"""Files that are held in memory at a time."""
+
+
+def clean(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit, finished: what it has replaced or left is removed.
+
+    Raises:
+        CatalogExtError: Something could not be removed; the same call may be made again.
+    """
+    fault_point("clean.before")
+    transaction, index = commit.transaction, resources.index
+    # An older copy of the index would still name the files that go now: the counter in the warehouse says that it is
+    # old. It is written after the commit, before the first deletion.
+    index.incarnations.before_deleting()
+    locations = StagingLocations(transaction.transaction_id, transaction.plan)
+    for removals in batched(index.deletions.of(transaction.transaction_id), _AT_ONCE):
+        if resources.load(transaction.transaction_id).state is State.FINISHED:
+            # Another process has finished it. Its names may be given again: a RENAME brings back any file it finds.
+            return replace(commit, transaction=replace(transaction, state=State.FINISHED))
+        _remove(resources, transaction, removals, locations.location)
+    fault_point("clean.removed")
+    if transaction.plan.moves:
+        resources.moves.tidy(transaction)
+    elif not transaction.plan.is_command:
+        resources.cleanup.remove_staging(transaction, locations, _still_waiting(resources, transaction, locations))
+    fault_point("clean.staging")
+    try:
+        _run_policies(resources, transaction, locations)
+    except CatalogExtError:
+        # A RENAME waits until the files are deleted, and they are. It need not wait for a policy that keeps failing.
+        index.deletions.forget(transaction.transaction_id)
+        raise
+    index.transactions.finish(transaction.transaction_id)
+    fault_point("clean.after")
+    return replace(commit, transaction=replace(transaction, state=State.FINISHED))
+
+
+def _remove(resources: Resources, transaction: Transaction, removals: Sequence[Removal], root: Location) -> None:
+    """Remove replaced files, and the directories that are empty then."""
+    cleanup = resources.cleanup
+    replaced = [removal for removal in removals if not removal.is_directory]
+    if transaction.operation == VACUUM:
+        replaced = _unneeded(resources, transaction, replaced)
+    files = cleanup.remove_replaced(transaction.table_id, replaced, root)
+    directories = {file.parent for file in files}
+    directories.update(Location.parse(removal.path) for removal in removals if removal.is_directory)
+    cleanup.remove_directories(transaction.table_id, directories, root)
+    change = transaction.plan.change
+    if isinstance(change, CheckedExchange):
+        cleanup.remove_directories(change.asked.source_id, directories, Location.parse(change.source_location))
+    # A finished transaction forgets what it had to delete: a file that came back with the power would stay for ever.
+    resources.storage.sync_directories(directories)
+
+
+def _unneeded(resources: Resources, claim: Transaction, removals: Sequence[Removal]) -> list[Removal]:
+    """Return what a vacuum that died has claimed and that no command under way is to register."""
+    try:
+        table = resources.table(claim)
+    except TableNotFoundError:
+        # The replaced files of an unregistered table belong to the user, as all its other files do.
+        return []
+    free = without_needed(resources.index, table, {removal.path for removal in removals})
+    return [removal for removal in removals if removal.path in free]
+
+
+def _still_waiting(resources: Resources, transaction: Transaction, locations: StagingLocations) -> frozenset[Location]:
+    """Return where the files are that wait for their partitions to be due: staged files, or keys of uploads."""
+    if transaction.plan.write is None or not transaction.plan.write.waiting:
+        return frozenset()
+    mine = (
+        locations.locate(file)
+        for waiting in resources.index.waiting_files.all(transaction.table_id or 0, transaction.app_id)
+        if waiting.transaction_id == transaction.transaction_id
+        for file in waiting.files
+    )
+    return frozenset(place.hidden or place.target for place in mine)
+
+
+def _run_policies(resources: Resources, transaction: Transaction, locations: StagingLocations) -> None:
+    plan = transaction.plan
+    if plan.write is None or not plan.write.published:
+        return
+    published = [(name, str(locations.directory(name))) for name in plan.write.published]
+    failures = resources.policy_failures
+    known = next((failures[place] for _, place in published if place in failures), None)
+    if known is not None:
+        raise known
+    keys = [column.name for column in resources.definition(transaction).partition_columns]
+    try:
+        run_policies(PartitionCommit.of(plan.partition_commit, keys), published, resources.storage.write_file)
+    except CatalogExtError as error:
+        failures.update((place, error) for _, place in published)
+        raise

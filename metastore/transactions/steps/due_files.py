@@ -1,0 +1,108 @@
+"""Files of a stream that waited for their partitions: they become visible with a later epoch, or are hidden again."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.promotion import OvertakenError, hide, promote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.storage.promotion import StagedLocation
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+logger = logging.getLogger(__name__)
+
+_WHILE_HELD = 100
+"""Files that are renamed while the transaction's row is held, so that they get and lose their names in its states."""
+
+
+def _due(resources: Resources, transaction: Transaction) -> Iterator[list[tuple[StagedFile, StagedLocation]]]:
+    """Yield what earlier epochs have left waiting for partitions that are due with this one, a document at a time."""
+    write = transaction.plan.write
+    due = frozenset(() if write is None else write.due)
+    if due:
+        number = transaction.table_id or 0
+        for waiting, files in resources.waiting.files(number, transaction.app_id, transaction.plan.directory):
+            if waiting.partition in due:
+                yield files
+
+
+def promote_due(
+    resources: Resources, transaction: Transaction
+) -> Iterator[tuple[Sequence[tuple[StagedFile, StagedLocation]], list[Removal]]]:
+    """Promote the waiting files that are due; yield some at a time, with the copied sources that are left to delete.
+
+    Raises:
+        OvertakenError: The transaction is not reserved any more.
+    """
+    storage, root = resources.storage, Location.parse(transaction.plan.location)
+    emptied: set[Location] = set()
+    for batch in _due(resources, transaction):
+        places = [place for _, place in batch]
+        _promote_waiting(resources, transaction, places)
+        yield batch, [Removal(str(place.aside)) for place in places if place.aside is not None]
+        storage.sync([place.target for place in places], root)
+        emptied.update(place.source.parent for place in places if place.source is not None)
+    storage.remove_empty_directories(emptied, root)
+
+
+def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
+    """Promote what an undoing hides again: a late owner must not show it after that."""
+    number, index = transaction.transaction_id, resources.index
+    if any(place.source is None for place in places):
+        # A copy may take long: before each the transaction is asked for.
+        promote(
+            resources.storage, places, threads=resources.threads,
+            wanted=lambda: index.transactions.state_of(number) is State.RESERVED,
+        )  # fmt: skip
+        return
+    for some in batched(places, _WHILE_HELD):
+        work = partial(promote, resources.storage, some, threads=resources.threads)
+        if not index.transactions.while_in_state(number, State.RESERVED, work):
+            raise OvertakenError
+
+
+def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
+    """Hide what waited and was promoted with a transaction that is undone; return the directories of its files.
+
+    What a store refuses to hide stays where Hive engines see it, until an epoch commits it.
+    """
+    directories: set[Location] = set()
+    for batch in _due(resources, transaction):
+        for some in batched([place for _, place in batch], _WHILE_HELD):
+            fault_point("undo.due")
+            if not _hidden(resources, transaction, some):
+                return directories
+            directories.update(place.target.parent for place in some)
+            directories.update(place.source.parent for place in some if place.source is not None)
+    fault_point("undo.due")
+    return directories
+
+
+def _hidden(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> bool:
+    """Hide some files; return False where another process has ended the undoing: they may be the next epoch's."""
+    work = partial(hide, resources.storage, places, threads=resources.threads)
+    try:
+        return resources.index.transactions.while_in_state(transaction.transaction_id, State.ABORTING, work)
+    except StorageError as error:
+        if error.retryable:
+            raise
+        logger.warning(
+            "Files of the stream into table %s that wait for their partitions to be due stay visible until its "
+            "next epoch: %s",
+            transaction.table,
+            error.message,
+        )
+        return True

@@ -1,0 +1,166 @@
+"""From ``reserve`` to ``apply``: a commit goes forward, or is taken back if it can never be finished.
+
+Owner and recoverer come here; where they begin follows from the transaction's state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    ConflictError,
+    IndexDatabaseError,
+    StorageAccessDeniedError,
+    StorageError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.index.database.failures import is_refused_for_good
+from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
+from catalog_ext.metastore.storage.promotion import OvertakenError
+from catalog_ext.metastore.transactions.steps.apply import apply
+from catalog_ext.metastore.transactions.steps.promote import promote
+from catalog_ext.metastore.transactions.steps.undo import forgotten_error, undo, undo_quietly, was_undone
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+
+class WriteUndoneError(Exception):
+    """The transaction was undone, by this process or by another one.
+
+    Attributes:
+        reason: The error for its owner.
+    """
+
+    def __init__(self, reason: CatalogExtError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+def forward(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit, committed now or before.
+
+    Args:
+        resources: Those of the commit.
+        commit: In any state but ``open``.
+
+    Raises:
+        WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
+        CatalogExtError: The store or the index is in trouble; the same call may be made again.
+    """
+    if commit.state is State.RESERVED:
+        commit = _promoted(resources, commit)
+    if commit.state is State.RESERVED:
+        commit = _applied(resources, commit)
+    if commit.state in (State.ABORTING, State.ABORTED):
+        # Its tasks may have written after another process had removed everything.
+        undo_quietly(resources, commit.transaction)
+        raise WriteUndoneError(was_undone(commit.transaction))
+    return commit
+
+
+def forward_again(resources: Resources, commit: Commit) -> Commit:
+    """Return a commit that was reserved, as ``forward`` does, from what the index has of it by now.
+
+    Raises:
+        WriteUndoneError, CatalogExtError: As ``forward``.
+    """
+    current = resources.reserved(commit.transaction)
+    if current is None:
+        return _take_back_forgotten(resources, commit)
+    return forward(resources, resumed(commit, current))
+
+
+def resumed(commit: Commit, current: Transaction) -> Commit:
+    """Return the commit as it goes on from what the index has: its transaction, and all its files."""
+    return replace(commit, transaction=current, all_files=None, table=None)
+
+
+def _promoted(resources: Resources, commit: Commit) -> Commit:
+    try:
+        return promote(resources, commit)
+    except OvertakenError:
+        return forward_again(resources, commit)
+    except ConflictError as error:
+        return _take_back(resources, commit, error)
+    except CatalogExtError as error:
+        # The owner may have rights that a recoverer lacks.
+        if _may_pass(error) or (isinstance(error, StorageAccessDeniedError) and not commit.by_owner):
+            raise
+        # A store that refuses for good goes on refusing, and all that was staged can be taken back.
+        return _take_back(resources, commit, _reason(resources, commit.transaction, error))
+
+
+def _applied(resources: Resources, commit: Commit) -> Commit:
+    try:
+        return apply(resources, commit)
+    except StorageError:
+        raise
+    except CatalogExtError as error:
+        if isinstance(error, IndexDatabaseError) and _may_pass(error):
+            raise
+        # What the index or its database refuses stays refused: no process could ever commit it.
+        return _take_back(resources, commit, error)
+
+
+def _may_pass(error: CatalogExtError) -> bool:
+    """Return whether a later attempt may get further."""
+    return not is_refused_for_good(error) if isinstance(error, IndexDatabaseError) else error.retryable
+
+
+def _reason(resources: Resources, transaction: Transaction, error: CatalogExtError) -> CatalogExtError:
+    """Return why a write cannot be finished: files vanish with a table that is dropped."""
+    try:
+        resources.definition(transaction)
+    except TableNotFoundError:
+        gone = gone_meanwhile(transaction.table)
+        gone.__cause__ = error
+        return gone
+    return error
+
+
+def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> Commit:
+    """Undo a reserved commit that can never be finished; one that another process has committed stays as it is.
+
+    Raises:
+        WriteUndoneError: It was undone, here or elsewhere.
+    """
+    moved = resources.index.transactions.move(
+        commit.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
+    )
+    current = resources.reserved(commit.transaction)
+    if current is None:
+        return _take_back_forgotten(resources, commit)
+    if not moved and current.state in (State.COMMITTED, State.FINISHED):
+        # A file that was promoted, committed and then overwritten looks as if it had vanished.
+        return replace(commit, transaction=current)
+    undo_quietly(resources, current)
+    raise WriteUndoneError(error)
+
+
+def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
+    """Undo what a database has forgotten that failed over, or was put back: its owner knows what was promoted.
+
+    The index learns of it first, so that no repair registers what a crash leaves of it.
+
+    Raises:
+        WriteUndoneError: It was undone.
+        CatalogExtError: Something of it may be visible.
+    """
+    forgotten = forgotten_error(commit.transaction)
+    if not commit.by_owner:
+        # Its owner may have acknowledged it before.
+        raise forgotten
+    current = resources.index.transactions.remember_undone(commit.transaction, forgotten.message)
+    if current.state not in (State.ABORTING, State.ABORTED):
+        # Another call of the same commit has reserved it again since: its files are that one's, too.
+        return forward_again(resources, commit)
+    # What was written is deleted wherever it is; what was moved goes back.
+    files = (commit.all_files or ()) if current.plan.takes else ()
+    undo(resources, current, files, commit.promoted)
+    raise WriteUndoneError(forgotten)

@@ -1,0 +1,230 @@
+"""Step 3, ``promote``: the staged files get their final names. Engines that list directories see them from here on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.claims import bound_predicate
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.plan import Append, Create, Overwrite, Promotion
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.staged_files import StoredFile
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.runtime.tracing import span
+from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.promotion import keep, vanished
+from catalog_ext.metastore.storage.promotion import promote as promote_files
+from catalog_ext.metastore.transactions.deletion_gate import without_needed
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.steps.due_files import promote_due
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.promotion import StagedLocation
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+    Located = tuple[StagedFile, StagedLocation]
+    Stored = dict[tuple[str, str], StoredFile]
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 5000
+"""Files that are held in memory at a time."""
+
+
+def promote(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit with what the store says of its files, all of which have their final names.
+
+    Called again, it goes on: a file with its source gone and its target there is done.
+
+    Raises:
+        OvertakenError: The transaction is not reserved any more.
+        ConflictError: Another LOAD DATA is moving one of the files.
+        TableNotFoundError: The table is gone. No file has a visible name.
+        CatalogExtError: The store or the index is in trouble; the same call may be made again.
+    """
+    if commit.all_files is None:
+        # Nothing is promoted into a table that is gone. A commit that holds its files was reserved a moment ago.
+        resources.definition(commit.transaction)
+    resources.moves.require_unshared(commit.transaction, commit.all_files)
+    if commit.plan.moves:
+        # A backup of the index from before would take the moved files for lost.
+        resources.index.incarnations.before_deleting()
+    with span("promote"):
+        fault_point("promote.before")
+        locations = StagingLocations(commit.transaction_id, commit.plan)
+        _make_directories(resources, commit.transaction, locations)
+        stored: Stored = {}
+        for batch in batched(_own_files(resources, commit, locations), _AT_ONCE):
+            stored.update(_promote_batch(resources, commit, locations, batch))
+        _keep_waiting(resources, commit, locations)
+        leftovers = [*_left_of_replaced(resources, commit.transaction), *_left_of_taken(resources, commit)]
+        if commit.plan.write is not None and commit.plan.write.due:
+            for due, copied in promote_due(resources, commit.transaction):
+                stored.update(stored_files(resources, due))
+                leftovers.extend(copied)
+        fault_point("promote.after")
+    is_clean = _removes_staging(resources, commit)
+    return replace(commit, stored=stored, leftovers=leftovers, is_clean=is_clean)
+
+
+def _make_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> None:
+    plan, storage = transaction.plan, resources.storage
+    if plan.definition is not None:
+        storage.create_directory(locations.location)
+    if plan.write is not None and plan.write.static_partition is not None:
+        storage.create_directory(locations.directory(plan.write.static_partition))
+    in_parallel(
+        storage.create_directory, emptied_directories(resources, transaction, locations), storage.listing_threads
+    )
+    if plan.moves:
+        resources.moves.make_directories(transaction)
+
+
+def emptied_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
+    """Return the directories that a relocating TRUNCATE gives to its partitions, which stay registered.
+
+    A repair would drop a partition whose directory is not there.
+    """
+    plan = transaction.plan
+    keeps = isinstance(plan.asked, Overwrite) and plan.asked.keep_emptied
+    if not (keeps and plan.relocate) or not resources.storage.store_has_directories(locations.location):
+        return []
+    try:
+        table = resources.table(transaction)
+    except TableNotFoundError:
+        return []
+    predicate = bound_predicate(plan, table)
+    living = [] if predicate is None else resources.index.living_partitions.matching(table, predicate)
+    return [locations.directory(partition.name) for partition in living]
+
+
+def _own_files(resources: Resources, commit: Commit, locations: StagingLocations) -> Iterator[Located]:
+    """Yield the files that become visible with the commit itself: all but those that wait."""
+    write = commit.plan.write
+    waiting = frozenset(() if write is None else write.waiting)
+    for file in resources.staged_files(commit):
+        if file.partition not in waiting:
+            yield file, locations.locate(file)
+
+
+def _promote_batch(
+    resources: Resources, commit: Commit, locations: StagingLocations, batch: Sequence[Located]
+) -> Stored:
+    storage, places = resources.storage, [place for _, place in batch]
+    etags: Sequence[int | None] = ()
+    if commit.plan.moves:
+        resources.moves.promote(commit.transaction, places)
+    else:
+        commit.promoted.update(file.partition for file, _ in batch)
+        wanted = still_reserved(resources, commit.transaction)
+        etags = promote_files(storage, places, threads=resources.threads, wanted=wanted)
+    stored = stored_files(resources, batch, etags)
+    storage.sync([place.target for place in places], locations.location)
+    if commit.plan.moves:
+        # Last, so that no file is lost. A source that came back with the power would be registered by a repair, and its
+        # rows be there twice: the clean-up takes what lies at a source for another owner's file.
+        storage.sync_directories({place.source.parent for place in places if place.source is not None})
+    return stored
+
+
+def still_reserved(resources: Resources, transaction: Transaction) -> Callable[[], bool]:
+    """Return the question whether a transaction is still reserved."""
+    number = transaction.transaction_id
+    return lambda: resources.index.transactions.state_of(number) is State.RESERVED
+
+
+def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
+    """Return the files as the store shows them, so that a repair finds them unchanged.
+
+    Args:
+        resources: Those of the commit.
+        batch: Files that have their final names.
+        etags: What the store has said of each when its upload was completed.
+
+    Raises:
+        StagedFileMissingError: Another process has deleted one since it was promoted.
+    """
+    # S3 would take a request for each file, while engines that list directories see what the index does not have yet.
+    # A repair compares these files by size and ETag, which the store has said, and does without the times.
+    by_upload = bool(batch) and batch[0][1].upload is not None
+    if not batch or by_upload:
+        said = zip(batch, etags, strict=False)
+        return {(f.partition, f.name): StoredFile(etag=etag) for (f, _), etag in said if etag is not None}
+    there = resources.storage.identify_many([place.target for _, place in batch])
+    found: Stored = {}
+    for (file, place), entry in zip(batch, there, strict=True):
+        if entry is None:
+            raise vanished(place.target)
+        found[file.partition, file.name] = StoredFile(entry.modified_ms, entry.etag)
+    return found
+
+
+def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocations) -> None:
+    """Make durable what waits for its partition to be due: with the commit its source forgets these rows."""
+    write = commit.plan.write
+    if write is None or not write.waiting:
+        return
+    waiting = frozenset(write.waiting)
+    held = (locations.locate(file) for file in resources.staged_files(commit) if file.partition in waiting)
+    for some in batched(held, _AT_ONCE):
+        if commit.plan.aside:
+            keep(resources.storage, some, threads=resources.threads)
+        resources.storage.sync([place.hidden or place.target for place in some], locations.location)
+
+
+def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
+    """Yield what is left where LOAD DATA has moved files from: the copied objects, elsewhere their checksums."""
+    copies = commit.plan.promotion is Promotion.UPLOAD
+    for file in resources.staged_files(commit) if commit.plan.takes else ():
+        assert file.source is not None, "LOAD DATA moves files from somewhere"
+        if copies:
+            yield Removal(file.source, file.size, file.modified_ms, file.etag)
+        else:
+            directory, _, name = file.source.rpartition("/")
+            yield Removal(f"{directory}/.{name}.crc")
+
+
+def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Removal]:
+    """Return what relocations have left of a table that is replaced in its place: no table will know it any more."""
+    if transaction.plan.definition is None:
+        return []
+    try:
+        table = resources.index.tables.load(TableIdentifier.parse(transaction.table))
+    except TableNotFoundError:
+        return []
+    if table.definition.location != transaction.plan.location:
+        return []
+    left = {removal.path: removal for removal in replaced_by_relocations(resources.index, table)}
+    return [left[path] for path in sorted(without_needed(resources.index, table, left))]
+
+
+def _removes_staging(resources: Resources, commit: Commit) -> bool:
+    """Remove what an append or a creation leaves in its staging directory, and return whether it is gone.
+
+    A write that replaces something has a clean-up of its own, which does it all.
+    """
+    write = commit.plan.write
+    if write is None or not isinstance(write.asked, Append | Create):
+        return False
+    if write.waiting or write.due or write.published or commit.plan.takes:
+        return False
+    try:
+        locations = StagingLocations(commit.transaction_id, commit.plan)
+        resources.cleanup.remove_staging(commit.transaction, locations, frozenset())
+    except CatalogExtError as error:
+        # The files have their names, and what is left is invisible: the clean-up after the commit tries again.
+        logger.info("What write %s has staged stays for now: %s", commit.transaction_id, error.message)
+        return False
+    return True

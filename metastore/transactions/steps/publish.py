@@ -1,0 +1,59 @@
+"""Step 5, ``publish``: the metastore hears of the commit. What it does not accept now is delivered later, in order."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.runtime.tracing import span
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+logger = logging.getLogger(__name__)
+
+
+def publish(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit, whose outcome has the number of messages that the metastore has not accepted.
+
+    The write is committed, so that nothing that goes wrong here fails it: errors are logged.
+    """
+    transaction = commit.transaction
+    assert transaction.outcome is not None, "a committed transaction has an outcome"
+    if transaction.state is State.COMMITTED:
+        _settle(resources, transaction)
+    pending = _deliver(resources, transaction, transaction.outcome.pending_deliveries)
+    outcome = replace(transaction.outcome, pending_deliveries=pending)
+    return replace(commit, transaction=replace(transaction, outcome=outcome))
+
+
+def _settle(resources: Resources, transaction: Transaction) -> None:
+    """Settle the write, so that the outbox has a message about each partition that it has ended."""
+    try:
+        resources.index.settlements.settle_write(transaction.transaction_id)
+    except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
+        logger.warning(
+            "Table %s is written; its rows in the index could not all be ended yet, recover does it: %s",
+            transaction.table,
+            error,
+        )
+
+
+def _deliver(resources: Resources, transaction: Transaction, enqueued: int) -> int:
+    """Publish what is due to the metastore; return how many messages it has not accepted."""
+    try:
+        fault_point("deliver.before")
+        with span("deliver"):
+            report = resources.publish(transaction.table_id)
+        fault_point("deliver.after")
+    except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
+        logger.warning(
+            "Table %s is written; it could not be published to the metastore yet: %s", transaction.table, error
+        )
+        return enqueued
+    return 0 if report is None else report.pending

@@ -1,0 +1,35 @@
+"""Step 2, ``reserve``: the index claims what the commit touches. From here on it can only be finished or taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.transaction import Transaction
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+
+def reserve(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit, reserved, or with the version that committed its batch before.
+
+    Called again, as after a lost answer, it returns what the first call has reserved.
+
+    Raises:
+        ConflictError: Another writer was first.
+        CatalogExtError: As ``Commits.reserve``.
+    """
+    fault_point("reserve.before")
+    found = resources.index.commits.reserve(commit)
+    fault_point("reserve.after")
+    if not isinstance(found, Transaction):
+        return replace(commit, duplicate_version=found.version)
+    if commit.plan.takes and not commit.recorded:
+        # LOAD DATA moves files of other owners: its list must survive an index that forgets.
+        return replace(commit, transaction=found, all_files=commit.files)
+    # If an earlier call has reserved it, that call's plan and files hold. Without a count, more files may be recorded.
+    is_as_sent = found.plan is commit.plan and not (found.plan.write and found.plan.write.waiting)
+    return replace(commit, transaction=found, all_files=commit.all_files if is_as_sent else None)

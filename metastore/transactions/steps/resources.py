@@ -1,0 +1,108 @@
+"""What the steps of a commit work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import TransactionNotFoundError
+from catalog_ext.metastore.transactions.commit_locks import NO_LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from catalog_ext.metastore.commit.commit import Commit
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.errors import CatalogExtError
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.commit_locks import CommitLock, NoLock
+    from catalog_ext.metastore.transactions.new_files import NewFiles
+    from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
+    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+    from catalog_ext.metastore.transactions.waiting import Waiting
+
+
+class Delivered(Protocol):
+    """The outcome of a publication to the metastore."""
+
+    @property
+    def pending(self) -> int:
+        """Return the number of messages that it has not accepted yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The index, the stores and what knows them. One is shared by all commits of a ``Transactions``.
+
+    Attributes:
+        index: The index.
+        storage: The stores.
+        new_files: Looks at the directories of partitions.
+        cleanup: Removes staging directories and empty ones.
+        waiting: Knows the files of streams that wait for their partitions to be due.
+        moves: Moves the files of partition commands and of LOAD DATA.
+        delivers: Says whether changes of a table are enqueued for the metastore.
+        publish: Publishes what is due of the table of a number (of all: None); None where there is no metastore.
+        threads: Files that are promoted at the same time.
+        pauses: Yields the number of each attempt at a question to an index that is away, and waits in between.
+        lock: Hive's locks of the commit at hand.
+        policy_failures: The directories of partitions whose policies have failed in this recovery, with the error: the
+            policies are not run for them again.
+    """
+
+    index: Index
+    storage: Storage
+    new_files: NewFiles
+    cleanup: StoreCleanup
+    waiting: Waiting
+    moves: PartitionMoves
+    delivers: Callable[[TableDefinition], bool]
+    publish: Callable[[int | None], Delivered | None]
+    threads: int
+    pauses: Callable[[], Iterator[int]]
+    lock: CommitLock | NoLock = NO_LOCK
+    policy_failures: dict[str, CatalogExtError] = field(default_factory=dict)
+
+    def staged_files(self, commit: Commit) -> Iterable[StagedFile]:
+        """Return all staged files of a commit, from the index where the commit does not hold them."""
+        if commit.all_files is not None:
+            return commit.all_files
+        return self.index.transaction_files.staged_files(commit.transaction_id)
+
+    def table(self, transaction: Transaction) -> Table:
+        """Return the table that a transaction changes.
+
+        Raises:
+            TableNotFoundError: It is gone, or not made yet.
+        """
+        return self.index.tables.load_by_id(transaction.table_id or 0)
+
+    def definition(self, transaction: Transaction) -> TableDefinition:
+        """Return the definition of the table that a transaction changes or makes.
+
+        Raises:
+            TableNotFoundError: It is gone.
+        """
+        return transaction.plan.definition or self.table(transaction).definition
+
+    def load(self, transaction_id: str) -> Transaction:
+        """Return a transaction as it is now.
+
+        Raises:
+            TransactionNotFoundError: There is none.
+        """
+        return self.index.transactions.load(transaction_id)
+
+    def reserved(self, transaction: Transaction) -> Transaction | None:
+        """Return a transaction that was reserved, as it is now; None if the index has forgotten that it was."""
+        try:
+            current = self.load(transaction.transaction_id)
+        except TransactionNotFoundError:
+            return None
+        # A retried commit marks its reservation as suspected: ``reserved`` is set then, and the state still open.
+        return current if current.reserved and current.state is not State.OPEN else None

@@ -1,0 +1,297 @@
+"""The owner's way through the six steps of a commit, which asks again while the index is away."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.commit import Commit, CommitOptions
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.json import digest_of
+from catalog_ext.metastore.commit.transaction import State, WriteOutcome
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    CommitStateUnknownError,
+    IndexUnavailableError,
+    StorageUnavailableError,
+    TransactionNotFoundError,
+    TransactionStateError,
+)
+from catalog_ext.metastore.index.database.failures import takes_nothing
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, other_files
+from catalog_ext.metastore.transactions.steps.check import check
+from catalog_ext.metastore.transactions.steps.clean import clean
+from catalog_ext.metastore.transactions.steps.forward import WriteUndoneError, forward, forward_again, resumed
+from catalog_ext.metastore.transactions.steps.publish import publish
+from catalog_ext.metastore.transactions.steps.reserve import reserve
+from catalog_ext.metastore.transactions.steps.stage import stage
+from catalog_ext.metastore.transactions.steps.undo import abort, forgotten_error, undo
+from catalog_ext.metastore.transactions.unknown_state import may_pass, reason_of, state_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+logger = logging.getLogger(__name__)
+
+_FORGOTTEN = (
+    "the index has no transaction of this id any more, because its database has failed over or was put back to an "
+    "earlier time. What the write has made visible carries the id in its file names, and the next repair registers it"
+)
+
+
+def load(
+    resources: Resources,
+    transaction_id: str,
+    files: Sequence[StagedFile],
+    recorded: int | None,
+    options: CommitOptions,
+    *,
+    is_retry: bool,
+) -> Commit:
+    """Return the commit of a transaction, which may be reserved or committed already; an index that is away is awaited.
+
+    Args:
+        resources: Those of the commit.
+        transaction_id: The transaction's.
+        files: As ``Commit.files``.
+        recorded: As ``Commit.recorded``.
+        options: What the writer says with the commit.
+        is_retry: As ``Commit.is_retry``.
+
+    Raises:
+        CommitStateUnknownError: The index stays away, or has forgotten a transaction that may have been committed.
+        TransactionNotFoundError: There is no such transaction.
+    """
+    failure = "the index database does not answer"
+    for _ in resources.pauses():
+        try:
+            fault_point("commit.called")
+            transaction, table = resources.index.transactions.load_with_table(transaction_id)
+            return Commit(transaction, options, files, recorded, table=table, is_retry=is_retry)
+        except IndexUnavailableError as error:
+            failure = _away(error)
+        except TransactionNotFoundError as error:
+            if not is_retry:
+                raise
+            raise state_unknown(transaction_id, None, _FORGOTTEN, ask_again=False) from error
+    raise state_unknown(transaction_id, None, failure)
+
+
+def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
+    """Return the outcome of a commit, all of whose changes are visible.
+
+    Args:
+        resources: Those of the commit.
+        commit: As ``load`` returns it.
+        started_s: When the writer called, by ``time.monotonic``.
+
+    Raises:
+        CommitStateUnknownError: The index or the store stays away, and the commit may be finished by ``recover``.
+        InvalidInputError: It is reserved or committed with other files.
+        CatalogExtError: The write failed and is undone.
+    """
+    if commit.state is State.OPEN:
+        commit = _decided(resources, commit)
+    transaction = commit.transaction
+    if commit.duplicate_version is not None:
+        _give_up(resources, commit, TransactionStateError("its batch is committed already"))
+        return WriteOutcome(
+            commit.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
+            commit.duplicate_version, duplicate=True,
+        )  # fmt: skip
+    _check_same(commit)
+    commit = _committed(resources, commit)
+    elapsed_ms = round((time.monotonic() - started_s) * 1000)
+    commit = publish(resources, commit)
+    if commit.state is State.COMMITTED:
+        _clean_quietly(resources, commit)
+    assert commit.transaction.outcome is not None, "a committed transaction has an outcome"
+    return replace(commit.transaction.outcome, commit_ms=elapsed_ms)
+
+
+def _decided(resources: Resources, commit: Commit) -> Commit:
+    """Check and reserve; return the commit, reserved or further, or with the version that has its batch.
+
+    Raises:
+        CommitStateUnknownError: The index stays away, and it is not known whether the commit is reserved.
+        CatalogExtError: The write failed and is undone.
+    """
+    commit = _with_all_files(resources, commit)
+    try:
+        if commit.is_retry:
+            resources.index.transactions.suspect_reservation(commit.transaction_id)
+        with_reserve = commit.all_files is not None
+        stage(resources, commit.transaction, commit.files, commit.recorded, with_reserve=with_reserve)
+        # Before anything is looked at that others may change, and while no other writer waits for what is reserved.
+        resources.lock.take(commit.all_files, commit.options.static_partition)
+        checked = _checked(resources, commit)
+    except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
+        return _given_up(resources, commit, error)
+
+    def reserved(attempt: int) -> Commit:
+        try:
+            return reserve(resources, checked)
+        except IndexUnavailableError as error:
+            # Of the first attempt it is known that nothing was reserved.
+            if attempt == 0 and takes_nothing(error):
+                raise WriteUndoneError(error) from error
+            raise
+
+    try:
+        return _until_answered(resources, checked.transaction, reserved)
+    except CommitStateUnknownError:
+        raise
+    except WriteUndoneError as refused:
+        return _given_up(resources, commit, refused.reason)
+    except BaseException as error:  # noqa: BLE001 -- as above
+        return _given_up(resources, commit, error)
+
+
+def _with_all_files(resources: Resources, commit: Commit) -> Commit:
+    """Return a commit that holds all its files, where it has brought them and they are few.
+
+    Few files are recorded with the reservation. Many would keep others waiting there, and are recorded before it.
+    """
+    if len(commit.files) > FILES_PER_DOCUMENT or commit.plan.is_command:
+        return commit
+    recorded = commit.recorded
+    if recorded is None:
+        recorded = resources.index.transaction_files.staged_count(commit.transaction_id)
+    return commit if recorded else replace(commit, all_files=commit.files)
+
+
+def _checked(resources: Resources, commit: Commit) -> Commit:
+    """Return the commit, checked; it is checked again while the index or the store is away.
+
+    Raises:
+        CatalogExtError: The check failed, or what it needs has stayed away.
+    """
+    failure: CatalogExtError | None = None
+    for attempt in resources.pauses():
+        try:
+            # A later attempt looks at the table as it is then.
+            return check(resources, replace(commit, table=None) if attempt else commit)
+        except (IndexUnavailableError, StorageUnavailableError) as error:
+            logger.warning("Write %s is checked again: %s", commit.transaction_id, error.message)
+            failure = error
+    assert failure is not None, "there is one attempt at least"
+    raise failure
+
+
+def _check_same(commit: Commit) -> None:
+    """Return if a commit has the files that its transaction was reserved with, or has come without any.
+
+    Raises:
+        InvalidInputError: It has others.
+    """
+    write = commit.plan.write
+    if commit.files and write is not None and write.digest not in ("", digest_of(commit.files, commit.recorded)):
+        raise other_files(commit.transaction_id, commit.transaction.table)
+
+
+def _committed(resources: Resources, commit: Commit) -> Commit:
+    """Promote and apply; return the commit, committed, with its locks held.
+
+    Raises:
+        CommitStateUnknownError: It may be committed, or not.
+        CatalogExtError: It was undone.
+    """
+
+    def attempted(attempt: int) -> Commit:
+        if commit.state is State.RESERVED:
+            # The locks of a commit that an earlier call has reserved are not held yet.
+            resources.lock.take()
+        if attempt and commit.state is State.RESERVED:
+            return forward_again(resources, commit)
+        if attempt:
+            return forward(resources, resumed(commit, resources.load(commit.transaction_id)))
+        return forward(resources, commit)
+
+    transaction = commit.transaction
+    try:
+        return _until_answered(resources, transaction, attempted)
+    except CommitStateUnknownError:
+        raise
+    except WriteUndoneError as undone:
+        raise undone.reason from undone
+    except Exception as error:
+        raise state_unknown(
+            transaction.transaction_id, transaction.table, reason_of(error), ask_again=may_pass(error)
+        ) from error
+
+
+def _until_answered(resources: Resources, transaction: Transaction, step: Callable[[int], Commit]) -> Commit:
+    """Return what a step answers, which gets its attempt's number; it is taken again while the index is away.
+
+    Raises:
+        CommitStateUnknownError: The time is over.
+    """
+    failure = "the index database does not answer"
+    for attempt in resources.pauses():
+        try:
+            return step(attempt)
+        except IndexUnavailableError as error:
+            failure = _away(error)
+    raise state_unknown(transaction.transaction_id, transaction.table, failure)
+
+
+def _away(error: IndexUnavailableError) -> str:
+    logger.warning("The index is away while a write is committed: %s", error.message)
+    return error.message
+
+
+def _given_up(resources: Resources, commit: Commit, error: BaseException) -> Commit:
+    """Undo what is not reserved and raise ``error``; return what another call has reserved meanwhile, as it is now.
+
+    A commit that was called again while the first call was still at work may find its files promoted.
+
+    Raises:
+        CommitStateUnknownError: It cannot be known whether it is reserved.
+    """
+    transaction = commit.transaction
+    if isinstance(error, TransactionNotFoundError):
+        error = forgotten_error(transaction)
+    _give_up(resources, commit, error)
+    try:
+        current = resources.load(commit.transaction_id)
+    except CatalogExtError:
+        raise state_unknown(commit.transaction_id, transaction.table, reason_of(error)) from error
+    if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
+        raise error
+    return resumed(commit, current)
+
+
+def _give_up(resources: Resources, commit: Commit, error: BaseException) -> None:
+    """Undo what is not reserved, now or by recovery."""
+    reason, files = reason_of(error), commit.unrecorded_files
+    try:
+        try:
+            abort(resources, commit.transaction_id, reason, files)
+        except TransactionNotFoundError:
+            undo(resources, resources.index.transactions.remember_undone(commit.transaction, reason), files)
+    except CatalogExtError as trouble:
+        logger.warning(
+            "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
+            commit.transaction_id,
+            commit.transaction.table,
+            trouble.message,
+        )
+
+
+def _clean_quietly(resources: Resources, commit: Commit) -> None:
+    """Clean up after a write that is committed, whatever goes wrong here: errors are logged."""
+    try:
+        clean(resources, commit)
+    except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
+        logger.warning(
+            "The write %s to table %s is committed; what it replaced could not all be removed, recover does it: %s",
+            commit.transaction_id,
+            commit.transaction.table,
+            error,
+        )

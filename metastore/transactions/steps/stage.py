@@ -1,0 +1,46 @@
+"""Before the six steps: the files that tasks have staged are checked by their names, and recorded in the index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+
+def stage(
+    resources: Resources,
+    transaction: Transaction,
+    files: Sequence[StagedFile],
+    recorded: int | None = None,
+    *,
+    with_reserve: bool = False,
+) -> None:
+    """Record files that tasks have staged.
+
+    Args:
+        resources: Those of the commit.
+        transaction: An open transaction.
+        files: The files.
+        recorded: How many were recorded before them; None where the writer has not counted.
+        with_reserve: Whether ``reserve`` records them: here they are only checked.
+
+    Raises:
+        TransactionStateError: The transaction is not open any more.
+        InvalidInputError: A file does not fit it.
+        StagedFileMissingError: The index does not remember those that were recorded before.
+    """
+    fault_point("stage.before")
+    locations = StagingLocations(transaction.transaction_id, transaction.plan)
+    for file in files:
+        locations.check(file)
+    if files and not with_reserve:
+        resources.index.transaction_files.record(transaction.transaction_id, files, recorded)
+    fault_point("stage.after")

@@ -1,0 +1,191 @@
+"""Undoing a transaction that is not committed: every file of it is removed, or goes back to where it was."""
+
+from __future__ import annotations
+
+import logging
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import CatalogExtError, TransactionStateError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.promotion import discard
+from catalog_ext.metastore.storage.promotion import undo as undo_files
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.steps.due_files import hide_due
+from catalog_ext.metastore.transactions.steps.promote import emptied_directories
+from catalog_ext.metastore.transactions.store_cleanup import made_directories
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.transactions.steps.resources import Resources
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 5000
+"""Files that are held in memory at a time."""
+
+
+def undo(
+    resources: Resources,
+    transaction: Transaction,
+    unrecorded: Sequence[StagedFile] = (),
+    promoted: Collection[str] = (),
+) -> int:
+    """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
+
+    Args:
+        resources: Those of its commit.
+        transaction: The transaction.
+        unrecorded: Files of it that the index does not know: not every store says which uploads are pending.
+        promoted: Partitions where files of it may be visible that the index does not know.
+
+    Raises:
+        CatalogExtError: Something could not be removed; the same call may be made again.
+    """
+    fault_point("undo.before")
+    locations = StagingLocations(transaction.transaction_id, transaction.plan)
+    if transaction.plan.is_command or transaction.plan.takes:
+        return _undo_moves(resources, transaction, locations, unrecorded)
+    storage, cleanup, index = resources.storage, resources.cleanup, resources.index
+    # Of a transaction that was never reserved, a file under its final name is one of a commit that this index, put back
+    # to an earlier time, has forgotten: it stays.
+    remove = undo_files if transaction.reserved else discard
+    cleanup.remove_staging(transaction, locations, frozenset())
+    fault_point("undo.sources")
+    removed = 0
+    directories: set[Location] = set()
+    recorded = index.transaction_files.staged_files(transaction.transaction_id)
+    for batch in batched(chain(recorded, unrecorded), _AT_ONCE):
+        placed = [locations.locate(file) for file in batch]
+        remove(storage, placed, threads=resources.threads)
+        directories.update(place.target.parent for place in placed)
+        removed += len(placed)
+    searched = [locations.directory(partition) for partition in sorted(promoted)]
+    removed += cleanup.remove_named(transaction.transaction_id, searched)
+    directories.update(searched)
+    directories.update(hide_due(resources, transaction))
+    directories.update(_made_empty(resources, transaction, locations))
+    cleanup.remove_directories(transaction.table_id, directories, locations.location)
+    storage.sync_directories(directories)
+    if transaction.plan.created_location and not index.tables.overlapping(transaction.plan.location):
+        # A table that was made there meanwhile keeps its directory.
+        storage.remove_empty_directories([locations.location], locations.location.parent)
+    index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+    fault_point("undo.after")
+    return removed
+
+
+def _made_empty(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:
+    """Return the directories that ``promote`` makes for partitions without files."""
+    write = transaction.plan.write
+    static = [] if write is None or write.static_partition is None else [locations.directory(write.static_partition)]
+    return [*static, *emptied_directories(resources, transaction, locations)]
+
+
+def _undo_moves(
+    resources: Resources, transaction: Transaction, locations: StagingLocations, unrecorded: Sequence[StagedFile]
+) -> int:
+    """Move files back where they came from; of partitions without files nothing but directories was made."""
+    plan, reserved = transaction.plan, transaction.reserved
+    directories = made_directories(plan, locations)
+    fault_point("undo.sources")
+    # At the names of a LOAD DATA that was never reserved lie files of one that an index put back has forgotten.
+    restores = plan.moves and (reserved or not plan.takes)
+    if restores and reserved:
+        # A copy of the index that does not know of the undoing would carry the command out.
+        resources.index.incarnations.before_deleting()
+    moved = resources.moves.restore(transaction, unrecorded) if restores else []
+    directories.update(place.target.parent for place in moved)
+    fault_point("undo.due")
+    resources.cleanup.remove_directories(transaction.table_id, directories, locations.location)
+    sources = {place.source.parent for place in moved if place.source is not None}
+    resources.storage.sync_directories({*directories, *sources})
+    resources.index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+    fault_point("undo.after")
+    return len(moved)
+
+
+def undo_quietly(resources: Resources, transaction: Transaction) -> None:
+    """Undo, where the caller has an error of its own to raise: what goes wrong is logged, and left to recovery."""
+    try:
+        undo(resources, transaction)
+    except CatalogExtError as error:
+        logger.warning(
+            "The transaction %s on table %s could not be undone yet; recover removes its files: %s",
+            transaction.transaction_id,
+            transaction.table,
+            error.message,
+        )
+
+
+def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Sequence[StagedFile] = ()) -> None:
+    """Undo a transaction that is not reserved.
+
+    Args:
+        resources: Those of its commit.
+        transaction_id: The transaction's.
+        reason: Why.
+        unrecorded: Its files that the index may not know.
+
+    Raises:
+        TransactionNotFoundError: There is no such transaction.
+        TransactionStateError: It is reserved or committed, and is not undone any more.
+        CatalogExtError: Some file could not be removed; ``recover`` does it.
+    """
+    aborting = _aborting(
+        resources, transaction_id, (State.OPEN,), reason,
+        "cannot be aborted any more. Call commit again, or recover, to see it through.",
+    )  # fmt: skip
+    undo(resources, aborting, unrecorded)
+
+
+def abandon(resources: Resources, transaction: Transaction, reason: str) -> None:
+    """Undo a transaction that is not committed, whatever it is waiting for.
+
+    Raises:
+        TransactionStateError: It is committed.
+        CatalogExtError: Something could not be removed; the same call may be made again.
+    """
+    aborting = _aborting(
+        resources, transaction.transaction_id, (State.OPEN, State.RESERVED), reason,
+        "cannot be undone: its rows are in the table. Without 'undo', recover finishes it.",
+    )  # fmt: skip
+    undo(resources, aborting)
+
+
+def _aborting(
+    resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
+) -> Transaction:
+    """Return a transaction that is being undone, from now on if it was in one of the states."""
+    resources.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
+    current = resources.load(transaction_id)
+    if current.state not in (State.ABORTING, State.ABORTED):
+        raise TransactionStateError(
+            f"The write {transaction_id} to table {current.table} is {current.state} and {refusal}",
+            {"transaction": transaction_id, "table": current.table, "state": str(current.state)},
+        )
+    return current
+
+
+def was_undone(transaction: Transaction) -> CatalogExtError:
+    """Return the error for the owner of a transaction that another process has undone."""
+    return TransactionStateError(
+        f"The write {transaction.transaction_id} to table {transaction.table} was undone: "
+        f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
+        {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
+    )
+
+
+def forgotten_error(transaction: Transaction) -> CatalogExtError:
+    """Return the error for the owner of a transaction that the index has forgotten, or that it was reserved."""
+    return TransactionStateError(
+        f"The index has forgotten the write {transaction.transaction_id} to table {transaction.table}: its database "
+        "has failed over, or was put back to an earlier time. Nothing of the write is visible; run it again.",
+        {"transaction": transaction.transaction_id, "table": transaction.table, "state": "forgotten"},
+    )
