@@ -25,8 +25,8 @@ POINTS = (
     "check.before", "check.after",
     "reserve.before", "reserve.after",
     "promote.before", "promote.file", "promote.after",
-    "commit.before", "commit.after",
-    "deliver.before", "deliver.after",
+    "apply.before", "apply.after",
+    "publish.before", "publish.after",
     "clean.before", "clean.removed", "clean.staging", "clean.after",
     "undo.before", "undo.sources", "undo.due", "undo.after",
 )  # fmt: skip

@@ -244,7 +244,7 @@ def test_a_metastore_that_is_gone_is_told_later(tmp_path: Path) -> None:
         assert stand.rows() == {"k=1": "1\n"}
         assert [m.operation for m in index.outbox.pending()] == ["sync_partitions"]
         assert stand.write({"k=2": "2\n"}).pending_deliveries == 2
-        with armed("commit.after", "error"):
+        with armed("apply.after", "error"):
             assert OVERWRITE.write(stand, tmp_path / "t") == "unknown"
         stand.engine.recover(older_than_s=0)
         assert [m.operation for m in index.outbox.pending()] == ["sync_partitions"] * 3

@@ -182,7 +182,7 @@ class Trial:
         return found
 
 
-BEFORE, LOOKED, PROMOTED, COMMITTED = "before", "check.after", "promote.after", "commit.after"
+BEFORE, LOOKED, PROMOTED, COMMITTED = "before", "check.after", "promote.after", "apply.after"
 GAP, AFTER = "gap", "after"
 """When Hive moves its files: before our statement, at a point of it, around it (half before, half after), after it."""
 
@@ -295,7 +295,7 @@ def test_hives_file_stays_if_a_repair_registers_it_before_the_commit(
     ours = STATEMENTS[name]
     seen: dict[str, tuple[set[int], set[int] | None, set[int] | None]] = {}
     with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
-        for point in ("reserve.after", PROMOTED, "commit.before"):
+        for point in ("reserve.after", PROMOTED, "apply.before"):
             for owner in ("live", "dead"):
                 trial = Trial(catalog, tmp_path, f"{name}_{point.replace('.', '_')}_{owner}", metastore)
 

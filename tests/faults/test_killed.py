@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tests.servers.stores import S3Server
 
 KILLED = -9
-COMMITTED = POINTS.index("commit.after")
+COMMITTED = POINTS.index("apply.after")
 RESERVED = POINTS.index("reserve.after")
 SOME = (
     "stage.after",
     "reserve.after",
     "promote.file",
-    "commit.before",
-    "commit.after",
+    "apply.before",
+    "apply.after",
     "clean.removed",
     "undo.sources",
 )
@@ -52,7 +52,7 @@ def check(order: Order, point: str) -> None:
         assert before == (scenario.after if decided and reached >= COMMITTED else scenario.before)
         report = left.engine.recover(older_than_s=0)
         actions = [t.action for t in report.transactions]
-        by_commit = order.scenario == "create" and point == "commit.after"
+        by_commit = order.scenario == "create" and point == "apply.after"
         finished = by_commit or point in ("begin.before", "clean.after", "undo.after")
         expected = RecoveryAction.FINISHED if decided else RecoveryAction.UNDONE
         assert actions == ([] if finished else [expected]), point
@@ -65,7 +65,7 @@ def test_a_writer_killed_at_every_step(tmp_path: Path, scenario: str) -> None:
     # What only adds files is finished by its commit.
     points = [p for p in POINTS if scenario == "overwrite" or (p in SOME and not p.startswith("clean."))]
     if scenario == "everything":
-        points = [*SETTLE_POINTS, "commit.before", "commit.after", "clean.before", "clean.removed", "clean.after"]
+        points = [*SETTLE_POINTS, "apply.before", "apply.after", "clean.before", "clean.removed", "clean.after"]
     orders = []
     for number, point in enumerate(points):
         path = tmp_path / f"{number}.db"
@@ -100,7 +100,7 @@ def test_a_writer_killed_with_uploads_to_s3(tmp_path: Path, s3_server: S3Server)
 def test_a_writer_killed_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
     with Index.open(postgres_url, migrate=True):
         pass
-    for number, point in enumerate(("reserve.after", "commit.before", "commit.after")):
+    for number, point in enumerate(("reserve.after", "apply.before", "apply.after")):
         order = Order(postgres_url, f"file://{tmp_path}/{number}", "overwrite", faults(point))
         with Index.open(order.index) as index:
             SCENARIOS["overwrite"].prepare(stand(index, order), order.location)
@@ -112,7 +112,7 @@ def test_a_writer_killed_on_postgresql(tmp_path: Path, postgres_url: str) -> Non
 
 @pytest.mark.parametrize("command", commands.MOVING)
 def test_a_move_of_partitions_killed_at_every_step(tmp_path: Path, command: str) -> None:
-    points = ("check.after", "reserve.after", "promote.file", "promote.after", "commit.after", "clean.removed")
+    points = ("check.after", "reserve.after", "promote.file", "promote.after", "apply.after", "clean.removed")
     orders = []
     for number, point in enumerate(points):
         path = tmp_path / f"{number}.db"

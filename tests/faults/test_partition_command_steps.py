@@ -113,7 +113,7 @@ def test_an_undoing_that_dies_is_taken_up_again(stand: Stand, tmp_path: Path, na
 def test_a_table_that_is_dropped_before_the_commit_gets_its_files_back(stand: Stand, tmp_path: Path, name: str) -> None:
     prepare(stand, tmp_path / "t")
     before = sorted(str(p) for p in tmp_path.rglob("*.csv"))
-    with armed("commit.before", lambda _: stand.index.tables.drop(TABLE, deliver=False) and None):
+    with armed("apply.before", lambda _: stand.index.tables.drop(TABLE, deliver=False) and None):
         assert attempt(stand, COMMANDS[name]) == "failure"
     assert sorted(str(p) for p in tmp_path.rglob("*.csv")) == before
 

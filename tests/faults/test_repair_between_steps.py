@@ -105,7 +105,7 @@ def reached(
             stack.enter_context(armed(point, found.add))
         do_write(catalog, trial.table)
     trial.check_in_step()
-    assert {"reserve.after", "commit.after"} <= found
+    assert {"reserve.after", "apply.after"} <= found
     assert ("clean.after" in found) is (do_write is not append), "what only adds files is finished by its commit"
     return [point for point in POINTS if point in found], trial.shape()
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 HISTORIES = int(os.environ.get("CATALOG_EXT_TEST_HISTORIES", "0"))
 POINTS = (
-    "begin.after", "promote.before", "promote.after", "commit.before", "deliver.before", "clean.before",
+    "begin.after", "promote.before", "promote.after", "apply.before", "publish.before", "clean.before",
     "clean.removed", "clean.after",
 )  # fmt: skip
 TABLES = ("t", "u")

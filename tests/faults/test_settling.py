@@ -46,7 +46,7 @@ STATE = dict[str, set[str]]
 _IS_ONE = Comparison(Operator.EQ, "k", "1")
 _FAULTS = (
     None, None, None, ("settle.before", 1), ("settle.page", 1), ("settle.page", 1), ("settle.page", 2),
-    ("settle.page", 3), ("settle.after", 1), ("clean.before", 1), ("clean.removed", 1), ("commit.after", 1),
+    ("settle.page", 3), ("settle.after", 1), ("clean.before", 1), ("clean.removed", 1), ("apply.after", 1),
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ OF_WRITING = [p for p in POINTS if p not in OF_UNDOING]
 # From here on a write can only go forward.
 DECIDED = OF_WRITING[OF_WRITING.index("reserve.after") :]
 # Whatever goes wrong from here on, the write has succeeded.
-COMMITTED = OF_WRITING[OF_WRITING.index("deliver.before") :]
+COMMITTED = OF_WRITING[OF_WRITING.index("publish.before") :]
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_an_error_while_undoing(stand: Stand, tmp_path: Path, point: str, action
 
 
 @pytest.mark.parametrize(
-    "point", ["commit.called", "reserve.before", "reserve.after", "promote.file", "commit.before", "commit.after"]
+    "point", ["commit.called", "reserve.before", "reserve.after", "promote.file", "apply.before", "apply.after"]
 )
 def test_an_index_that_comes_back_in_time_is_no_error(stand: Stand, tmp_path: Path, point: str) -> None:
     pauses: list[float] = []
@@ -132,7 +132,7 @@ def test_what_stays_away_gives_a_write_up_with_its_own_error(
 def test_an_index_that_stays_away_is_asked_for_as_long_as_is_set(stand: Stand, tmp_path: Path) -> None:
     OVERWRITE.prepare(stand, tmp_path / "t")
     case = Stand(stand.index, stand.storage, {"unknown_timeout_s": 0.5})
-    with armed("commit.before", "unavailable", lasting=True):
+    with armed("apply.before", "unavailable", lasting=True):
         assert OVERWRITE.write(case, tmp_path / "t") == "unknown"
         assert [t.action for t in case.engine.recover(older_than_s=0).transactions] == [RecoveryAction.FAILED]
     recover(case)
@@ -247,7 +247,7 @@ def test_a_table_that_is_dropped_before_the_commit_undoes_the_write(stand: Stand
     def drop(_: str) -> None:
         stand.index.tables.drop(identifier, deliver=False)
 
-    with armed("commit.before", drop):
+    with armed("apply.before", drop):
         assert APPEND.write(stand, tmp_path / "t") == "failure"
     assert sorted(p.parent.name for p in (tmp_path / "t").rglob("*.csv")) == ["k=1", "k=2"]
     recover(stand)

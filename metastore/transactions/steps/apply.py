@@ -20,9 +20,9 @@ def apply(resources: Resources, commit: Commit) -> Commit:
         HiveLockLostError: Hive's locks are not held any more.
         CatalogExtError: As ``Commits.apply``.
     """
-    fault_point("commit.before")
+    fault_point("apply.before")
     resources.lock.confirm()
     with span("commit_rows"):
         committed = resources.index.commits.apply(commit, deliver=resources.delivers)
-    fault_point("commit.after")
+    fault_point("apply.after")
     return replace(commit, transaction=committed)

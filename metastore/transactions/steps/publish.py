@@ -47,10 +47,10 @@ def _settle(resources: Resources, transaction: Transaction) -> None:
 def _deliver(resources: Resources, transaction: Transaction, enqueued: int) -> int:
     """Publish what is due to the metastore; return how many messages it has not accepted."""
     try:
-        fault_point("deliver.before")
+        fault_point("publish.before")
         with span("deliver"):
             report = resources.publish(transaction.table_id)
-        fault_point("deliver.after")
+        fault_point("publish.after")
     except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
         logger.warning(
             "Table %s is written; it could not be published to the metastore yet: %s", transaction.table, error

@@ -64,7 +64,7 @@ def test_backup_and_failover_by_the_page(
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
         write(catalog, "t", "two", k=2)
-        with armed("commit.before", lambda _: page.run(dump)):
+        with armed("apply.before", lambda _: page.run(dump)):
             overwrite(catalog)
         write(catalog, "t", "acknowledged")
         made(catalog, tmp_path, "later")

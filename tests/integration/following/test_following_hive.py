@@ -241,7 +241,7 @@ OURS: Mapping[str, Callable[[Catalog, str], object]] = {
 BETWEEN: Mapping[str, tuple[str, Sequence[str], Mapping[str, list[str]]]] = {
     "overwrite": ("reserve.after", (LOAD,), {"a": ["300", "40"], "b": ["2"]}),
     "delete": ("promote.after", (DROP, LOAD), {"a": ["300"], "b": ["2"]}),
-    "drop": ("commit.before", (LOAD,), {"a": ["300"], "b": ["2"]}),
+    "drop": ("apply.before", (LOAD,), {"a": ["300"], "b": ["2"]}),
     "rename": ("promote.after", (DROP, LOAD), {"a": ["300"], "b": ["2"], "n": ["1"]}),
 }
 

@@ -111,7 +111,7 @@ def test_a_server_that_takes_no_writes_for_a_while(
         stand = Stand(index)
         stand.create(definition(tmp_path / "t"))
         stand.write({"k=1": "1\n"})
-        with taking_nothing(index, switch) as begin, armed("commit.before", lambda _: begin()):
+        with taking_nothing(index, switch) as begin, armed("apply.before", lambda _: begin()):
             with pytest.raises(CommitStateUnknownError, match="can be read and not written"):
                 stand.write({"k=1": "2\n"}, WriteKind.OVERWRITE_PARTITIONS)
             with pytest.raises(IndexUnavailableError, match="can be read and not written") as raised:

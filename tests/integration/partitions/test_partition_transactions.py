@@ -143,7 +143,7 @@ def test_commands_on_s3(s3_stand: tuple[Stand, str], name: str) -> None:
     drop_tables_of_fixture(stand)
     prepare(stand, location)
     command = COMMANDS[name]
-    with armed("promote.file", "storage") if name in MOVING else armed("commit.before", "storage"):
+    with armed("promote.file", "storage") if name in MOVING else armed("apply.before", "storage"):
         assert attempt(stand, command) == "unknown"
     assert (stand.rows(), stand.rows(OTHER)) == (BEFORE, THEIRS)
     assert stand.engine.recover(older_than_s=0).failed == ()
@@ -188,7 +188,7 @@ def test_a_rename_on_s3_that_is_undone_leaves_the_files_where_they_were(s3_stand
             stand.table().table_id, [AddPartition("k=3", ())], operation="repair", deliver=False
         )
 
-    with armed("commit.before", take), pytest.raises(PartitionAlreadyExistsError):
+    with armed("apply.before", take), pytest.raises(PartitionAlreadyExistsError):
         COMMANDS["rename"].run(stand)
     assert stand.rows() == {**BEFORE, "k=3": ""}
     assert (stand.listed(), stand.strays()) == (BEFORE, [])
@@ -200,7 +200,7 @@ def test_commands_on_hdfs(tmp_path: Path, hdfs_server: HdfsServer, name: str) ->
     with Index.open(str(tmp_path / "index.db")) as index:
         stand = Stand(index)
         prepare(stand, f"{hdfs_server.uri}/{secrets.token_hex(4)}/t")
-        with armed("commit.before", "storage"):
+        with armed("apply.before", "storage"):
             assert attempt(stand, COMMANDS[name]) == "unknown"
         assert stand.engine.recover(older_than_s=0).failed == ()
         check(stand, COMMANDS[name], "success", point=name)

@@ -131,7 +131,7 @@ def test_partitions_come_change_and_go(catalog: Catalog, bucket: Bucket) -> None
 
 
 @pytest.mark.parametrize("mode", ["in-place", "relocate"])
-@pytest.mark.parametrize("point", ["stage.after", "reserve.after", "promote.after", "commit.after"])
+@pytest.mark.parametrize("point", ["stage.after", "reserve.after", "promote.after", "apply.after"])
 def test_a_repair_after_a_writer_died_registers_nothing_of_it(
     catalog: Catalog, bucket: Bucket, point: str, mode: str
 ) -> None:

@@ -217,7 +217,7 @@ def test_each_in_turn_is_killed_in_a_stream_of_reads_and_writes(lake: Lake, pair
 
 
 @pytest.mark.parametrize(
-    "fault", ["reserve.after=kill", "promote.file=kill", "commit.after=kill", "promote.file=stop", "commit.after=stop"]
+    "fault", ["reserve.after=kill", "promote.file=kill", "apply.after=kill", "promote.file=stop", "apply.after=stop"]
 )
 def test_one_dies_or_hangs_at_a_step_of_a_write(lake: Lake, pair: Pair, fault: str) -> None:
     table = _new_table(lake)

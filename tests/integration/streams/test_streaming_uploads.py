@@ -61,7 +61,7 @@ def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path)
         assert [file.partition for file in writer.engine.waiting.discard(writer.table()).files] == ["h=9"]
         stream.epoch(9, {"h=9": "e\n"})
 
-        crash_at("commit.before", stream.end)
+        crash_at("apply.before", stream.end)
         writer.engine.recover(older_than_s=0)
         assert writer.rows() == writer.listed() == {"h=8": "a\nc\n", "h=9": "e\n", "h=12": "d\n"}
         assert [path for path in writer.strays() if not path.endswith("_SUCCESS")] == []

@@ -139,7 +139,7 @@ def test_a_bucket_that_is_gone_is_an_error_and_leaves_nothing(s3_stand: tuple[St
     assert stand.index.transactions.all(states=(State.OPEN,)) == []
 
 
-@pytest.mark.parametrize("point", ["reserve.before", "reserve.after", "promote.file", "commit.before"])
+@pytest.mark.parametrize("point", ["reserve.before", "reserve.after", "promote.file", "apply.before"])
 @pytest.mark.parametrize("other_ends", [True, False])
 def test_two_loads_of_the_same_objects_load_them_once(
     s3_stand: tuple[Stand, str], point: str, other_ends: bool

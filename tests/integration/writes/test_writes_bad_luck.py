@@ -227,7 +227,7 @@ def test_a_service_that_is_started_again_fails_no_query(service: StandingService
     statement="INSERT OVERWRITE",
     differs="All or nothing also when a process dies: who asks next finishes the write or undoes it.",
 )
-@pytest.mark.parametrize("point", ["reserve.before", "promote.file", "commit.after"])
+@pytest.mark.parametrize("point", ["reserve.before", "promote.file", "apply.after"])
 def test_the_service_is_killed_while_it_commits(service: StandingService, lake: Lake, point: str) -> None:
     table = new_table(lake)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")

@@ -262,7 +262,7 @@ def test_a_table_that_was_unregistered_meanwhile_is_not_replaced(catalog: Catalo
     kind = WriteKind.CREATE_OR_REPLACE
     begun, _ = catalog.writes.begin_creation(kind, definition, None, Batch("CTAS", "test@host:1"))
     with (
-        armed("commit.before", lambda _: catalog.unregister_table("s.t")),
+        armed("apply.before", lambda _: catalog.unregister_table("s.t")),
         pytest.raises(ConflictError, match="dropped by somebody else"),
     ):
         catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=3")])

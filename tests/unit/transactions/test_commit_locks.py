@@ -344,12 +344,12 @@ def test_it_is_taken_before_the_check_and_given_up_after_the_clean_up(
     def look(point: str) -> None:
         seen[point] = len(metastore.locks.requests)
 
-    points = ("stage.before", "check.before", "promote.before", "commit.after", "clean.after")
+    points = ("stage.before", "check.before", "promote.before", "apply.after", "clean.after")
     with ExitStack() as stack:
         for point in points:
             stack.enter_context(armed(point, look))
         insert(catalog, ONE, kind=WriteKind.OVERWRITE_PARTITIONS)
-    assert seen == {"stage.before": 0, "check.before": 1, "promote.before": 1, "commit.after": 1, "clean.after": 1}
+    assert seen == {"stage.before": 0, "check.before": 1, "promote.before": 1, "apply.after": 1, "clean.after": 1}
 
 
 def test_what_hive_has_added_while_it_was_waited_for_is_overwritten(
@@ -371,7 +371,7 @@ def test_what_hive_has_added_while_it_was_waited_for_is_overwritten(
     assert list(walked(root, 1)[ONE]) == [files[0].name]
 
 
-@pytest.mark.parametrize("point", ["check.after", "promote.before", "promote.after", "commit.before"])
+@pytest.mark.parametrize("point", ["check.after", "promote.before", "promote.after", "apply.before"])
 def test_a_lock_that_is_lost_before_the_commit_undoes_the_write(
     catalog: Catalog, metastore: FakeMetastore, root: Path, point: str
 ) -> None:
@@ -390,7 +390,7 @@ def test_a_lock_that_is_lost_after_the_commit_is_logged(
     catalog: Catalog, metastore: FakeMetastore, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "catalog_ext")
-    with armed("commit.after", lambda _: metastore.locks.end_all()):
+    with armed("apply.after", lambda _: metastore.locks.end_all()):
         insert(catalog, ONE, kind=WriteKind.OVERWRITE_PARTITIONS)
     assert len(indexed(catalog)[ONE]) == 1
     (said,) = [record.getMessage() for record in caplog.records if "s.t/day=1 (EXCLUSIVE)" in record.getMessage()]

@@ -53,7 +53,7 @@ def many(first: str) -> dict[str, str]:
 @pytest.mark.parametrize("words", [FULL, READ_ONLY])
 @pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
 def test_a_decided_write_waits_and_is_finished(stand: Stand, words: str, kind: WriteKind) -> None:
-    with at(stand, "commit.before", SWITCHES[words]):
+    with at(stand, "apply.before", SWITCHES[words]):
         with pytest.raises(CommitStateUnknownError, match=words) as unknown:
             stand.write(many("2\n"), kind)
         assert unknown.value.parameters["ask_again"] == "true"

@@ -138,7 +138,7 @@ def test_statement_is_refused_when_files_were_registered_after_its_check(
     assert (stand.rows(), stand.rows(B)) == (A_ROWS, B_ROWS)
 
 
-@pytest.mark.parametrize("point", ["reserve.after", "commit.before", "commit.after", "clean.before"])
+@pytest.mark.parametrize("point", ["reserve.after", "apply.before", "apply.after", "clean.before"])
 @pytest.mark.parametrize("statement", [*STATEMENTS, replace_table])
 def test_files_cannot_be_registered_while_they_are_deleted(
     stand: Stand, tmp_path: Path, statement: Callable[[Stand], None], point: str
@@ -329,7 +329,7 @@ def registered(catalog: Catalog, folder: Path, name: str) -> dict[str, str]:
 
 
 @pytest.mark.filterwarnings("ignore::catalog_ext.tables.locations.TableOverlapWarning")
-@pytest.mark.parametrize("point", ["commit.after", "clean.before", "clean.removed"])
+@pytest.mark.parametrize("point", ["apply.after", "clean.before", "clean.removed"])
 @pytest.mark.parametrize("going", [forget, drop_table, keep])
 @pytest.mark.parametrize("is_delete", [False, True], ids=["overwrite", "delete"])
 def test_registering_again_finds_no_replaced_rows(
@@ -504,7 +504,7 @@ def test_unpartitioned_table_is_not_overwritten_when_another_table_has_its_files
     assert (unpartitioned.rows(), unpartitioned.rows(B)) == ({"": "1\n"}, {"k=7": "1\n"})
 
 
-@pytest.mark.parametrize("point", ["reserve.after", "commit.before", "commit.after", "clean.before"])
+@pytest.mark.parametrize("point", ["reserve.after", "apply.before", "apply.after", "clean.before"])
 @pytest.mark.parametrize("kind", [WriteKind.OVERWRITE, DYNAMIC, WriteKind.REPLACE])
 def test_files_of_an_unpartitioned_table_cannot_be_registered_while_they_are_deleted(
     unpartitioned: Stand, tmp_path: Path, kind: WriteKind, point: str

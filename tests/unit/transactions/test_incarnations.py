@@ -113,7 +113,7 @@ def test_failover_within_a_lease_keeps_later_rows(
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        with armed("commit.before", copied(tmp_path)):
+        with armed("apply.before", copied(tmp_path)):
             statement(catalog)
         write(catalog, "t", "acknowledged")
         reality = rows(catalog, "t")
@@ -159,7 +159,7 @@ def test_preview_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        with armed("commit.before", copied(tmp_path)):
+        with armed("apply.before", copied(tmp_path)):
             overwrite(catalog)
     options = ["--index", str(tmp_path / "backup.db"), "--warehouse", str(tmp_path), "--metastore", "none"]
     assert main([*options, "restored", "--dry-run"]) == 0

@@ -49,7 +49,7 @@ def restored_index(folder: Path) -> None:
     with opened(folder) as catalog:
         made(catalog, folder, "t")
         write(catalog, "t", "old")
-        with armed("commit.before", copied(folder)):
+        with armed("apply.before", copied(folder)):
             overwrite(catalog)
 
 
@@ -337,7 +337,7 @@ def test_version_that_another_thread_has_loaded_before_is_no_alarm(tmp_path: Pat
         write(catalog, "t", "two")
 
 
-@pytest.mark.parametrize("point", ["begin.after", "promote.before", "promote.after", "commit.before", "deliver.before"])
+@pytest.mark.parametrize("point", ["begin.after", "promote.before", "promote.after", "apply.before", "publish.before"])
 def test_appends_that_were_forgotten_without_notice_are_found_by_a_repair(tmp_path: Path, point: str) -> None:
     """No process that has seen them is left, and the counter did not rise: the index cannot know of them."""
     with opened(tmp_path) as catalog:

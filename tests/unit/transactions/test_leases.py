@@ -57,7 +57,7 @@ COMMANDS: dict[str, Callable[[Catalog], object]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("statement", "point"), [*((statement, "check.before") for statement in COMMANDS), ("DELETE", "commit.before")]
+    ("statement", "point"), [*((statement, "check.before") for statement in COMMANDS), ("DELETE", "apply.before")]
 )
 def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
     catalog: Catalog, root: Path, statement: str, point: str

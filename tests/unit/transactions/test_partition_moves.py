@@ -278,7 +278,7 @@ def test_writers_of_the_source_of_an_exchange_conflict_with_it(catalog: Catalog)
     assert sorted(indexed(catalog, "s.o")) == ["k=1"]
 
 
-@pytest.mark.parametrize("point", ["promote.after", "commit.after", "clean.removed"])
+@pytest.mark.parametrize("point", ["promote.after", "apply.after", "clean.removed"])
 @pytest.mark.parametrize("command", ["rename", "exchange"])
 def test_a_repair_that_meets_a_move_leaves_it_alone(catalog: Catalog, point: str, command: str) -> None:
     managed(catalog)

@@ -44,7 +44,7 @@ def test_files_and_all_directories_above_are_kept_before_the_index_shows_them(
 ) -> None:
     root = managed(catalog, keys={"k": "int", "r": "string"})
     seen: list[set[str]] = []
-    with armed("commit.before", lambda _: seen.append(set(synced))):
+    with armed("apply.before", lambda _: seen.append(set(synced))):
         insert(catalog, "k=1/r=a", "k=2/r=b", kind=kind)
     new = {str(root / name / file) for name, there in walked(root, 2).items() for file in there}
     above = {str(root / path) for path in ("k=1/r=a", "k=1", "k=2/r=b", "k=2")} | {str(root), str(root.parent)}
@@ -55,7 +55,7 @@ def test_files_that_wait_for_their_partition_are_kept_before_the_source_forgets_
     tmp_path: Path, synced: list[str]
 ) -> None:
     seen: list[set[str]] = []
-    with hourly(tmp_path) as (stand, _), armed("commit.before", lambda _: seen.append(set(synced))):
+    with hourly(tmp_path) as (stand, _), armed("apply.before", lambda _: seen.append(set(synced))):
         Stream(stand).epoch(7, {"h=7": "a\n"})
     (file,) = (tmp_path / "t").rglob("*.csv")
     above = file.parents[: len(file.relative_to(tmp_path).parts) - 1]
@@ -83,10 +83,10 @@ def test_what_a_move_takes_away_is_gone_before_the_index_shows_it_elsewhere(
         synced.clear()
 
     synced.clear()
-    with armed("commit.before", look):
+    with armed("apply.before", look):
         catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
     (moved,) = walked(root, 1)["k=7"]
-    with armed("commit.before", look):
+    with armed("apply.before", look):
         catalog.partition_commands.exchange("s.u", "s.t", [{"k": "2"}])
     (exchanged,) = walked(other, 1)["k=2"]
     for order, source, target in zip(
@@ -101,7 +101,7 @@ def test_directories_of_moved_partitions_without_files_are_kept(catalog: Catalog
     catalog.partition_commands.add("s.t", [({"k": "1"}, None)])
     synced.clear()
     seen: list[set[str]] = []
-    with armed("commit.before", lambda _: seen.append(set(synced))):
+    with armed("apply.before", lambda _: seen.append(set(synced))):
         catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
     assert seen[0] >= {str(root / "k=7"), str(root)}
 

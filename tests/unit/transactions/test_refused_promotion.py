@@ -142,7 +142,7 @@ def test_a_schema_of_another_release_leaves_the_write_to_be_finished(
             database.commit()
 
     with (
-        armed("commit.before", lambda _: rename("table_versions", "elsewhere")),
+        armed("apply.before", lambda _: rename("table_versions", "elsewhere")),
         pytest.raises(CommitStateUnknownError, match="no such table"),
     ):
         insert(catalog, "k=2")

@@ -105,7 +105,7 @@ def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_
         assert Stand(catalog.index).listed() == acknowledged
 
 
-@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
+@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
 @pytest.mark.parametrize("staged_before", [0, 70])
 def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_forgot(
@@ -114,7 +114,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
     """In the middle of a write, which fails: nobody has acknowledged it, and it is run again."""
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     at = fail_over(tmp_path)
-    with at(forgets, fails_at, unavailable=fails_at == "commit.after"):
+    with at(forgets, fails_at, unavailable=fails_at == "apply.after"):
         begun = stand.begin()
         staged = stand.put(begun, {f"k={k}": "new\n" for k in range(3)}, task=staged_before)
         for task in range(0, staged_before, 10):
@@ -127,7 +127,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
     assert stand.engine.recover(older_than_s=0).transactions == ()
 
 
-@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
+@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
 @pytest.mark.parametrize("forgets", ["begin.before", "begin.after", "reserve.before"])
 @pytest.mark.parametrize("count", [2, 60])
 def test_files_of_a_load_that_a_failover_forgot_go_back(
@@ -141,7 +141,7 @@ def test_files_of_a_load_that_a_failover_forgot_go_back(
     for name, content in incoming.items():
         (place / name).write_text(content)
     files = stand.storage.list_directory(Location.parse(str(place)))
-    failing = fail_over(tmp_path)(forgets, fails_at, unavailable=fails_at == "commit.after")
+    failing = fail_over(tmp_path)(forgets, fails_at, unavailable=fails_at == "apply.after")
     with failing, pytest.raises(CatalogExtError):
         take_files(stand.engine, stand.table(), "k=1", files, replaces=False)
     assert {path.name: path.read_text() for path in place.iterdir()} == incoming
@@ -192,7 +192,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
     assert stand.strays(of) == []
 
 
-@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "commit.before", "commit.after"])
+@pytest.mark.parametrize("fails_at", ["promote.file", "promote.after", "apply.before", "apply.after"])
 def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets_its_reservation_only(
     stand: Stand, tmp_path: Path, fails_at: str
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets
     stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
     begun = stand.begin()
     staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
-    at = fail_over(tmp_path)("reserve.before", fails_at, unavailable=fails_at == "commit.after")
+    at = fail_over(tmp_path)("reserve.before", fails_at, unavailable=fails_at == "apply.after")
     with at, pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
         stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
     assert stand.listed() == stand.rows() == {"k=1": "old\n"}
