@@ -99,19 +99,19 @@ class CommitLocks:
         return CommitLock(self, transaction)
 
     def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
-        """Return a context in which nobody who takes Hive's exclusive locks writes a table that is repaired.
+        """Return a context in which no holder of Hive's exclusive locks writes a table that is repaired.
 
         Raises:
-            HiveLockTimeoutError: Somebody has had one for too long.
+            HiveLockTimeoutError: Another holder has kept one for too long.
             MetastoreError: The metastore gives no locks, or does not answer.
         """
         return self._of_table(table, settings, LockType.SHARED_READ, "repair")
 
     def of_drop(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
-        """Return a context in which nobody who takes Hive's locks reads or writes a table that is dropped.
+        """Return a context in which no holder of Hive's locks reads or writes a table that is dropped.
 
         Raises:
-            HiveLockTimeoutError: Somebody has had one for too long.
+            HiveLockTimeoutError: Another holder has kept one for too long.
             MetastoreError: The metastore gives no locks, or does not answer.
         """
         return self._of_table(table, settings, LockType.EXCLUSIVE, "drop")
@@ -247,7 +247,7 @@ def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
 
 
 class CommitLock:
-    """The locks of one transaction, taken when somebody asks for them and given up at the end of the context.
+    """The locks of one transaction, taken by ``take`` and released at the end of the context.
 
     Args:
         locks: Takes them.
@@ -265,7 +265,7 @@ class CommitLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give them up."""
+        """Release them."""
         if self._lock is not None:
             self._lock.release()
 
@@ -289,7 +289,7 @@ class CommitLock:
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
             if components:
                 self._lock = self._locks.take(components, agent, plan.hive_locks)
-        # Not before: who is interrupted by an index that is away asks again.
+        # Not before: if the index is away in between, the caller takes them again.
         self._asked = True
 
     def confirm(self) -> None:
