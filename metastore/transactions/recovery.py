@@ -102,7 +102,7 @@ class Recovery:
         if dry_run:
             recovered = [self._preview(t) for t in found]
         else:
-            # With an explicit age the operator decides: transactions that another recoverer has claimed are recovered, too.
+            # With an explicit age the operator decides: what another recoverer has claimed is recovered, too.
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
             resources = replace(self._resources, policy_failures={})

@@ -174,8 +174,8 @@ class StoreCleanup:
                 self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         else:
             self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
-        # Without the sync a power failure could bring the files back: no process would delete them again, and no table could
-        # be made there.
+        # Without the sync a power failure could bring the files back: no process would delete them again, and no table
+        # could be made there.
         self._storage.sync_directories([location.parent])
         # A copy of the index that still has the drop to do would delete what the next table has written here.
         self._index.incarnations.before_deleting()
