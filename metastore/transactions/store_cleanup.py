@@ -133,7 +133,7 @@ class StoreCleanup:
         return removed
 
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
-        """Remove the directory of a table that was dropped, and give it free; called again, it goes on.
+        """Remove the directory of a dropped table, which is then free for others; called again, it goes on.
 
         Args:
             dropped: The table.
@@ -152,6 +152,18 @@ class StoreCleanup:
             # An earlier attempt died after the rename.
             self._delete_tree(aside)
         fault_point("drop.before")
+        if not self._remove_dropped_files(dropped, location, aside, late=late):
+            # Another process has deleted them already. A table that was made there since is not touched.
+            return
+        # Without the sync a power failure could bring the files back: no process would delete them again, and no table
+        # could be made there.
+        self._storage.sync_directories([location.parent])
+        # A copy of the index that still has the drop to do would delete what the next table has written here.
+        self._index.incarnations.before_deleting()
+        self._index.dropped_tables.note_deleted(dropped.table_id)
+
+    def _remove_dropped_files(self, dropped: DroppedTable, location: Location, aside: Location, *, late: bool) -> bool:
+        """Remove the files that the table had; return False where another process has done so."""
         if is_other_directory(directory_identity(dropped.location), dropped.directory):
             logger.warning(
                 "%s is another directory than the one of the dropped table %s: its files stay.", location, dropped.name
@@ -165,8 +177,7 @@ class StoreCleanup:
                 dropped.table_id, lambda: self._storage.rename_directory(location, aside)
             )
             if renamed is None:
-                # Another process has deleted it already. A table that was made there since is not touched.
-                return
+                return False
             fault_point("drop.aside")
             if renamed:
                 self._delete_tree(aside)
@@ -174,12 +185,7 @@ class StoreCleanup:
                 self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         else:
             self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
-        # Without the sync a power failure could bring the files back: no process would delete them again, and no table
-        # could be made there.
-        self._storage.sync_directories([location.parent])
-        # A copy of the index that still has the drop to do would delete what the next table has written here.
-        self._index.incarnations.before_deleting()
-        self._index.dropped_tables.note_deleted(dropped.table_id)
+        return True
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
         """Remove files of a dropped table until another process has finished that."""
