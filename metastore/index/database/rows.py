@@ -1,17 +1,30 @@
-"""Rows of tables and namespaces from definitions and back; maps and lists are kept as JSON text."""
+"""Rows of tables, namespaces, partitions and files from domain objects, and back; maps and lists are JSON text."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, partitions
 from catalog_ext.metastore.index.database.texts import storable_field
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import columns_from_list, columns_to_list, to_json
-from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition, TableType, Totals
+from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition, TableType, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+PARTITION = tuple(
+    partitions.c[name]
+    for name in (
+        "partition_id", "name", "location", "begin_version", "end_version", "in_metastore", "n_files", "n_bytes",
+        "n_rows", "descriptor_id", "created_at_ms", *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
+    )
+)  # fmt: skip
+"""The columns that ``partition_of`` reads, in its order."""
+
+FILE = (files.c.path, files.c.size, files.c.modified_ms, files.c.n_rows, files.c.etag_hash, files.c.file_id)
+"""The columns that ``file_of`` reads, in its order."""
 
 
 def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
@@ -79,3 +92,26 @@ def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
 def namespace_from_row(row: Mapping[str, Any]) -> Namespace:
     """Return the namespace of a row of ``namespaces``."""
     return Namespace(row["name"], row["location"], row["comment"], json.loads(row["properties"]))
+
+
+def partition_of(row: Sequence[Any]) -> Partition:
+    """Return the partition of a row with the columns ``PARTITION``."""
+    number, name, location, begin, end, in_metastore, n_files, n_bytes, n_rows, descriptor, created_at_ms, *keys = row
+    return Partition(
+        number, name, location, begin, end, bool(in_metastore), n_files, n_bytes, n_rows, descriptor, created_at_ms,
+        tuple(keys),
+    )  # fmt: skip
+
+
+def partition_to_row(partition: Partition, table_id: int, digest: str) -> tuple[Any, ...]:
+    """Return the row of a partition of a table, with the columns ``PARTITION_ROW``; ``digest`` is its name's hash."""
+    return (*partition[:5], int(partition.in_metastore), *partition[6:-1], *partition.keys, table_id, digest)
+
+
+PARTITION_ROW = (*(column.key for column in PARTITION), "table_id", "name_hash")
+
+
+def file_of(row: Sequence[Any]) -> DataFile:
+    """Return the file of a row with the columns ``FILE``, without its statistics."""
+    path, size, modified_ms, n_rows, etag, file_id = row
+    return DataFile(path, size, modified_ms, n_rows, etag=etag, file_id=file_id)

@@ -164,7 +164,8 @@ class IndexedViews:
                 table_id = view.table.table_id
                 enqueue(connection, DropView(identifier), table_id)
                 enqueue(connection, PutView(renamed.definition, renamed.query), table_id)
-                enqueue_changes(connection, renamed.table, view_partitions.published_partitions(connection, table_id))
+                added = view_partitions.all_as_added(connection, table_id)
+                enqueue_changes(connection, renamed.table, added, at_ms=0)
             return renamed
 
         return self._database.write(work)

@@ -283,7 +283,7 @@ class Applying:
             return set()
         fixed = FixedSet(self._connection, old, version, {})
         return {
-            (number, file.file_id)
+            (number, file.file_id or 0)
             for number, late in fixed.late(fixed.changed()).items()
             for file in late.carried
             if transaction_id_in(file.path) is None

@@ -16,6 +16,8 @@ from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, p
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.model.tables import Partition
+
 ALL, BY_FIRST_KEY = 0, 1
 """Values of ``depth``: how many keys the sums are by."""
 
@@ -46,17 +48,17 @@ class PartitionSums:
         self._changes: dict[str, list[int]] = {}
         self._ends_everything = False
 
-    def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+    def add(self, partition: Partition, sign: int) -> None:
         """Count a partition in (1) or out (-1)."""
-        key = (first_key or "") if self._by_key else ""
+        key = (partition.keys[0] or "") if self._by_key else ""
         change = self._changes.get(key)
         if change is None:
             change = self._changes[key] = [0, 0, 0, 0, 0]
         change[0] += sign
-        change[1] += sign * n_files
-        change[2] += sign * n_bytes
-        change[3] += sign * (n_rows or 0)
-        change[4] += sign * (n_rows is None)
+        change[1] += sign * partition.files
+        change[2] += sign * partition.bytes
+        change[3] += sign * (partition.rows or 0)
+        change[4] += sign * (partition.rows is None)
 
     @property
     def are_few(self) -> bool:

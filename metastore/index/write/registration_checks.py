@@ -206,9 +206,9 @@ def _moved(
     """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
     moving = other.state in (State.RESERVED, State.ABORTING)
     taken: dict[str, str] = {}
-    for value in staged_within(connection, other.transaction_id):
-        targets = [f"{other.plan.directory(value['partition'])}/{value['name']}"] if moving else []
-        for uri in (value["source"], *targets):
+    for file in staged_within(connection, other.transaction_id):
+        target = f"{other.plan.directory(file.partition)}/{file.name}" if moving else None
+        for uri in filter(None, (file.source, target)):
             directory, _, name = uri.rpartition("/")
             if name in found.get(directory, ()):
                 taken.setdefault(directory, uri)

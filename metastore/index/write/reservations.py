@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -53,7 +54,13 @@ from catalog_ext.metastore.index.write.reservation_checks import (
     require_in_place,
     require_own_format,
 )
-from catalog_ext.metastore.index.write.transaction_files import ANY_STAGED, add_files, check_remembered, staged_within
+from catalog_ext.metastore.index.write.transaction_files import (
+    ANY_STAGED,
+    add_files,
+    check_remembered,
+    staged_names,
+    staged_within,
+)
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -219,8 +226,8 @@ class Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        recorded = () if self._none_staged else staged_within(self._connection, self._id)
-        self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
+        if not self._none_staged:
+            self._collect(staged, staged_names(self._connection, self._id))
         if self._staged is not None:
             check_remembered(len(staged), self._staged, shown)
         self._has_others = bool(staged)
@@ -266,9 +273,9 @@ class Reservation:
             forgotten = range(base + 1, claims_from + 1)
             self._checks.require_unchanged(table, base, mine, predicate, {*ended, *forgotten})
         elif names and not self._plan.is_command and self._checks.repaired(table, base):
-            for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
-                if row["name"] in names:
-                    require_in_place(self._plan, table, row)
+            for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
+                if living.name in names:
+                    require_in_place(self._plan, table, living)
         if table.has_descriptors and not self._plan.is_command:
             self._require_own_format(table, names)
         if isinstance(self._plan.asked, ExchangePartitions):
@@ -284,8 +291,7 @@ class Reservation:
     def _sources(self) -> Iterator[str]:
         """Yield the files that a load moves."""
         recorded = () if self._none_staged else staged_within(self._connection, self._id)
-        yield from (value["source"] for value in recorded)
-        yield from (file.source for file in self._brought if file.source is not None)
+        yield from (file.source for file in chain(recorded, self._brought) if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
         """Return when all living partitions that rows are added to are read as the table.
@@ -294,9 +300,9 @@ class Reservation:
             PartitionDescriptorError: One is not.
         """
         is_replaced = replaced_by(self._plan, table)
-        for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
-            if not is_replaced(row["name"]):
-                require_own_format(table, row)
+        for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
+            if not is_replaced(living.name):
+                require_own_format(table, living)
 
     def _reserve_places(self, table: Table) -> None:
         """Claim the directories that a command chooses, so that who writes there, or comes there too, meets it.
@@ -357,7 +363,7 @@ class Reservation:
             names = [name for place in some if (name := places[place]) is not None]
             alive = partitions.c.end_version == ALIVE
             found = by_values(self._connection, table, names, alive) if names else ()
-            others += [(row["name"], table.directory(row["name"], row["location"])) for row in found]
+            others += [(living.name, table.directory_of(living)) for living in found]
             for name, place in others:
                 if name not in own and place in places:
                     raise self._checks.conflict(table, name, f"it has come to lie at {place}")
