@@ -165,7 +165,7 @@ class IndexedViews:
                 enqueue(connection, DropView(identifier), table_id)
                 enqueue(connection, PutView(renamed.definition, renamed.query), table_id)
                 added = view_partitions.all_as_added(connection, table_id)
-                enqueue_changes(connection, renamed.table, added, at_ms=0)
+                enqueue_changes(connection, renamed.table, added, at_ms=None)
             return renamed
 
         return self._database.write(work)

@@ -24,7 +24,6 @@ from catalog_ext.metastore.messages import (
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
-from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,8 +65,10 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
     connection.execute(sa.insert(outbox).values(**row))
 
 
-def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int) -> int:
+def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
     """Add the messages about a commit of this time (milliseconds since the epoch, UTC); return how many they are.
+
+    Without a time the messages carry names alone, which are all that a view's partitions have.
 
     The changed partition of a table without partition columns is the table itself: its statistics are published.
     """
@@ -87,7 +88,7 @@ def enqueue_dropped(connection: sa.Connection, table: Table, names: Sequence[str
         enqueue(connection, message, table.table_id, at_ms)
 
 
-def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int) -> int:
+def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
     """Add the messages about partitions that came, changed and went, and return how many they are.
 
     A partition that comes may have the values, in another spelling, of one that goes: the last of these go first.
@@ -111,14 +112,14 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
 
 
 def published(
-    connection: sa.Connection, table: Table, partitions: Sequence[Partition], at_ms: int
+    connection: sa.Connection, table: Table, partitions: Sequence[Partition], at_ms: int | None
 ) -> list[PublishedPartition]:
-    """Return partitions as the metastore gets them, with their statistics at a time in milliseconds.
+    """Return partitions as the metastore gets them, with their statistics at a time in milliseconds; None: names alone.
 
     Nothing is said of the descriptor of a partition that is read as its table: another program may just have given it
     one in the metastore.
     """
-    if table.definition.table_type is TableType.VIEW:
+    if at_ms is None:
         return [PublishedPartition(partition.name, "") for partition in partitions]
     numbers = {partition.descriptor for partition in partitions} - {None}
     described = documents(connection, table.table_id, numbers) if numbers else {}

@@ -130,7 +130,7 @@ def _publish_view(connection: sa.Connection, table: Table, publication: Publicat
     changes = all_as_added(connection, table.table_id)
     there = {partition_values(partition.name) for partition in changes.added}
     gone = [name for name in publication.dropped if partition_values(name) not in there]
-    return 1 + enqueue_changes(connection, view.table, replace(changes, dropped=gone), at_ms=0)
+    return 1 + enqueue_changes(connection, view.table, replace(changes, dropped=gone), at_ms=None)
 
 
 def _publish_definition(connection: sa.Connection, table: Table, publication: Publication) -> int:
