@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, partitions
@@ -71,6 +72,45 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
     return Table(
         row["table_id"], definition, row["version"], totals, row["created_at_ms"], row["floor_version"],
         bool(row["has_descriptors"]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A table with the counters that only its row has.
+
+    Attributes:
+        table: At its newest version.
+        now_ms: The database's time when the row was read, in milliseconds since the epoch, UTC.
+        oldest_version: The oldest version that can still be read.
+        claims_from: The version up to which claims are forgotten.
+        next_partition: The number in the table that the next new partition gets.
+        next_file: The number that the next new file gets.
+        counted_rows: The rows of the partitions whose rows are known.
+        uncounted_partitions: The number of the others.
+        has_long_keys: Whether the key columns cannot order some of the partitions.
+    """
+
+    table: Table
+    now_ms: int
+    oldest_version: int
+    claims_from: int
+    next_partition: int
+    next_file: int
+    counted_rows: int
+    uncounted_partitions: int
+    has_long_keys: bool
+
+    def raised(self) -> TableRow:
+        """Return the row with the table at its next version."""
+        return replace(self, table=replace(self.table, version=self.table.version + 1))
+
+
+def table_row_of(row: Mapping[str, Any]) -> TableRow:
+    """Return the row of ``tables``, joined as in ``table_from_row``, that has the database's time as ``now_ms``."""
+    return TableRow(
+        table_from_row(row), row["now_ms"], row["oldest_version"], row["claims_from"], row["next_partition_number"],
+        row["next_file_id"], row["counted_rows"], row["uncounted_partitions"], bool(row["has_long_keys"]),
     )  # fmt: skip
 
 

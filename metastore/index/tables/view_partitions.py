@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionNotFoundError
 from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.rows import PARTITION, partition_of, table_from_row
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
@@ -55,11 +55,9 @@ class ViewCommit:
         self._connection = connection
         connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
         row = table_rows.load_row_by_id(connection, table_id)
-        self._version: int = row["version"]
-        raised = {**row, "version": self._version + 1}
-        table = table_from_row(raised)
-        self.name = str(table.identifier)
-        self.applier = Applier(connection, table, table.version, raised, now=row["now_ms"])
+        self._version = row.table.version
+        self.name = str(row.table.identifier)
+        self.applier = Applier(connection, row.raised())
 
     def make(
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Partition], operation: str, *,

@@ -34,8 +34,9 @@ from catalog_ext.metastore.model.tables import DataFile, Partition, consistent
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.model.changes import AddPartition, Summary
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
@@ -66,19 +67,14 @@ class Applier:
 
     Args:
         connection: In a transaction.
-        table: As loaded after its row was locked.
-        version: The version that the commit makes.
-        row: The table's row.
-        now: The time of the database, in milliseconds since the epoch.
-        named: What ``alive`` is asked for, where that is known.
+        row: The table's, locked, at the version that the commit makes.
+        named: The partitions that ``alive`` is asked for, where they are known.
     """
 
     connection: sa.Connection
-    table: Table
-    version: int
-    row: Mapping[str, Any]
-    now: int
+    row: TableRow
     named: NamedPartitions | None = None
+    table: Table = field(init=False)
     sums: Sums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
@@ -100,10 +96,21 @@ class Applier:
     _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
+        self.table = self.row.table
         self.sums = Sums(PartitionSums(len(self.table.definition.keys)))
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
-        self._next_partition = self.row["next_partition_number"]
-        self._next_file = self.row["next_file_id"]
+        self._next_partition = self.row.next_partition
+        self._next_file = self.row.next_file
+
+    @property
+    def version(self) -> int:
+        """The version that the commit makes."""
+        return self.table.version
+
+    @property
+    def now(self) -> int:
+        """The time of the database when the row was read, in milliseconds since the epoch, UTC."""
+        return self.row.now_ms
 
     @property
     def is_small(self) -> bool:
@@ -179,16 +186,16 @@ class Applier:
     def rows_beside(self, given: Sequence[Partition]) -> int:
         """Return how many rows the table's living partitions and files have, but for partitions that are given."""
         beside = len(given) + sum(partition.files for partition in given)
-        return int(self.row["total_partitions"] + self.row["total_files"] - beside)
+        return self.table.totals.partitions + self.table.totals.files - beside
 
     def end_everything(self, but: Sequence[Partition]) -> None:
         """Count out all living partitions but some; their own rows are left to settling."""
-        before = self.row
-        n_files = before["total_files"] - sum(kept.files for kept in but)
-        n_bytes = before["total_bytes"] - sum(kept.bytes for kept in but)
-        n_rows = before["counted_rows"] - sum(kept.rows or 0 for kept in but)
-        uncounted = before["uncounted_partitions"] - sum(kept.rows is None for kept in but)
-        n_partitions = before["total_partitions"] - len(but)
+        before = self.table.totals
+        n_files = before.files - sum(kept.files for kept in but)
+        n_bytes = before.bytes - sum(kept.bytes for kept in but)
+        n_rows = self.row.counted_rows - sum(kept.rows or 0 for kept in but)
+        uncounted = self.row.uncounted_partitions - sum(kept.rows is None for kept in but)
+        n_partitions = before.partitions - len(but)
         self.partitions_removed += n_partitions
         self.files_removed += n_files
         self.gone.add(n_bytes, None if uncounted else n_rows)
@@ -406,8 +413,8 @@ class Applier:
                 "uncounted": sums.uncounted,
                 "next_partition": self._next_partition,
                 "next_file": self._next_file,
-                "long_keys": 1 if self._key_rows.has_long_keys else row["has_long_keys"],
-                "described": 1 if self._descriptors else row["has_descriptors"],
+                "long_keys": int(self._key_rows.has_long_keys or row.has_long_keys),
+                "described": int(bool(self._descriptors) or self.table.has_descriptors),
             },
         )
 
@@ -437,7 +444,7 @@ class Applier:
             "operation": operation,
             "summary": to_json({**counts, **summary}),
             "transaction_id": transaction_id,
-            "first_file_id": self.row["next_file_id"],
+            "first_file_id": self.row.next_file,
         }
         insert_version(self.connection, row)
         if deliver and transaction_id is not None and self.kept_back:

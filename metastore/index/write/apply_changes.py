@@ -7,10 +7,9 @@ read after that is what the last one left.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.partition_rows import changed_after, living_files, mark_in_metastore
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
 
@@ -155,7 +155,7 @@ class _Application:
 
 def commit(
     connection: sa.Connection,
-    row: Mapping[str, Any],
+    row: TableRow,
     changes: Sequence[Change],
     *,
     operation: str,
@@ -165,7 +165,7 @@ def commit(
     listed_at_ms: int | None,
     presume_new: bool,
 ) -> Commit:
-    """Return what one commit did; ``row`` is the table's, read after its version was raised.
+    """Return the outcome of one commit; ``row`` is the table's, read after its version was raised.
 
     Args:
         connection: In a transaction.
@@ -182,11 +182,10 @@ def commit(
         ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
         SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
     """
-    table = table_from_row(row)
-    applier = Applier(connection, table, table.version, row, now=row["now_ms"])
+    applier = Applier(connection, row)
     _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(changes)
     return Commit(
-        version=table.version,
+        version=applier.version,
         partitions_added=applier.partitions_added,
         partitions_dropped=applier.partitions_removed,
         partitions_changed=applier.partitions_changed,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of, table_from_row
+from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes
@@ -72,7 +72,7 @@ class FileStatistics:
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
-            locked, now = table_from_row(row), row["now_ms"]
+            locked, now = row.table, row.now_ms
             if predicate is not None:
                 return _enqueue(connection, locked, matching(connection, locked, predicate), now)
             return sum(_enqueue(connection, locked, page, now) for page in _pages(connection, locked))
@@ -88,9 +88,9 @@ class FileStatistics:
 
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
-            locked = table_from_row(row)
+            locked = row.table
             found = [each for chunk in batched(names, _AT_ONCE) for each in _living(connection, locked, chunk)]
-            return _enqueue(connection, locked, found, row["now_ms"])
+            return _enqueue(connection, locked, found, row.now_ms)
 
         return self._database.write(work)
 
@@ -123,7 +123,7 @@ class _Putting:
     def __init__(self, connection: sa.Connection, table: Table) -> None:
         self._connection = connection
         self._row = lock_table(connection, table.table_id, str(table.identifier))
-        self._table = table_from_row(self._row)
+        self._table = self._row.table
 
     def run(self, found: Mapping[str, Sequence[DataFile]], *, deliver: bool) -> Counted:
         counted = rows = 0
@@ -135,7 +135,7 @@ class _Putting:
             rows += sum(file.rows or 0 for _, file in known)
             self._update_files(known)
             changed.extend(self._recount(living))
-        now = self._row["now_ms"]
+        now = self._row.now_ms
         deliveries = _enqueue(self._connection, self._table, changed, now) if deliver and changed else 0
         return Counted(self._table.version, counted, len(changed), rows, deliveries)
 
@@ -214,7 +214,7 @@ class _Putting:
              (now.rows is None) - (before.rows is None))
             for before, now in changes
         ]  # fmt: skip
-        add_in_place(self._connection, self._row, len(self._table.definition.keys), differences)
+        add_in_place(self._connection, self._row, differences)
         t = tables.c
         self._connection.execute(
             sa.update(tables)

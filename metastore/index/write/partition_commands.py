@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from typing_extensions import assert_never
@@ -22,7 +22,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM
-from catalog_ext.metastore.index.database.rows import FILE, file_of, table_from_row
+from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applied import Rewrite
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
     from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Partition, Table
 
@@ -70,7 +71,7 @@ class PartitionCommand:
 
     def __init__(
         self, connection: sa.Connection, transaction: Transaction, applier: Applier,
-        source_row: Mapping[str, Any] | None, removals: Removals, stored: Mapping[tuple[str, str], StoredFile],
+        source_row: TableRow | None, removals: Removals, stored: Mapping[tuple[str, str], StoredFile],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._plan = transaction.plan
@@ -82,8 +83,7 @@ class PartitionCommand:
         self._stored = stored
         self.source: Applier | None = None
         if source_row is not None:
-            locked = {**source_row, "version": source_row["version"] + 1}
-            self.source = Applier(connection, table_from_row(locked), locked["version"], locked, now=applier.now)
+            self.source = Applier(connection, source_row.raised())
 
     def run(self, command: CheckedCommand) -> None:
         """Apply the command, but for the flush of the table's own applier.

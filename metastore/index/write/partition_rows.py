@@ -14,7 +14,7 @@ from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of
+from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of, table_row_of
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import AddPartition
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.model.values import Value
@@ -92,42 +93,39 @@ def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dic
     return found
 
 
-def changed_after(
-    connection: sa.Connection, table: Mapping[str, Any], names: Sequence[str], version: int
-) -> dict[str, int]:
+def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str], version: int) -> dict[str, int]:
     """Return those of the names whose partitions came, changed or went after a version, with the last that did it.
 
     Where versions above it have expired, a partition that is not there counts as gone with the last of them.
 
     Args:
         connection: Of the index.
-        table: The table's row.
+        row: The table's.
         names: Names of partitions as they are spelled.
         version: One that the table has had.
     """
-    p, oldest, floor = partitions.c, table["oldest_version"], table["floor_version"]
+    p, oldest, floor = partitions.c, row.oldest_version, row.table.floor
     changed: dict[str, int] = {}
     for some in batched(names, _AT_ONCE):
         hashes = {name_hash(name): name for name in some}
-        rows = connection.execute(
+        found = connection.execute(
             sa.select(p.name_hash, p.begin_version, p.end_version).where(
-                p.table_id == table["table_id"], p.name_hash.in_(hashes), p.end_version > version
+                p.table_id == row.table.table_id, p.name_hash.in_(hashes), p.end_version > version
             )
         )
         last: dict[str, int] = {hashes[h]: 0 for h in hashes} if oldest > version else {}
-        for row in rows:
-            name = hashes[row.name_hash]
-            ended = row.end_version
+        for name_hashed, begin, ended in found:
+            name = hashes[name_hashed]
             if ended == ALIVE:
                 # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
-                ended = floor if row.begin_version < floor else 0
-            last[name] = max(last.get(name, 0), row.begin_version, ended)
-        changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
+                ended = floor if begin < floor else 0
+            last[name] = max(last.get(name, 0), begin, ended)
+        changed |= {name: at or oldest for name, at in last.items() if at == 0 or at > version}
     return changed
 
 
-def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
-    """Return the table's row, which nobody else changes before the transaction ends; with ``namespace`` and ``now_ms``.
+def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow:
+    """Lock the table's row until the end of the transaction, and return it.
 
     Rows of its partitions that have no end are alive: what a write of everything has left is settled first.
 
@@ -137,13 +135,13 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     row = locked_row(connection, table_id)
     if row is None:
         raise gone_meanwhile(shown)
-    require_settled(table_id, row["floor_version"])
+    require_settled(table_id, row.table.floor)
     return row
 
 
 def lock_with_transaction(
     connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], Mapping[str, Any], list[list[Mapping[str, Any]]]]:
+) -> tuple[TableRow, Mapping[str, Any], list[list[Mapping[str, Any]]]]:
     """Return the row of a transaction's table as ``lock_table`` does, its own one, and what other queries say then.
 
     The queries are asked with the locks held, together with them.
@@ -157,10 +155,11 @@ def lock_with_transaction(
         table = LOCK.asked(connection, {"table_id": transaction.table_id})
         row = ask_locked_row(connection, transaction.transaction_id)
         others = [query.asked(connection, parameters) for query, parameters in more]
-    (locked,) = table() or (None,)
-    if locked is None:
+    (found,) = table() or (None,)
+    if found is None:
         raise gone_meanwhile(transaction.table)
-    require_settled(locked["table_id"], locked["floor_version"])
+    locked = table_row_of(found)
+    require_settled(locked.table.table_id, locked.table.floor)
     return locked, row(), [other() for other in others]
 
 
@@ -172,9 +171,7 @@ def gone_meanwhile(table: str) -> TableNotFoundError:
     )
 
 
-def lock_tables(
-    connection: sa.Connection, transaction: Transaction
-) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[TableRow, TableRow | None]:
     """Return the locked row of a transaction's table, and of an exchange its source's; in the order of their numbers.
 
     Raises:

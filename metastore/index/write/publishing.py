@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_column
-from catalog_ext.metastore.index.database.rows import PARTITION, partition_of, table_from_row
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, living, outbox, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import views as view_rows
@@ -93,7 +93,7 @@ class Publications:
 
         def work(connection: sa.Connection) -> int:
             locked = lock_table(connection, table.table_id, str(table.identifier))
-            now, at_ms = table_from_row(locked), locked["now_ms"]
+            now, at_ms = locked.table, locked.now_ms
             # The state replaces the steps that would have led there, one of which the metastore may refuse.
             whole = publication.create or now.definition.table_type is TableType.VIEW
             forget_table(connection, table.table_id, upto=None if whole else publication.upto)

@@ -94,7 +94,7 @@ def check_name(
     if current is None or base == NOT_READ:
         return current
     # Whoever commits to the table comes before this, or finds it replaced.
-    version = lock_table(connection, current, shown)["version"]
+    version = lock_table(connection, current, shown).table.version
     if version != base and not reserved:
         raise ConflictError(
             f"The table {shown} has changed since this statement read it at version {base}, and would be replaced "

@@ -29,7 +29,6 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     partitions,
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key, Value
@@ -121,7 +121,7 @@ class Reservation:
             return rows.with_locations(self._connection, rows.from_row(self._row))
         return self._application() or self._reserve_partitions(locked)
 
-    def _lock(self) -> Mapping[str, Any]:
+    def _lock(self) -> TableRow:
         """Return the locked row of the table; the transaction's, and what is asked with it, is kept."""
         if isinstance(self._plan.asked, ExchangePartitions):
             locked = lock_tables(self._connection, self._known)[0]
@@ -199,7 +199,7 @@ class Reservation:
                 {"table": str(identifier), "transaction": other},
             )
         if current is not None:
-            replaced = table_from_row(lock_table(self._connection, current, str(identifier)))
+            replaced = lock_table(self._connection, current, str(identifier)).table
             require_replaceable(self._connection, self._plan, replaced)
             if self._row["base_version"] != NOT_READ:
                 self._reserve_replaced(replaced)
@@ -255,8 +255,8 @@ class Reservation:
                 )
             staged.add(file)
 
-    def _reserve_partitions(self, locked: Mapping[str, Any]) -> Transaction:
-        table = table_from_row(locked)
+    def _reserve_partitions(self, locked: TableRow) -> Transaction:
+        table = locked.table
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
         keys = table.definition.keys
@@ -264,8 +264,8 @@ class Reservation:
         digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
         # Who only adds needs the claims; what replaces is compared with what became of the partitions, too.
-        claims_from = locked["claims_from"]
-        known_from = locked["oldest_version"] if mine.exclusive else claims_from
+        claims_from = locked.claims_from
+        known_from = locked.oldest_version if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
             raise self._checks.expired(table, base, known_from)
         ended = self._checks.require_free(table, base, mine, predicate)
@@ -387,16 +387,14 @@ class Reservation:
             ConflictError: As of the table itself.
         """
         row = lock_table(self._connection, asked.source_id, asked.source)
-        source = table_from_row(row)
+        source = row.table
         predicate = bound_predicate(self._plan, source)
         mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
         base = asked.source_version
-        if base < row["oldest_version"]:
-            raise self._checks.expired(source, base, row["oldest_version"])
+        if base < row.oldest_version:
+            raise self._checks.expired(source, base, row.oldest_version)
         ended = self._checks.require_free(source, base, mine, predicate)
-        self._checks.require_unchanged(
-            source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)}
-        )
+        self._checks.require_unchanged(source, base, mine, predicate, {*ended, *range(base + 1, row.claims_from + 1)})
         require_unneeded(self._connection, self._id, self._plan, source, ())
         self._claim([(PREDICATE_CLAIM, "")], source.table_id)
 

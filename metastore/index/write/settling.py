@@ -18,7 +18,7 @@ from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import PARTITION, partition_of, table_from_row
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partition_ids, partitions, settlements, tables
 from catalog_ext.metastore.index.write import transaction_rows
 from catalog_ext.metastore.index.write.outbox import enqueue_dropped
@@ -189,7 +189,7 @@ def _settle_page(
         connection.execute(sa.delete(settlements).where(mine))
         connection.execute(sa.update(tables).where(tables.c.table_id == now.table_id).values(floor_version=0))
         return None
-    _end(connection, now, table_from_row(row), page, plan)
+    _end(connection, now, row.table, page, plan)
     settled_id = page[-1].partition_id
     connection.execute(sa.update(settlements).where(mine).values(settled_id=settled_id))
     return replace(now, settled_id=settled_id)
