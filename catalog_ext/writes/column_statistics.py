@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.index.write.file_statistics import KnownFile
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.tables import DataFile, Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
 
 VERSION = "catalog-ext.statistics.version"
@@ -48,7 +47,7 @@ class ColumnStatistics:
     def put(
         self,
         table: Table,
-        files: Sequence[KnownFile],
+        files: Mapping[str, Sequence[DataFile]],
         columns: Mapping[str, Mapping[str, str]] | None,
         predicate: Predicate | None = None,
         clauses: PartitionClauses = NO_CLAUSES,
@@ -59,7 +58,7 @@ class ColumnStatistics:
 
         Args:
             table: At the version that the statement read.
-            files: What was counted; files that have changed since are left as they are.
+            files: Files by partition, as ``FileStatistics.put`` takes them: as they were when their rows were counted.
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
             predicate: Limits the partitions that are published; unbound, None for all.
             clauses: PARTITION clauses, which limit them further.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.model.properties import property_value
@@ -178,6 +178,10 @@ class Table:
         root = self.definition.location
         return location or (f"{root}/{partition}" if partition else root)
 
+    def directory_of(self, partition: Partition) -> str:
+        """Return the absolute URI of a partition's directory."""
+        return self.directory(partition.name, partition.location)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
@@ -216,9 +220,10 @@ class DataFile:
         path: Its name, relative to the partition's directory, as it is on the store.
         size: Bytes.
         modified_ms: Milliseconds since the epoch, UTC.
-        rows: The exact row count, or None when nobody has counted.
-        statistics: Bounds and NULL counts by column, or None where nobody knows.
+        rows: The exact row count, or None where the rows were not counted.
+        statistics: Bounds and NULL counts by column, or None where they are unknown.
         etag: The hash of the object's ETag (``etag_hash``); None where it is unknown, or the store has none.
+        file_id: The file's number in its partition; None before the file is registered. Two files are equal without it.
     """
 
     path: str
@@ -227,29 +232,37 @@ class DataFile:
     rows: int | None = None
     statistics: Mapping[str, ColumnStatistics] | None = None
     etag: int | None = None
+    file_id: int | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     """A partition as the index has it since one version.
+
+    A named tuple, because a statement may make a million of them and a frozen dataclass costs five times as much.
 
     Attributes:
         name: The directory string, relative to the table; ``''`` for an unpartitioned table.
         location: Absolute URI where it differs from ``<table location>/<name>``, else None.
         begin_version: The version that has made it what it is.
+        end_version: The version that changed or dropped it; the index's ``ALIVE`` for a living partition.
         in_metastore: Whether the metastore has it, if it has the table.
         files: How many it has.
         bytes: Their sum.
         rows: Their sum; None unless every file's row count is known.
         descriptor: The number of its descriptor among its table's, where it is not read as its table; else None.
+        created_at_ms: When a commit added it, in milliseconds since the epoch, UTC.
+        keys: Its values as the index orders by them (``encode_key``), padded with None to the index's columns.
     """
 
     partition_id: int
     name: str
     location: str | None
     begin_version: int
+    end_version: int
     in_metastore: bool
     files: int
     bytes: int
     rows: int | None
-    descriptor: int | None = None
+    descriptor: int | None
+    created_at_ms: int
+    keys: tuple[str | None, ...]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.service.messages.partitions import clauses_of
-from catalog_ext.service.messages.writes import known_files_of, outcome_json
+from catalog_ext.service.messages.writes import counted_files_of, outcome_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ class StatisticsOperations:
 
     def _put(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")
-        files, predicate = known_files_of(request), request.predicate("predicate")
+        files, predicate = counted_files_of(request), request.predicate("predicate")
         columns, clauses = request.any("columns"), clauses_of(request, open_keys=True)
         publish = request.flag("publish", default=True)
         request.finish()

@@ -11,9 +11,8 @@ from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, Upload
 from catalog_ext.metastore.commit.transaction import PlannedFormat
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
 from catalog_ext.metastore.index.database.texts import storable
-from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
-from catalog_ext.metastore.model.tables import ColumnStatistics, TableDefinition
+from catalog_ext.metastore.model.tables import ColumnStatistics, DataFile, TableDefinition
 from catalog_ext.metastore.transactions.staging_locations import task_directories
 from catalog_ext.service.messages.core import Request, planned_table_json, table_json
 
@@ -75,23 +74,26 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
     return tuple(_file(item) for item in items)
 
 
-def known_files_of(request: Request) -> tuple[KnownFile, ...]:
-    """Return the files whose rows were counted, in the field ``files``."""
+def counted_files_of(request: Request) -> dict[str, list[DataFile]]:
+    """Return the files whose rows were counted, in the field ``files``, by the names of their partitions."""
     items = request.objects("files")
     if len(items) > MAX_FILES:
         raise InvalidInputError(f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send several.")
-    return tuple(_known_file(item) for item in items)
+    counted: dict[str, list[DataFile]] = {}
+    for item in items:
+        counted.setdefault(_partition(item.text("partition")), []).append(_counted_file(item))
+    return counted
 
 
-def _known_file(file: Request) -> KnownFile:
+def _counted_file(file: Request) -> DataFile:
     given = file.optional_mapping("statistics")
     statistics = None if given is None else {column: _statistics(item) for column, item in given.items()}
-    known = KnownFile(
-        _partition(file.text("partition")), storable(file.text("path"), "file"), file.count("size"),
-        file.integer("modified_ms"), file.count("rows"), statistics,
+    counted = DataFile(
+        storable(file.text("path"), "file"), file.count("size"), file.integer("modified_ms"), file.count("rows"),
+        statistics,
     )  # fmt: skip
     file.finish()
-    return known
+    return counted
 
 
 def _file(file: Request) -> StagedFile:

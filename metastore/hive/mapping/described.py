@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
+    from catalog_ext.metastore.messages import PublishedPartition
 
 
 def storage_of_descriptor(hive: Mapping[str, Any]) -> Storage:
@@ -26,21 +27,14 @@ def columns_of_descriptor(hive: Mapping[str, Any]) -> tuple[Column, ...]:
     return tuple(Column(name, kind, comment=comment) for name, kind, comment in hive["columns"])
 
 
-def described_partition(
-    table: HiveTable, name: str, location: str | None, descriptor: Mapping[str, Any] | None
-) -> HivePartition:
-    """Return the partition as the metastore gets it, with what is said of its descriptor.
-
-    Args:
-        table: The metastore's table.
-        name: As in ``to_hive_partition``.
-        location: Likewise.
-        descriptor: As ``PartitionDescriptor`` writes it; empty: the table's; None: nothing is said.
+def described_partition(table: HiveTable, wanted: PublishedPartition) -> HivePartition:
+    """Return the partition of a message as the metastore's table gets it, with its statistics and its descriptor.
 
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
     """
-    partition = to_hive_partition(table, name, location)
+    descriptor = wanted.descriptor
+    partition = replace(to_hive_partition(table, wanted.name, wanted.location), parameters=wanted.parameters)
     if descriptor is None:
         return partition
     if descriptor:

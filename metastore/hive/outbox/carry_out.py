@@ -43,7 +43,6 @@ from catalog_ext.metastore.messages import (
     DropTable,
     DropView,
     Message,
-    PublishedPartition,
     PutView,
     RenameTable,
     SyncPartitions,
@@ -162,7 +161,7 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
     for batch in batched(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
     wanted = {partition.name: partition for partition in (*message.added, *message.altered)}
-    partitions = _convertible(table, list(wanted), lambda name: _partition(table, wanted[name]))
+    partitions = _convertible(table, list(wanted), lambda name: described_partition(table, wanted[name]))
     by_values: dict[tuple[str, ...], HivePartition] = {}
     for partition in partitions:
         by_values.setdefault(partition.values, partition)
@@ -171,11 +170,6 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
     parameters = without_sparks_statistics(table.parameters)
     if parameters != table.parameters:
         metastore.alter_table(replace(table, parameters=parameters))
-
-
-def _partition(table: HiveTable, wanted: PublishedPartition) -> HivePartition:
-    described = described_partition(table, wanted.name, wanted.location, wanted.descriptor)
-    return replace(described, parameters=wanted.parameters)
 
 
 def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence[HivePartition]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.backports import StrEnum
@@ -109,10 +109,10 @@ def compared(
     converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
     for partition in wanted:
         try:
-            hive = described_partition(table, partition.name, partition.location, partition.descriptor)
+            hive = described_partition(table, partition)
         except InvalidPartitionNameError:
             continue  # the metastore can never hold it
-        converted.setdefault(hive.values, (partition.name, replace(hive, parameters=partition.parameters)))
+        converted.setdefault(hive.values, (partition.name, hive))
     keys = [column.name for column in table.partition_columns]
     names = [metastore_name(keys, values) for values in converted]
     found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}

@@ -1,17 +1,31 @@
-"""Rows of tables and namespaces from definitions and back; maps and lists are kept as JSON text."""
+"""Rows of tables, namespaces, partitions and files from domain objects, and back; maps and lists are JSON text."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, partitions
 from catalog_ext.metastore.index.database.texts import storable_field
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import columns_from_list, columns_to_list, to_json
-from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition, TableType, Totals
+from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition, TableType, Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+PARTITION = tuple(
+    partitions.c[name]
+    for name in (
+        "partition_id", "name", "location", "begin_version", "end_version", "in_metastore", "n_files", "n_bytes",
+        "n_rows", "descriptor_id", "created_at_ms", *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
+    )
+)  # fmt: skip
+"""The columns that ``partition_of`` reads, in its order."""
+
+FILE = (files.c.path, files.c.size, files.c.modified_ms, files.c.n_rows, files.c.etag_hash, files.c.file_id)
+"""The columns that ``file_of`` reads, in its order."""
 
 
 def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
@@ -61,6 +75,45 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A table with the counters that only its row has.
+
+    Attributes:
+        table: At its newest version.
+        now_ms: The database's time when the row was read, in milliseconds since the epoch, UTC.
+        oldest_version: The oldest version that can still be read.
+        claims_from: The version up to which claims are forgotten.
+        next_partition: The number in the table that the next new partition gets.
+        next_file: The number that the next new file gets.
+        counted_rows: The rows of the partitions whose rows are known.
+        uncounted_partitions: The number of the others.
+        has_long_keys: Whether the key columns cannot order some of the partitions.
+    """
+
+    table: Table
+    now_ms: int
+    oldest_version: int
+    claims_from: int
+    next_partition: int
+    next_file: int
+    counted_rows: int
+    uncounted_partitions: int
+    has_long_keys: bool
+
+    def raised(self) -> TableRow:
+        """Return the row with the table at its next version."""
+        return replace(self, table=replace(self.table, version=self.table.version + 1))
+
+
+def table_row_of(row: Mapping[str, Any]) -> TableRow:
+    """Return the row of ``tables``, joined as in ``table_from_row``, that has the database's time as ``now_ms``."""
+    return TableRow(
+        table_from_row(row), row["now_ms"], row["oldest_version"], row["claims_from"], row["next_partition_number"],
+        row["next_file_id"], row["counted_rows"], row["uncounted_partitions"], bool(row["has_long_keys"]),
+    )  # fmt: skip
+
+
 def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
     """Return the columns of ``namespaces`` that hold the namespace.
 
@@ -79,3 +132,26 @@ def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
 def namespace_from_row(row: Mapping[str, Any]) -> Namespace:
     """Return the namespace of a row of ``namespaces``."""
     return Namespace(row["name"], row["location"], row["comment"], json.loads(row["properties"]))
+
+
+def partition_of(row: Sequence[Any]) -> Partition:
+    """Return the partition of a row with the columns ``PARTITION``."""
+    number, name, location, begin, end, in_metastore, n_files, n_bytes, n_rows, descriptor, created_at_ms, *keys = row
+    return Partition(
+        number, name, location, begin, end, bool(in_metastore), n_files, n_bytes, n_rows, descriptor, created_at_ms,
+        tuple(keys),
+    )  # fmt: skip
+
+
+def partition_to_row(partition: Partition, table_id: int, digest: str) -> tuple[Any, ...]:
+    """Return the row of a partition of a table, with the columns ``PARTITION_ROW``; ``digest`` is its name's hash."""
+    return (*partition[:5], int(partition.in_metastore), *partition[6:-1], *partition.keys, table_id, digest)
+
+
+PARTITION_ROW = (*(column.key for column in PARTITION), "table_id", "name_hash")
+
+
+def file_of(row: Sequence[Any]) -> DataFile:
+    """Return the file of a row with the columns ``FILE``, without its statistics."""
+    path, size, modified_ms, n_rows, etag, file_id = row
+    return DataFile(path, size, modified_ms, n_rows, etag=etag, file_id=file_id)

@@ -334,8 +334,8 @@ def told_statistics(database: Database, table: Table, names: Sequence[str]) -> T
     states: list[tuple[str, int, int, int]] = []
     dates: dict[int, int] = {}
     with database.reading() as connection:
-        for row in by_values(connection, table, names, sa.true()):
-            states.append((row["name"], row["begin_version"], row["n_files"], row["n_bytes"]))
+        for partition in by_values(connection, table, names, sa.true()):
+            states.append((partition.name, partition.begin_version, partition.files, partition.bytes))
         for some in batched(sorted({version for _, version, _, _ in states}), _AT_ONCE):
             made = sa.select(v.version, v.committed_at_ms, v.operation, v.summary).where(
                 v.table_id == table.table_id, v.version.in_(some)

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources
 from catalog_ext.metastore.index.tables import table_rows, view_partitions
 from catalog_ext.metastore.index.tables import views as view_rows
@@ -77,9 +76,9 @@ class IndexedViews:
         identifier = definition.identifier
 
         def work(connection: sa.Connection) -> View:
-            there = table_rows.find_row(connection, identifier)
+            there = table_rows.find_relation(connection, identifier)
             if there is not None:
-                raise view_rows.taken(identifier, table_from_row(there))
+                raise view_rows.taken(identifier, there)
             statement = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == identifier.namespace)
             namespace_id = connection.execute(statement).scalar()
             if namespace_id is None:
@@ -144,9 +143,9 @@ class IndexedViews:
 
         def work(connection: sa.Connection) -> View:
             view = view_rows.load(connection, identifier)
-            there = table_rows.find_row(connection, new)
+            there = table_rows.find_relation(connection, new)
             if there is not None:
-                raise view_rows.taken(new, table_from_row(there))
+                raise view_rows.taken(new, there)
             namespace_id = connection.execute(
                 sa.select(namespaces.c.namespace_id).where(namespaces.c.name == new.namespace)
             ).scalar()
@@ -164,7 +163,8 @@ class IndexedViews:
                 table_id = view.table.table_id
                 enqueue(connection, DropView(identifier), table_id)
                 enqueue(connection, PutView(renamed.definition, renamed.query), table_id)
-                enqueue_changes(connection, renamed.table, view_partitions.published_partitions(connection, table_id))
+                added = view_partitions.all_as_added(connection, table_id)
+                enqueue_changes(connection, renamed.table, added, at_ms=None)
             return renamed
 
         return self._database.write(work)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
-from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
+from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -45,7 +45,7 @@ class Retyping:
     def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
         self._connection = connection
         self._row = lock_table(connection, table.table_id, str(table.identifier))
-        self._before = table_from_row(self._row)
+        self._before = self._row.table
         self._definition = _retyped(self._before.definition, types)
 
     def run(self, *, deliver: bool) -> Table:
@@ -70,7 +70,7 @@ class Retyping:
         row = {
             "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
             "summary": to_json({"types": described, "user": current_user()}),
-            "transaction_id": None, "first_file_id": self._row["next_file_id"],
+            "transaction_id": None, "first_file_id": self._row.next_file,
         }  # fmt: skip
         insert_version(self._connection, row)
         if deliver:

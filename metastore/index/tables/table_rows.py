@@ -13,7 +13,7 @@ from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
+from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row, table_row_of
 from catalog_ext.metastore.index.database.schema import (
     namespaces,
     tables,
@@ -30,8 +30,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
@@ -45,34 +44,32 @@ BY_NAME = Prepared(
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     """Return the same as ``Tables.load``, within a transaction."""
-    table = table_from_row(load_row(connection, identifier))
+    table = load_relation(connection, identifier)
     if table.definition.table_type is TableType.VIEW:
         raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})
     return table
 
 
-def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any]:
-    """Return the row of the table or view of this name, with the namespace's name as ``namespace``.
+def load_relation(connection: sa.Connection, identifier: TableIdentifier) -> Table:
+    """Return the table, or the table of the view, of this name.
 
     Raises:
         TableNotFoundError: There is neither.
     """
-    row = find_row(connection, identifier)
-    if row is None:
+    found = find_relation(connection, identifier)
+    if found is None:
         raise not_found(str(identifier))
-    return row
+    return found
 
 
-def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
-    """Return the same as ``load_row``, or None where there is neither a table nor a view of this name."""
-    named = {"in_namespace": identifier.namespace, "named": identifier.name}
-    return BY_NAME.row(connection, named)
+def find_relation(connection: sa.Connection, identifier: TableIdentifier) -> Table | None:
+    """Return the table, or the table of the view, of this name; None where there is neither."""
+    row = BY_NAME.row(connection, {"in_namespace": identifier.namespace, "named": identifier.name})
+    return None if row is None else table_from_row(row)
 
 
-def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
-    """Return the row of the table, with the namespace's name as ``namespace`` and the database's time as ``now_ms``.
-
-    Its ``revision`` is the one that the index is at, which was looked at.
+def load_row_by_id(connection: sa.Connection, table_id: int) -> TableRow:
+    """Return the row of the table, read from an index that was not migrated meanwhile.
 
     Raises:
         TableNotFoundError: There is none.
@@ -82,7 +79,7 @@ def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any
     if row is None:
         raise not_found(f"with the id {table_id}")
     require_same(row["revision"])
-    return row
+    return table_row_of(row)
 
 
 def _by_id(dialect: str) -> sa.Select[Any]:
@@ -113,7 +110,7 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
     insert_version(connection, {"table_id": table_id, "version": 0, "operation": "create", "summary": summary})
     if deliver:
         enqueue(connection, CreateTable(definition), table_id)
-    return table_from_row(load_row_by_id(connection, table_id))
+    return load_row_by_id(connection, table_id).table
 
 
 def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int) -> int:
@@ -143,7 +140,7 @@ def _insert_statement(dialect: str) -> sa.Insert:
     return sa.insert(tables).values(created_at_ms=database_now_ms(dialect).scalar_subquery())
 
 
-def raise_version(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
+def raise_version(connection: sa.Connection, table_id: int) -> TableRow:
     """Return the locked row of a table, at its next version.
 
     Raises:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     namespaces,
     table_versions,
@@ -95,7 +94,7 @@ class Tables:
             TableNotFoundError: There is none, or no longer.
         """
         with self._database.reading() as connection:
-            return self._noted(table_from_row(load_row_by_id(connection, table_id)))
+            return self._noted(load_row_by_id(connection, table_id).table)
 
     def _noted(self, table: Table) -> Table:
         self._database.note_version(table.table_id, table.version)

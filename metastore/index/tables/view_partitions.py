@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionNotFoundError
 from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
@@ -20,7 +20,6 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
-from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges
 from catalog_ext.metastore.model.json import to_json
@@ -29,6 +28,8 @@ from catalog_ext.metastore.model.views import Dependency, PartitionDependency
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.model.tables import Partition
 
 _AT_ONCE = 500
 _COLUMNS = ("partition_id", "number", "relation", "partitions")
@@ -39,10 +40,9 @@ def set_partitions(
 ) -> AppliedChanges:
     """Give a view exactly these partitions, each with exactly these dependencies, within a transaction."""
     commit = ViewCommit(connection, table_id)
-    statement = sa.select(partitions).where(partitions.c.table_id == table_id, partitions.c.end_version == ALIVE)
-    living = {row["name"]: dict(row) for row in connection.execute(statement).mappings()}
-    gone = [row for name, row in living.items() if name not in wanted]
-    kept = {name: row["partition_id"] for name, row in living.items() if name in wanted}
+    living = {partition.name: partition for partition in _living(connection, table_id)}
+    gone = [partition for name, partition in living.items() if name not in wanted]
+    kept = {name: partition.partition_id for name, partition in living.items() if name in wanted}
     _renew(connection, table_id, kept, wanted)
     new = {name: dependencies for name, dependencies in wanted.items() if name not in living}
     return commit.make(new, gone, "REFRESH PARTITIONS", deliver=deliver)
@@ -55,14 +55,12 @@ class ViewCommit:
         self._connection = connection
         connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
         row = table_rows.load_row_by_id(connection, table_id)
-        self._version: int = row["version"]
-        raised = {**row, "version": self._version + 1}
-        table = table_from_row(raised)
-        self.name = str(table.identifier)
-        self.applier = Applier(connection, table, table.version, raised, now=row["now_ms"])
+        self._version = row.table.version
+        self.name = str(row.table.identifier)
+        self.applier = Applier(connection, row.raised())
 
     def make(
-        self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Mapping[str, Any]], operation: str, *,
+        self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Partition], operation: str, *,
         deliver: bool,
     ) -> AppliedChanges:  # fmt: skip
         """Add and drop the partitions, and return what has changed."""
@@ -70,10 +68,10 @@ class ViewCommit:
             return AppliedChanges(version=self._version)
         applier = self.applier
         applier.drop(gone)
-        _forget(self._connection, [row["partition_id"] for row in gone])
+        _forget(self._connection, [partition.partition_id for partition in gone])
         applier.add(AddPartition(name, (), in_metastore=not metastore_obstacle(name)) for name in new)
         applier.flush()
-        ids = {name: row["partition_id"] for name, row in applier.alive(list(new)).items()}
+        ids = {name: partition.partition_id for name, partition in applier.alive(list(new)).items()}
         _write(self._connection, ids, new)
         deliveries = applier.record(operation, {}, deliver=deliver)
         return AppliedChanges(
@@ -131,12 +129,15 @@ def list_dependencies(connection: sa.Connection, table_id: int) -> list[Partitio
     ]
 
 
-def published_partitions(connection: sa.Connection, table_id: int) -> PartitionChanges:
-    """Return all partitions of a view as added ones, for the metastore."""
+def all_as_added(connection: sa.Connection, table_id: int) -> PartitionChanges:
+    """Return all partitions of a view that the metastore can have, as added ones."""
+    return PartitionChanges(added=[found for found in _living(connection, table_id) if found.in_metastore])
+
+
+def _living(connection: sa.Connection, table_id: int) -> list[Partition]:
     p = partitions.c
-    statement = sa.select(p.name).where(p.table_id == table_id, p.end_version == ALIVE, p.in_metastore == 1)
-    names = connection.execute(statement.order_by(p.partition_id)).scalars()
-    return PartitionChanges(added=[PublishedPartition(name, "") for name in names])
+    statement = sa.select(*PARTITION).where(p.table_id == table_id, p.end_version == ALIVE).order_by(p.partition_id)
+    return [partition_of(row) for row in connection.execute(statement)]
 
 
 def no_partition(view: str, what: str) -> PartitionNotFoundError:

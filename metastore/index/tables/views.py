@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     ViewNotFoundError,
     ViewPartitionColumnsChangedError,
 )
-from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
+from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import tables, view_sources, views
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.model.json import to_json
@@ -35,7 +35,7 @@ def load_any(connection: sa.Connection, identifier: TableIdentifier) -> Table | 
     Raises:
         TableNotFoundError: There is neither.
     """
-    table = table_from_row(table_rows.load_row(connection, identifier))
+    table = table_rows.load_relation(connection, identifier)
     return _view(connection, table) if table.definition.table_type is TableType.VIEW else table
 
 
@@ -45,10 +45,9 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> View:
     Raises:
         ViewNotFoundError: There is none; a table may be.
     """
-    row = table_rows.find_row(connection, identifier)
-    if row is None:
+    table = table_rows.find_relation(connection, identifier)
+    if table is None:
         raise ViewNotFoundError(f"The view {identifier} does not exist.", {"view": str(identifier)})
-    table = table_from_row(row)
     if table.definition.table_type is not TableType.VIEW:
         raise ViewNotFoundError(f"{identifier} is a table and no view.", {"view": str(identifier)})
     return _view(connection, table)
@@ -74,7 +73,7 @@ def lock_unchanged(connection: sa.Connection, view: View) -> bool:
     row = connection.execute(sa.select(views.c.table_id).where(views.c.table_id == table_id)).scalar()
     if row is None:
         return False
-    now = _view(connection, table_from_row(table_rows.load_row_by_id(connection, table_id)))
+    now = _view(connection, table_rows.load_row_by_id(connection, table_id).table)
     return (now.definition, now.query) == (view.definition, view.query)
 
 

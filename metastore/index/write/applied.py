@@ -1,4 +1,4 @@
-"""What an ``Applier`` counts and gathers while it writes the rows of one version."""
+"""The counts of an ``Applier``, and the changes that it is asked for."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    partitions,
-)
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.index.write.partition_sums import PartitionSums
-    from catalog_ext.metastore.model.tables import DataFile
+    from catalog_ext.metastore.model.tables import DataFile, Partition
 
 
 ALIVE_NAMED = Prepared(
-    sa.select(partitions).where(
+    sa.select(*PARTITION).where(
         partitions.c.table_id == sa.bindparam("table_id"),
         partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
         partitions.c.end_version == ALIVE,
@@ -41,14 +39,14 @@ class Sums:
     rows: int = 0
     uncounted: int = 0
 
-    def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+    def add(self, partition: Partition, sign: int) -> None:
         """Count a partition in (1) or out (-1)."""
-        self.parts.add(first_key, n_files, n_bytes, n_rows, sign)
+        self.parts.add(partition, sign)
         self.partitions += sign
-        self.files += sign * n_files
-        self.bytes += sign * n_bytes
-        self.rows += sign * (n_rows or 0)
-        self.uncounted += sign * (n_rows is None)
+        self.files += sign * partition.files
+        self.bytes += sign * partition.bytes
+        self.rows += sign * (partition.rows or 0)
+        self.uncounted += sign * (partition.rows is None)
 
     def end_everything(self, n_partitions: int, n_files: int, n_bytes: int, n_rows: int, uncounted: int) -> None:
         """Count out so much of the totals, and all of the sums by the first key."""
@@ -73,48 +71,30 @@ class Volume:
         self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
 
 
-Twin = tuple[str, str | None, int, int, int | None, int | None]
-"""Of a partition, what the metastore learns of it: its name, location, numbers of files, bytes and rows, and the number
-of its descriptor (``THE_TABLES``: it has the table's again; None: nothing is said)."""
+def emptied(partition: Partition) -> Partition:
+    """Return the partition without files."""
+    return partition._replace(files=0, bytes=0, rows=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What the commit did to partitions that the metastore can have; ``dropped`` are names.
-
-    Documents are made of it only where something is delivered.
-    """
-
-    added: list[Twin] = field(default_factory=list)
-    altered: list[Twin] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The files, bytes and rows of a partition; ``rows`` is None where a file is not counted."""
-
-    files: int = 0
-    bytes: int = 0
-    rows: int | None = 0
-
-    def plus(self, added: Sequence[DataFile]) -> Size:
-        """Return the size with more files."""
-        counts = [f.rows for f in added if f.rows is not None]
-        known = self.rows is not None and len(counts) == len(added)
-        n_rows = (self.rows or 0) + sum(counts) if known else None
-        return Size(self.files + len(added), self.bytes + sum(f.size for f in added), n_rows)
+def holding(partition: Partition, added: Sequence[DataFile]) -> Partition:
+    """Return the partition with more files."""
+    counts = [f.rows for f in added if f.rows is not None]
+    known = partition.rows is not None and len(counts) == len(added)
+    n_rows = (partition.rows or 0) + sum(counts) if known else None
+    return partition._replace(
+        files=partition.files + len(added), bytes=partition.bytes + sum(f.size for f in added), rows=n_rows
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A living partition, given by its row, gets files; ``clear`` ends those that it has.
+    """A living partition gets files; ``clear`` ends those that it has.
 
     Attributes:
         location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default location.
     """
 
-    row: Mapping[str, Any]
+    partition: Partition
     added: Sequence[DataFile] = ()
     clear: bool = False
     location: str | None = None
@@ -122,8 +102,8 @@ class Rewrite:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it holds from now on what we write, which is as the table says, and was not read so before."""
-        return self.clear and not self.moved and self.row["descriptor_id"] is not None
+        """Whether the write replaces files of another format than the table's by files of the table's format."""
+        return self.clear and not self.moved and self.partition.descriptor is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,26 +112,22 @@ class NamedPartitions:
 
     Attributes:
         hashes: Of the names.
-        rows: By name.
+        living: By name.
     """
 
     hashes: Mapping[str, str]
-    rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    living: Mapping[str, Partition] = field(default_factory=dict)
 
     @classmethod
     def of(cls, names: Iterable[str]) -> NamedPartitions:
-        """Return those of the names, of which nothing is known yet."""
+        """Return the names without an answer."""
         return cls({name: name_hash(name) for name in names})
 
     def query(self, table_id: int) -> tuple[Prepared, Mapping[str, Any]]:
-        """Return the query of the rows."""
+        """Return the query of the partitions."""
         return ALIVE_NAMED, {"table_id": table_id, "hashes": list(self.hashes.values())}
 
     def found(self, rows: Sequence[Mapping[str, Any]]) -> NamedPartitions:
-        """Return the same, with the answer."""
-        return NamedPartitions(self.hashes, {row["name"]: row for row in rows})
-
-
-def twin(row: Mapping[str, Any]) -> Twin:
-    """Return what the metastore learns of a partition, given by its row."""
-    return row["name"], row["location"], row["n_files"], row["n_bytes"], row["n_rows"], row["descriptor_id"]
+        """Return a copy with the partitions of the query's answer."""
+        found = (partition_of(tuple(row.values())) for row in rows)
+        return NamedPartitions(self.hashes, {partition.name: partition for partition in found})

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.keys import KeyRows
 from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.rows import PARTITION_ROW, partition_to_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
-    KEY_COLUMNS,
     PARTITION_NUMBER_BITS,
     file_statistics,
     files,
@@ -22,30 +22,21 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
-from catalog_ext.metastore.index.write.applied import (
-    NamedPartitions,
-    Published,
-    Rewrite,
-    Size,
-    Sums,
-    Twin,
-    Volume,
-    twin,
-)
-from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
-from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, documents, number_of
-from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
+from catalog_ext.metastore.index.write.applied import NamedPartitions, Rewrite, Sums, Volume, emptied, holding
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes
+from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, number_of
+from catalog_ext.metastore.index.write.partition_rows import has_unpublished, mark_published, successors
 from catalog_ext.metastore.index.write.partition_sums import PartitionSums
-from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import partition_values
-from catalog_ext.metastore.model.tables import DataFile, consistent
+from catalog_ext.metastore.model.tables import DataFile, Partition, consistent
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.model.changes import AddPartition, Summary
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
@@ -59,12 +50,6 @@ _ROWS_HELD = 10_000
 _FILES_AT_ONCE = 10_000
 _FEW_NAMES = 1000
 """Of more, one look at all partitions costs less than to look for the values of each."""
-
-_PARTITION_COLUMNS = (
-    "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
-    *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
-    "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms", "descriptor_id",
-)  # fmt: skip
 
 _FILE_COLUMNS = (
     "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows", "etag_hash",
@@ -82,19 +67,14 @@ class Applier:
 
     Args:
         connection: In a transaction.
-        table: As loaded after its row was locked.
-        version: The version that the commit makes.
-        row: The table's row.
-        now: The time of the database, in milliseconds since the epoch.
-        named: What ``alive`` is asked for, where that is known.
+        row: The table's, locked, at the version that the commit makes.
+        named: The partitions that ``alive`` is asked for, where they are known.
     """
 
     connection: sa.Connection
-    table: Table
-    version: int
-    row: Mapping[str, Any]
-    now: int
+    row: TableRow
     named: NamedPartitions | None = None
+    table: Table = field(init=False)
     sums: Sums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
@@ -103,7 +83,7 @@ class Applier:
     files_removed: int = 0
     come: Volume = field(default_factory=Volume)
     gone: Volume = field(default_factory=Volume)
-    published: Published = field(default_factory=Published)
+    published: PartitionChanges = field(default_factory=PartitionChanges)
     kept_back: list[str] = field(default_factory=list)
     carried: list[str] = field(default_factory=list)
     _next_partition: int = 0
@@ -116,10 +96,21 @@ class Applier:
     _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
+        self.table = self.row.table
         self.sums = Sums(PartitionSums(len(self.table.definition.keys)))
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
-        self._next_partition = self.row["next_partition_number"]
-        self._next_file = self.row["next_file_id"]
+        self._next_partition = self.row.next_partition
+        self._next_file = self.row.next_file
+
+    @property
+    def version(self) -> int:
+        """The version that the commit makes."""
+        return self.table.version
+
+    @property
+    def now(self) -> int:
+        """The time of the database when the row was read, in milliseconds since the epoch, UTC."""
+        return self.row.now_ms
 
     @property
     def is_small(self) -> bool:
@@ -133,28 +124,29 @@ class Applier:
         self._flush_files()
         self.sums.parts.write(self.connection, self.table.table_id, self.version)
         self._update_table()
-        self._hand_over()
+        self._publish_successors()
 
-    def _hand_over(self) -> None:
-        """Give the metastore the twins of what it loses: it has one partition of equal values, the index may have more.
+    def _publish_successors(self) -> None:
+        """Publish, in place of a partition that ends, the living one of equal values that the metastore has not.
 
-        One message moves it from the one directory to the other.
+        The metastore has one partition of equal values, the index may have more. One message moves it from the one
+        directory to the other.
         """
         dropped = self.published.dropped
         if not dropped or not self.table.definition.keys:
             return
-        told = {partition_values(name) for name, *_ in (*self.published.added, *self.published.altered)}
-        gone = [name for name in dropped if partition_values(name) not in told]
-        if len(gone) > _FEW_NAMES and not has_untold(self.connection, self.table):
+        published = {partition_values(found.name) for found in (*self.published.added, *self.published.altered)}
+        gone = [name for name in dropped if partition_values(name) not in published]
+        if len(gone) > _FEW_NAMES and not has_unpublished(self.connection, self.table):
             return
-        inherited = heirs(self.connection, self.table, gone)
-        new = [row["partition_id"] for row in inherited.values() if not row["in_metastore"]]
-        give_to_metastore(self.connection, new)
-        self.published.altered.extend(map(twin, inherited.values()))
-        dropped[:] = [name for name in dropped if partition_values(name) not in inherited]
+        found = successors(self.connection, self.table, gone)
+        new = [successor.partition_id for successor in found.values() if not successor.in_metastore]
+        mark_published(self.connection, new)
+        self.published.altered.extend(found.values())
+        dropped[:] = [name for name in dropped if partition_values(name) not in found]
 
     def _flush_partitions(self) -> None:
-        insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
+        insert_rows(self.connection, partitions, PARTITION_ROW, self._partition_rows)
         self._partition_rows = []
 
     def _flush_files(self) -> None:
@@ -162,62 +154,62 @@ class Applier:
         insert_rows(self.connection, file_statistics, _STATISTICS_COLUMNS, self._statistics_rows)
         self._file_rows, self._statistics_rows = [], []
 
-    def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Return the rows of the living partitions of these names."""
+    def alive(self, names: Sequence[str]) -> dict[str, Partition]:
+        """Return the living partitions of these names."""
         if self.named is not None and self.named.hashes.keys() == set(names):
             self._hashes.update(self.named.hashes)
-            return dict(self.named.rows)
-        found: dict[str, Mapping[str, Any]] = {}
+            return dict(self.named.living)
+        found: dict[str, Partition] = {}
         for chunk in batched(names, _AT_ONCE):
             some = NamedPartitions.of(chunk)
             self._hashes.update(some.hashes)
             query, asked = some.query(self.table.table_id)
-            found |= some.found(query.rows(self.connection, asked)).rows
+            found |= some.found(query.rows(self.connection, asked)).living
         return found
 
     def _hash(self, name: str) -> str:
         return self._hashes.pop(name, None) or name_hash(name)
 
-    def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """End living partitions, given by their rows, and their files."""
-        for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
+    def drop(self, ended: Sequence[Partition]) -> None:
+        """End living partitions and their files."""
+        for chunk in batched([partition.partition_id for partition in ended], _AT_ONCE):
             self._end(_END_PARTITIONS, chunk)
             self._end(_END_FILES, chunk)
-        self.partitions_removed += len(rows)
-        for row in rows:
-            self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
-            self.files_removed += row["n_files"]
-            self.gone.add(row["n_bytes"], row["n_rows"])
-            if row["in_metastore"]:
-                self.published.dropped.append(row["name"])
+        self.partitions_removed += len(ended)
+        for partition in ended:
+            self.sums.add(partition, -1)
+            self.files_removed += partition.files
+            self.gone.add(partition.bytes, partition.rows)
+            if partition.in_metastore:
+                self.published.dropped.append(partition.name)
 
-    def rows_beside(self, rows: Sequence[Mapping[str, Any]]) -> int:
+    def rows_beside(self, given: Sequence[Partition]) -> int:
         """Return how many rows the table's living partitions and files have, but for partitions that are given."""
-        given = len(rows) + sum(row["n_files"] for row in rows)
-        return int(self.row["total_partitions"] + self.row["total_files"] - given)
+        beside = len(given) + sum(partition.files for partition in given)
+        return self.table.totals.partitions + self.table.totals.files - beside
 
-    def end_everything(self, but: Sequence[Mapping[str, Any]]) -> None:
-        """Count out all living partitions but some, given by their rows; their own rows are left to settling."""
-        before = self.row
-        n_files = before["total_files"] - sum(row["n_files"] for row in but)
-        n_bytes = before["total_bytes"] - sum(row["n_bytes"] for row in but)
-        n_rows = before["counted_rows"] - sum(row["n_rows"] or 0 for row in but)
-        uncounted = before["uncounted_partitions"] - sum(row["n_rows"] is None for row in but)
-        n_partitions = before["total_partitions"] - len(but)
+    def end_everything(self, but: Sequence[Partition]) -> None:
+        """Count out all living partitions but some; their own rows are left to settling."""
+        before = self.table.totals
+        n_files = before.files - sum(kept.files for kept in but)
+        n_bytes = before.bytes - sum(kept.bytes for kept in but)
+        n_rows = self.row.counted_rows - sum(kept.rows or 0 for kept in but)
+        uncounted = self.row.uncounted_partitions - sum(kept.rows is None for kept in but)
+        n_partitions = before.partitions - len(but)
         self.partitions_removed += n_partitions
         self.files_removed += n_files
         self.gone.add(n_bytes, None if uncounted else n_rows)
         self.sums.end_everything(n_partitions, n_files, n_bytes, n_rows, uncounted)
-        for row in but:
+        for kept in but:
             # What was counted out by itself was counted out with all.
-            self.sums.parts.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], 1)
+            self.sums.parts.add(kept, 1)
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Add to living partitions, or replace all that they hold, without reading it."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
-            self._end(_END_PARTITIONS, [c.row["partition_id"] for c in chunk])
-            cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
+            self._end(_END_PARTITIONS, [c.partition.partition_id for c in chunk])
+            cleared = [c.partition.partition_id for c in chunk if c.clear and c.partition.files]
             if cleared:
                 self._end(_END_FILES, cleared)
             for change in chunk:
@@ -226,41 +218,40 @@ class Applier:
                 self._flush_partitions()
 
     def _rewrite_one(self, change: Rewrite) -> None:
-        row = change.row
-        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        held = Size() if change.clear else Size(row["n_files"], row["n_bytes"], row["n_rows"])
-        self.files_removed += row["n_files"] - held.files
+        before = change.partition
+        self.sums.add(before, -1)
+        begun = before
         if change.clear:
-            self.gone.add(row["n_bytes"], row["n_rows"])
-        moved: dict[str, str | None] = {} if change.location is None else {
-            "location": storable(change.location, "location's")
-        }  # fmt: skip
-        if change.moved and change.location is None:
-            moved = {"location": None}
-        own = {"descriptor_id": None} if change.is_ours else {}
-        self._begin({**row, **moved, **own}, held.plus(change.added), self.published.altered, reset=change.is_ours)
-        self._add_files(row["partition_id"], change.added)
+            begun = emptied(before)
+            self.files_removed += before.files
+            self.gone.add(before.bytes, before.rows)
+        if change.moved or change.location is not None:
+            begun = _moved(begun, change.location)
+        if change.is_ours:
+            begun = begun._replace(descriptor=None)
+        self._begin(holding(begun, change.added), self.published.altered, reset=change.is_ours)
+        self._add_files(before.partition_id, change.added)
 
     def hold(
-        self, row: Mapping[str, Any], kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None
+        self, before: Partition, kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None
     ) -> None:
-        """Begin a partition, given by its ended row, with files that it keeps and others that it gets.
+        """Begin a partition with files that it keeps and others that it gets.
 
         Args:
-            row: The row that has ended, or is about to.
+            before: The partition whose row has ended, or is about to.
             kept: Files that stay.
             added: Files that come.
             location: Where the partition moves to; None when it stays where it is.
         """
         self.partitions_changed += 1
-        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        if len(kept) < row["n_files"]:
-            held = Size().plus(kept)
-            known = row["n_rows"] is not None and held.rows is not None
-            self.gone.add(row["n_bytes"] - held.bytes, row["n_rows"] - held.rows if known else None)
-        moved = {} if location is None else {"location": storable(location, "location's")}
-        self._begin({**row, **moved}, Size().plus([*kept, *added]), self.published.altered)
-        self._add_files(row["partition_id"], added)
+        self.sums.add(before, -1)
+        held = holding(emptied(before), kept)
+        if held.files < before.files:
+            known = before.rows is not None and held.rows is not None
+            self.gone.add(before.bytes - held.bytes, (before.rows or 0) - (held.rows or 0) if known else None)
+        begun = held if location is None else _moved(held, location)
+        self._begin(holding(begun, added), self.published.altered)
+        self._add_files(before.partition_id, added)
 
     def carry(self, late: Sequence[tuple[LatePartition, Sequence[DataFile]]], *, anew: bool = False) -> None:
         """End the fixed files of partitions that have changed since ``reserve``; what came later stays, and files come.
@@ -270,69 +261,59 @@ class Applier:
             anew: Whether the rows of all of them begin with this version, also where nothing ends and nothing comes:
                 the settling of a floor ends all rows that began before.
         """
-        self.carried.extend(partition.row["name"] for partition, _ in late)
+        self.carried.extend(late_one.partition.name for late_one, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):
-            self.end_partitions([partition.row["partition_id"] for partition, _ in chunk])
-            self.end_files([(p.row["partition_id"], file.file_id) for p, _ in chunk for file in p.ended])
-            for partition, added in chunk:
-                kept = [DataFile(*file[1:5], etag=file.etag) for file in partition.carried]
-                self.hold(partition.row, kept, added, None)
+            self.end_partitions([late_one.partition.partition_id for late_one, _ in chunk])
+            self.end_files([(p.partition.partition_id, file) for p, _ in chunk for file in p.ended])
+            for late_one, added in chunk:
+                self.hold(late_one.partition, late_one.carried, added, None)
             if len(self._partition_rows) >= _ROWS_HELD:
                 self._flush_partitions()
 
     def describe(
-        self, row: Mapping[str, Any], held: Sequence[DataFile], location: str | None,
+        self, before: Partition, held: Sequence[DataFile], location: str | None,
         descriptor: PartitionDescriptor | None,
     ) -> None:  # fmt: skip
-        """Begin a partition, given by its ended row, that is read otherwise; ``held`` are its files, which all begin.
+        """Begin a partition that is read otherwise; ``held`` are its files, which all begin.
 
         Args:
-            row: The row that has ended, or is about to.
+            before: The partition whose row has ended, or is about to.
             held: What it holds.
             location: Where the partition moves to; None when it stays where it is.
             descriptor: How it is read; None: as its table.
         """
-        own = {"descriptor_id": None if descriptor is None else self._descriptor(descriptor)}
-        moved = {} if location is None else {"location": storable(location, "location's")}
+        own = None if descriptor is None else self._descriptor(descriptor)
         self.partitions_changed += 1
-        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        self.gone.add(row["n_bytes"], row["n_rows"])
-        self._begin({**row, **moved, **own}, Size().plus(held), self.published.altered, reset=descriptor is None)
-        self._add_files(row["partition_id"], held)
+        self.sums.add(before, -1)
+        self.gone.add(before.bytes, before.rows)
+        begun = holding(emptied(before)._replace(descriptor=own), held)
+        begun = begun if location is None else _moved(begun, location)
+        self._begin(begun, self.published.altered, reset=descriptor is None)
+        self._add_files(before.partition_id, held)
 
     def rename(
-        self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
+        self, before: Partition, name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
     ) -> None:
         """Give a living partition another name and location; its files stay its own, and more are added.
 
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
         """
-        self._end(_END_PARTITIONS, [row["partition_id"]])
-        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        if row["in_metastore"]:
-            self.published.dropped.append(row["name"])
-        renamed = {
-            **row,
-            **self._named(name),
-            "location": None if location is None else storable(location, "location's"),
-            "in_metastore": int(in_metastore),
-        }
-        self._begin(renamed, Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
-        self._add_files(row["partition_id"], added)
+        self._end(_END_PARTITIONS, [before.partition_id])
+        self.sums.add(before, -1)
+        if before.in_metastore:
+            self.published.dropped.append(before.name)
+        renamed = before._replace(name=name, keys=self._key_rows.of(name), in_metastore=in_metastore)
+        self._begin(holding(_moved(renamed, location), added), self.published.added)
+        self._add_files(before.partition_id, added)
         self.partitions_changed += 1
-
-    def _named(self, name: str) -> dict[str, Any]:
-        """Return what of a partition's row comes from its name."""
-        encoded = {f"k{i}": k for i, k in enumerate(self._key_rows.of(name), start=1)}
-        return {"name": name, "name_hash": self._hash(name), **encoded}
 
     def end_partitions(self, partition_ids: Sequence[int]) -> None:
         """End the rows of living partitions; their files stay."""
         self._end(_END_PARTITIONS, partition_ids)
 
-    def end_files(self, ended: Sequence[tuple[int, int]]) -> None:
-        """End files, given by their partitions' numbers and their own."""
+    def end_files(self, ended: Sequence[tuple[int, DataFile]]) -> None:
+        """End files, each given with its partition's number."""
         if not ended:
             return
         statement = (
@@ -340,7 +321,7 @@ class Applier:
             .where(files.c.partition_id == sa.bindparam("p"), files.c.file_id == sa.bindparam("f"))
             .values(end_version=self.version)
         )
-        self.connection.execute(statement, [{"p": p, "f": f} for p, f in ended])
+        self.connection.execute(statement, [{"p": p, "f": f.file_id} for p, f in ended])
         self.files_removed += len(ended)
 
     def _end(self, statement: Prepared, partition_ids: Sequence[int]) -> None:
@@ -353,27 +334,27 @@ class Applier:
             InvalidPartitionNameError: A name does not have the table's partition columns.
             InvalidValueError: A value does not fit its column's type.
         """
-        table_id, life = self.table.table_id, (self.version, ALIVE)
+        table_id = self.table.table_id
         first = table_id << PARTITION_NUMBER_BITS
         n_added = 0
         # Loads of millions of partitions come through here.
         for change in changes:
             name = change.name
-            encoded, digest = self._key_rows.of(name), self._hash(name)
+            keys = self._key_rows.of(name)
             location = None if change.location is None else storable(change.location, "location's")
             partition_id = first + self._next_partition
             self._next_partition += 1
             n_added += 1
-            n_files = len(change.files)
             n_bytes, n_rows = self._add_files(partition_id, change.files)
             descriptor = None if change.descriptor is None else self._descriptor(change.descriptor)
-            self._partition_rows.append((
-                partition_id, *life, table_id, name, digest, *encoded, location, int(change.in_metastore),
-                n_files, n_bytes, n_rows, self.now, descriptor,
-            ))  # fmt: skip
-            self.sums.add(encoded[0], n_files, n_bytes, n_rows, 1)
+            added = Partition(
+                partition_id, name, location, self.version, ALIVE, change.in_metastore, len(change.files), n_bytes,
+                n_rows, descriptor, self.now, keys,
+            )  # fmt: skip
+            self._partition_rows.append(partition_to_row(added, table_id, self._hash(name)))
+            self.sums.add(added, 1)
             if change.in_metastore:
-                self.published.added.append((name, location, n_files, n_bytes, n_rows, descriptor))
+                self.published.added.append(added)
             else:
                 self.kept_back.append(name)
         self.partitions_added += n_added
@@ -384,28 +365,12 @@ class Applier:
             number = self._descriptors[descriptor] = number_of(self.connection, self.table.table_id, descriptor)
         return number
 
-    def _begin(self, row: Mapping[str, Any], size: Size, published: list[Twin], *, reset: bool = False) -> None:
-        begun = {
-            **row, "begin_version": self.version, "end_version": ALIVE,
-            "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
-        }  # fmt: skip
-        self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
-        self.sums.add(row["k1"], size.files, size.bytes, size.rows, 1)
-        if row["in_metastore"]:
-            published.append((*twin(begun)[:-1], THE_TABLES) if reset else twin(begun))
-
-    def _published(self, twins: Sequence[Twin], at_ms: int) -> list[PublishedPartition]:
-        numbers = {twin[-1] for twin in twins} - {None}
-        said = documents(self.connection, self.table.table_id, numbers) if numbers else {}
-        return [
-            PublishedPartition(
-                name,
-                self.table.directory(name, location),
-                statistics_parameters(n_files, n_bytes, n_rows, at_ms),
-                None if descriptor is None else said[descriptor],
-            )
-            for name, location, n_files, n_bytes, n_rows, descriptor in twins
-        ]
+    def _begin(self, partition: Partition, published: list[Partition], *, reset: bool = False) -> None:
+        begun = partition._replace(begin_version=self.version, end_version=ALIVE)
+        self._partition_rows.append(partition_to_row(begun, self.table.table_id, self._hash(begun.name)))
+        self.sums.add(begun, 1)
+        if begun.in_metastore:
+            published.append(begun._replace(descriptor=THE_TABLES) if reset else begun)
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> tuple[int, int | None]:
         """Begin files of a partition; return their bytes and rows."""
@@ -448,8 +413,8 @@ class Applier:
                 "uncounted": sums.uncounted,
                 "next_partition": self._next_partition,
                 "next_file": self._next_file,
-                "long_keys": 1 if self._key_rows.has_long_keys else row["has_long_keys"],
-                "described": 1 if self._descriptors else row["has_descriptors"],
+                "long_keys": int(self._key_rows.has_long_keys or row.has_long_keys),
+                "described": int(bool(self._descriptors) or self.table.has_descriptors),
             },
         )
 
@@ -479,7 +444,7 @@ class Applier:
             "operation": operation,
             "summary": to_json({**counts, **summary}),
             "transaction_id": transaction_id,
-            "first_file_id": self.row["next_file_id"],
+            "first_file_id": self.row.next_file,
         }
         insert_version(self.connection, row)
         if deliver and transaction_id is not None and self.kept_back:
@@ -493,11 +458,10 @@ class Applier:
             )
         if not deliver:
             return 0
-        told = self.published
+        has_statistics = self.published.added or self.published.altered
         # By the version's own date the follower knows our delivery again: `now` is of before the rows were written.
-        at = version_date(self.connection, self.table.table_id, self.version) if told.added or told.altered else 0
-        documents = PartitionChanges(self._published(told.added, at), self._published(told.altered, at), told.dropped)
-        return enqueue_changes(self.connection, self.table, documents)
+        at_ms = version_date(self.connection, self.table.table_id, self.version) if has_statistics else 0
+        return enqueue_changes(self.connection, self.table, self.published, at_ms)
 
     def _log_carried(self, operation: str) -> None:
         logger.warning(
@@ -508,6 +472,11 @@ class Applier:
             len(self.carried),
             self.carried[0],
         )
+
+
+def _moved(partition: Partition, location: str | None) -> Partition:
+    """Return the partition at another location; None: at the default one."""
+    return partition._replace(location=None if location is None else storable(location, "location's"))
 
 
 def _update_table() -> sa.Update:

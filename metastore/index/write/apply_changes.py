@@ -6,25 +6,24 @@ read after that is what the last one left.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import sqlalchemy as sa
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import ALIVE, files
 from catalog_ext.metastore.index.write.applier import Applier
-from catalog_ext.metastore.index.write.partition_rows import changed_after, mark_in_metastore
+from catalog_ext.metastore.index.write.partition_rows import changed_after, living_files, mark_in_metastore
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges, Change, DropPartition, ReplaceFiles
-from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import sqlalchemy as sa
+
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import Summary
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
 
 _AT_ONCE = 500
 _MANY = 1000
@@ -64,7 +63,7 @@ class _Application:
         self._applier.add(marked)
         self._applier.flush()
 
-    def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Mapping[str, Any]]) -> Sequence[AddPartition]:
+    def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Partition]) -> Sequence[AddPartition]:
         """Return the new partitions; others may have added one with the values of one of them since they were found."""
         if self._base is None or self._applier.version == self._base.version + 1:
             return adds
@@ -93,7 +92,7 @@ class _Application:
         drops: Sequence[DropPartition],
         replaced: Sequence[ReplaceFiles],
         adds: Sequence[AddPartition],
-        known: Mapping[str, Any],
+        known: Mapping[str, Partition],
     ) -> None:
         dropped = {c.name for c in drops}
         for name in (*dropped, *(c.name for c in replaced)):
@@ -104,14 +103,14 @@ class _Application:
                 raise self._conflict(added.name, "it is there already")
 
     def _registered(
-        self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Mapping[str, Any]]
+        self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]
     ) -> dict[str, dict[str, DataFile]]:
         """Return the files that the changes register, by directory and name."""
         found: dict[str, dict[str, DataFile]] = {}
         for change in changes:
             files_there = change.files if isinstance(change, AddPartition) else change.added
-            row = known.get(change.name) if isinstance(change, ReplaceFiles) else None
-            place = change.location or (None if row is None else row["location"])
+            there = known.get(change.name) if isinstance(change, ReplaceFiles) else None
+            place = change.location or (None if there is None else there.location)
             directory = self._applier.table.directory(change.name, place)
             found.setdefault(directory, {}).update({file.path: file for file in files_there})
         return found
@@ -124,49 +123,39 @@ class _Application:
             {"table": str(table), "partition": name[:200]},
         )
 
-    def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
+    def _replace(self, changes: Sequence[tuple[ReplaceFiles, Partition]]) -> None:
         for chunk in batched(changes, _AT_ONCE):
-            contents = self._contents([row["partition_id"] for _, row in chunk])
-            ended: list[tuple[int, int]] = []
-            for change, row in chunk:
-                ended.extend(self._replace_one(change, row, contents.get(row["partition_id"], {})))
-            self._applier.end_partitions([row["partition_id"] for _, row in chunk])
+            contents = living_files(self._applier.connection, [before.partition_id for _, before in chunk])
+            ended: list[tuple[int, DataFile]] = []
+            for change, before in chunk:
+                present = {file.path: file for file in contents.get(before.partition_id, ())}
+                ended.extend((before.partition_id, file) for file in self._replace_one(change, before, present))
+            self._applier.end_partitions([before.partition_id for _, before in chunk])
             self._applier.end_files(ended)
 
-    def _contents(self, partition_ids: Sequence[int]) -> dict[int, dict[str, Mapping[str, Any]]]:
-        contents: dict[int, dict[str, Mapping[str, Any]]] = {}
-        rows = self._applier.connection.execute(
-            sa.select(files).where(files.c.partition_id.in_(partition_ids), files.c.end_version == ALIVE)
-        )
-        for row in rows.mappings():
-            contents.setdefault(row["partition_id"], {})[row["path"]] = dict(row)
-        return contents
-
-    def _replace_one(
-        self, change: ReplaceFiles, row: Mapping[str, Any], present: dict[str, Mapping[str, Any]]
-    ) -> list[tuple[int, int]]:
-        ended: list[tuple[int, int]] = []
+    def _replace_one(self, change: ReplaceFiles, before: Partition, present: dict[str, DataFile]) -> list[DataFile]:
+        """Begin the partition anew, and return its files that end."""
+        ended: list[DataFile] = []
         for path in change.removed:
             gone = present.pop(path, None)
             if gone is None:
                 raise self._conflict(change.name, f"its file {path[:200]!r} is no longer there")
-            ended.append((gone["partition_id"], gone["file_id"]))
+            ended.append(gone)
         for file in change.added:
             if file.path in present:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         if change.redescribed:
-            # Its files are others to a reader: they begin anew, with nothing known of what is in them.
-            again = [DataFile(f["path"], f["size"], f["modified_ms"], etag=f["etag_hash"]) for f in present.values()]
-            self._applier.describe(row, [*again, *change.added], change.location, change.descriptor)
-            return [*ended, *((f["partition_id"], f["file_id"]) for f in present.values())]
-        kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
-        self._applier.hold(row, kept, change.added, change.location)
+            # A reader finds other rows in its files: they begin anew, without the counts and bounds of before.
+            again = [replace(file, rows=None) for file in present.values()]
+            self._applier.describe(before, [*again, *change.added], change.location, change.descriptor)
+            return [*ended, *present.values()]
+        self._applier.hold(before, list(present.values()), change.added, change.location)
         return ended
 
 
 def commit(
     connection: sa.Connection,
-    row: Mapping[str, Any],
+    row: TableRow,
     changes: Sequence[Change],
     *,
     operation: str,
@@ -176,7 +165,7 @@ def commit(
     listed_at_ms: int | None,
     presume_new: bool,
 ) -> AppliedChanges:
-    """Return what one commit did; ``row`` is the table's, read after its version was raised.
+    """Return the outcome of one commit; ``row`` is the table's, read after its version was raised.
 
     Args:
         connection: In a transaction.
@@ -193,11 +182,10 @@ def commit(
         ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
         SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
     """
-    table = table_from_row(row)
-    applier = Applier(connection, table, table.version, row, now=row["now_ms"])
+    applier = Applier(connection, row)
     _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(changes)
     return AppliedChanges(
-        version=table.version,
+        version=applier.version,
         partitions_added=applier.partitions_added,
         partitions_dropped=applier.partitions_removed,
         partitions_changed=applier.partitions_changed,

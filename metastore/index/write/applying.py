@@ -29,7 +29,6 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome, transaction_id_in
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     applications,
@@ -65,10 +64,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
-    Row = Mapping[str, Any]
     Delivers = Callable[[TableDefinition], bool]
 
 
@@ -112,7 +111,7 @@ class Applying:
         self._plan = commit.plan
         self._id = commit.transaction_id
         self._deliver = deliver
-        self._row: Row = {}
+        self._row: Mapping[str, Any] = {}
         self._now = 0
         self._named: NamedPartitions | None = None
         self._removals = Removals(connection, self._id)
@@ -125,7 +124,7 @@ class Applying:
         namespace_id, locked, source = self._lock()
         if self._is_committed():
             return rows.with_locations(self._connection, rows.from_row(self._row))
-        delivers = self._delivers(self._plan.definition or table_from_row(locked).definition)
+        delivers = self._delivers(self._definition(locked))
         left = self._commit.leftovers
         needed: Collection[str] = ()
         if creation:
@@ -135,9 +134,9 @@ class Applying:
         for removal in left:
             if removal.path not in needed:
                 self._removals.add(removal)
-        locked = {**locked, "version": locked["version"] + 1}
-        table = table_from_row(locked)
-        applier = Applier(self._connection, table, table.version, locked, now=self._now, named=self._named)
+        assert locked is not None, "a table is locked, or was made"
+        applier = Applier(self._connection, locked.raised(), named=self._named)
+        table = applier.table
         outcome = self._apply(applier, source)
         state = State.FINISHED if self._commit.is_clean and self._removals.are_none else State.COMMITTED
         with together(self._connection) if not delivers and self._is_plain(applier) else nullcontext():
@@ -154,11 +153,18 @@ class Applying:
             outcome=outcome, ended_at_ms=self._now,
         )  # fmt: skip
 
+    def _definition(self, locked: TableRow | None) -> TableDefinition:
+        """Return the definition that the table has, or is to get."""
+        if locked is not None:
+            return locked.table.definition
+        assert self._plan.definition is not None, "a table without a row is made"
+        return self._plan.definition
+
     def _delivers(self, definition: TableDefinition) -> bool:
         """Return whether changes of a table of this definition are enqueued for the metastore."""
         return self._deliver if isinstance(self._deliver, bool) else self._deliver(definition)
 
-    def _lock(self) -> tuple[int, Row, Row | None]:
+    def _lock(self) -> tuple[int, TableRow | None, TableRow | None]:
         """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
         if isinstance(self._plan.asked, Append) and self._commit.all_files is not None:
             named = NamedPartitions.of({file.partition for file in self._commit.all_files})
@@ -171,7 +177,7 @@ class Applying:
         if self._plan.definition is not None:
             namespace_id = lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)
             self._row = rows.load_row(self._connection, self._id, lock=True)
-            return namespace_id, {}, None
+            return namespace_id, None, None
         locked, source = lock_tables(self._connection, self._transaction)
         self._row = rows.load_row(self._connection, self._id, lock=True)
         return 0, locked, source
@@ -190,7 +196,7 @@ class Applying:
             raise rows.wrong_state(self._row, "be committed")
         return False
 
-    def _create_table(self, creation: Creation, namespace_id: int, *, deliver: bool) -> Row:
+    def _create_table(self, creation: Creation, namespace_id: int, *, deliver: bool) -> TableRow:
         old = check_name(self._connection, self._row, creation, reserved=True)
         definition = creation.definition
         if old is not None:
@@ -200,7 +206,7 @@ class Applying:
         table = table_rows.create_within(self._connection, definition, namespace_id, deliver=deliver)
         return table_rows.load_row_by_id(self._connection, table.table_id)
 
-    def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
+    def _apply(self, applier: Applier, source: TableRow | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
                 rows_of = RowWrite(self._connection, self._commit, write, applier, self._removals)
@@ -269,7 +275,7 @@ class Applying:
             return set()
         fixed = FixedSet(self._connection, old, version, {})
         return {
-            (number, file.file_id)
+            (number, file.file_id or 0)
             for number, late in fixed.late(fixed.changed()).items()
             for file in late.carried
             if transaction_id_in(file.path) is None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 PREDICATE_CLAIM = ""
 """The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
@@ -98,7 +98,7 @@ class ClaimChecks:
             both = mine.covers is not None and theirs.covers is not None
             existing: Sequence[str] = ()
             if both and version is None:
-                existing = [r["name"] for r in matching(self._connection, table, predicate or TRUE)]
+                existing = [found.name for found in matching(self._connection, table, predicate or TRUE)]
             elif both and version is not None:
                 ended.add(version)
             collision = mine.collision(theirs, existing)
@@ -145,8 +145,8 @@ class ClaimChecks:
             partitions.c.begin_version > base,
             sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
         )
-        found: Iterator[Mapping[str, Any]] = by_values(self._connection, table, list(mine.names.values()), changed)
-        self._raise_if_changed(table, found, versions)
+        named = by_values(self._connection, table, list(mine.names.values()), changed)
+        self._raise_if_changed(table, named, versions)
         if predicate is not None:
             self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
 
@@ -157,11 +157,11 @@ class ClaimChecks:
         found = NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
         return [row["version"] for row in found]
 
-    def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
-        for row in found:
-            for version in (row["begin_version"], row["end_version"]):
+    def _raise_if_changed(self, table: Table, found: Iterator[Partition], versions: Collection[int]) -> None:
+        for partition in found:
+            for version in (partition.begin_version, partition.end_version):
                 if version in versions:
-                    raise self.conflict(table, row["name"], f"version {version} of the table changed it")
+                    raise self.conflict(table, partition.name, f"version {version} of the table changed it")
 
     def expired(self, table: Table, base: int, known_from: int) -> ConflictError:
         """Return the conflict of a statement that read a version whose changes are forgotten."""

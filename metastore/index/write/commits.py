@@ -118,7 +118,7 @@ class Commits:
 
         def work(connection: sa.Connection, *, presume_new: bool) -> AppliedChanges:
             row = table_rows.raise_version(connection, table_id)
-            settling.require_settled(table_id, row["floor_version"])
+            settling.require_settled(table_id, row.table.floor)
             return apply_changes.commit(
                 connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
                 listed_at_ms=listed_at_ms, presume_new=presume_new,

@@ -7,7 +7,7 @@ takes a shared lock of that row first. So one of the two sees what the other has
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -20,20 +20,18 @@ from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
 from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.read.spellings import has_linked_neighbour
 from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
-from catalog_ext.metastore.index.write.partition_rows import by_values, living_rows, matching_numbers
+from catalog_ext.metastore.index.write.partition_rows import by_values, living_of, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.index.read.needed_files import FileUser
-    from catalog_ext.metastore.model.tables import Table
-
-    Row = Mapping[str, Any]
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 _PARTITIONS, _FILES = 500, 5000
 """Partitions and files that are looked at together: a statement may delete a million."""
@@ -62,7 +60,7 @@ def require_unneeded(
         return
     if isinstance(plan.change, CheckedRename | CheckedExchange):
         moving = {moved.partition_id for moved in plan.change.partitions}
-        sources = (value["source"] for value in staged_within(connection, transaction_id))
+        sources = (file.source for file in staged_within(connection, transaction_id) if file.source is not None)
         for some in batched(sources, _FILES):
             _refuse(plan, table, users_within(connection, set(some), moving))
         return
@@ -106,8 +104,7 @@ def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table
     if rules.keeps_files(table, plan) or not _has_neighbours(connection, table):
         return
     for numbers in batched(matching_numbers(connection, table, TRUE), _PARTITIONS):
-        rows = living_rows(connection, numbers)
-        places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
+        places = {p.partition_id: table.directory_of(p) for p in living_of(connection, numbers)}
         inside_table = {number: place for number, place in places.items() if rules.goes_with_table(table, place)}
         for some in batched(_living_files(connection, inside_table), _FILES):
             _refuse(plan, table, users_within(connection, set(some), besides_table=table.table_id))
@@ -156,15 +153,15 @@ def _neighbours(asked: tuple[str, ...]) -> Prepared:
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:
     """Yield the files that the statement deletes, by URI."""
     unknown = dict(_unknown(plan))
-    for rows in _rows(connection, plan, table, names) if ends_files(plan) else ():
-        places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
+    for replaced in _replaced(connection, plan, table, names) if ends_files(plan) else ():
+        places = {partition.partition_id: table.directory_of(partition) for partition in replaced}
         if isinstance(plan.change, CheckedDrop):
             asked = plan.change.asked
             places = {number: place for number, place in places.items() if rules.deletes(asked, table, place)}
-        for row in rows:
-            if row["partition_id"] in places:
-                found = unknown.pop(row["name"], ())
-                yield from (f"{places[row['partition_id']]}/{removal.path}" for removal in found)
+        for partition in replaced:
+            if partition.partition_id in places:
+                found = unknown.pop(partition.name, ())
+                yield from (f"{places[partition.partition_id]}/{removal.path}" for removal in found)
         yield from _living_files(connection, places)
     for name, found in unknown.items():
         yield from (f"{plan.locations.get(name) or table.directory(name)}/{removal.path}" for removal in found)
@@ -178,17 +175,19 @@ def _living_files(connection: sa.Connection, places: Mapping[int, str]) -> Itera
         yield f"{places[file.partition_id]}/{file.path}"
 
 
-def _rows(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[list[Row]]:
-    """Yield the rows of the living partitions that the statement replaces, some at a time."""
+def _replaced(
+    connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]
+) -> Iterator[Sequence[Partition]]:
+    """Yield the living partitions that the statement replaces, some at a time."""
     predicate = bound_predicate(plan, table)
     if predicate is None and not table.definition.keys:
         predicate = TRUE
     if predicate is None:
         named = by_values(connection, table, sorted(names), partitions.c.end_version == ALIVE)
-        yield from map(list, batched(named, _PARTITIONS))
+        yield from batched(named, _PARTITIONS)
         return
     for numbers in batched(matching_numbers(connection, table, predicate), _PARTITIONS):
-        yield living_rows(connection, numbers)
+        yield living_of(connection, numbers)
 
 
 def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> None:

@@ -92,7 +92,7 @@ class Deletions:
                 return DeletionClaim(None, users)
             is_inside = all(lies_inside(table, removal.path) for removal in left)
             deletes = DataDeletion.INSIDE if is_inside else DataDeletion.ALL
-            claim = _transaction(table, deletes, row["version"], row["now_ms"], owner, staging)
+            claim = _transaction(table, deletes, row.table.version, row.now_ms, owner, staging)
             insert_within(connection, claim)
             files = Removals(connection, claim.transaction_id)
             for removal in left:

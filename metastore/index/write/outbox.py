@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import outbox
+from catalog_ext.metastore.index.write.partition_descriptors import documents
 from catalog_ext.metastore.messages import (
     AlterTableStatistics,
     Delivery,
+    PublishedPartition,
     RenameTable,
     SyncPartitions,
     payload_of,
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.messages import Message, PublishedPartition
+    from catalog_ext.metastore.messages import Message
     from catalog_ext.metastore.model.identifiers import TableIdentifier
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 NAMES_PER_MESSAGE = 1000
 """The most partitions that one message adds, alters, or drops."""
@@ -39,10 +41,10 @@ _ERROR_LENGTH = 4000
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """What one commit did to partitions that the metastore can have; ``dropped`` are names."""
+    """The changes of one commit to partitions that the metastore can have; ``dropped`` are names."""
 
-    added: list[PublishedPartition] = field(default_factory=list)
-    altered: list[PublishedPartition] = field(default_factory=list)
+    added: list[Partition] = field(default_factory=list)
+    altered: list[Partition] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
 
 
@@ -63,14 +65,17 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
     connection.execute(sa.insert(outbox).values(**row))
 
 
-def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges) -> int:
-    """Add the messages about a commit, and return how many they are.
+def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
+    """Add the messages about a commit of this time (milliseconds since the epoch, UTC); return how many they are.
+
+    Without a time the messages carry names alone, which are all that a view's partitions have.
 
     The changed partition of a table without partition columns is the table itself: its statistics are published.
     """
     if table.definition.partition_columns:
-        return _enqueue_partitions(connection, table, changes)
-    whole, place = [*changes.added, *changes.altered], table.definition.location
+        return _enqueue_partitions(connection, table, changes, at_ms)
+    whole = published(connection, table, [*changes.added, *changes.altered], at_ms)
+    place = table.definition.location
     for partition in whole:
         enqueue(connection, AlterTableStatistics(table.identifier, partition.parameters, place), table.table_id)
     return len(whole)
@@ -83,7 +88,7 @@ def enqueue_dropped(connection: sa.Connection, table: Table, names: Sequence[str
         enqueue(connection, message, table.table_id, at_ms)
 
 
-def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges) -> int:
+def _enqueue_partitions(connection: sa.Connection, table: Table, changes: PartitionChanges, at_ms: int | None) -> int:
     """Add the messages about partitions that came, changed and went, and return how many they are.
 
     A partition that comes may have the values, in another spelling, of one that goes: the last of these go first.
@@ -97,8 +102,8 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
         chosen = slice(max(i - first, 0) * size, max(i - first + 1, 0) * size)
         message = SyncPartitions(
             table.identifier,
-            tuple(changes.added[chosen]),
-            tuple(changes.altered[chosen]),
+            tuple(published(connection, table, changes.added[chosen], at_ms)),
+            tuple(published(connection, table, changes.altered[chosen], at_ms)),
             tuple(changes.dropped[i * size : (i + 1) * size]),
             table.definition.location,
         )
@@ -106,10 +111,35 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
     return count
 
 
-def statistics_parameters(n_files: int, n_bytes: int, n_rows: int | None, now: int) -> dict[str, str]:
-    """Return the parameters by which Hive engines know a partition's or table's size; ``now`` is in milliseconds."""
-    known = {"numFiles": n_files, "totalSize": n_bytes, "numRows": n_rows, "transient_lastDdlTime": now // 1000}
-    return {name: str(value) for name, value in known.items() if value is not None}
+def published(
+    connection: sa.Connection, table: Table, partitions: Sequence[Partition], at_ms: int | None
+) -> list[PublishedPartition]:
+    """Return partitions as the metastore gets them, with their statistics at a time in milliseconds; None: names alone.
+
+    Nothing is said of the descriptor of a partition that is read as its table: another program may just have given it
+    one in the metastore.
+    """
+    if at_ms is None:
+        return [PublishedPartition(partition.name, "") for partition in partitions]
+    numbers = {partition.descriptor for partition in partitions} - {None}
+    described = documents(connection, table.table_id, numbers) if numbers else {}
+    return [
+        PublishedPartition(
+            partition.name,
+            table.directory_of(partition),
+            _statistics(partition, at_ms),
+            None if partition.descriptor is None else described[partition.descriptor],
+        )
+        for partition in partitions
+    ]
+
+
+def _statistics(partition: Partition, at_ms: int) -> dict[str, str]:
+    """Return the parameters from which Hive engines read a partition's or table's size."""
+    parameters = {"numFiles": str(partition.files), "totalSize": str(partition.bytes)}
+    if partition.rows is not None:
+        parameters["numRows"] = str(partition.rows)
+    return {**parameters, "transient_lastDdlTime": str(at_ms // 1000)}
 
 
 def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None = None) -> None:

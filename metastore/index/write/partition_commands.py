@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from typing_extensions import assert_never
@@ -22,7 +22,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM
-from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applied import Rewrite
@@ -30,7 +30,13 @@ from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
-from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
+from catalog_ext.metastore.index.write.partition_rows import (
+    by_values,
+    living_files,
+    living_of,
+    mark_in_metastore,
+    matching,
+)
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
@@ -42,23 +48,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
-    from catalog_ext.metastore.commit.staged_files import StoredFile
+    from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Partition, Table
 
-    Row = Mapping[str, Any]
-
 _AT_ONCE = 500
-
-
-class _Moved(NamedTuple):
-    """A file that was moved: its new name, and how it was listed before that."""
-
-    name: str
-    size: int
-    modified_ms: int | None
-    etag: int | None
 
 
 class PartitionCommand:
@@ -74,8 +70,8 @@ class PartitionCommand:
     """
 
     def __init__(
-        self, connection: sa.Connection, transaction: Transaction, applier: Applier, source_row: Row | None,
-        removals: Removals, stored: Mapping[tuple[str, str], StoredFile],
+        self, connection: sa.Connection, transaction: Transaction, applier: Applier,
+        source_row: TableRow | None, removals: Removals, stored: Mapping[tuple[str, str], StoredFile],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._plan = transaction.plan
@@ -87,8 +83,7 @@ class PartitionCommand:
         self._stored = stored
         self.source: Applier | None = None
         if source_row is not None:
-            locked = {**source_row, "version": source_row["version"] + 1}
-            self.source = Applier(connection, table_from_row(locked), locked["version"], locked, now=applier.now)
+            self.source = Applier(connection, source_row.raised())
 
     def run(self, command: CheckedCommand) -> None:
         """Apply the command, but for the flush of the table's own applier.
@@ -112,10 +107,10 @@ class PartitionCommand:
                 assert_never(command)
 
     def _add(self, command: CheckedAdd) -> None:
-        there = list(self._living_rows([partition.name for partition in command.partitions]))
+        there = self._living([partition.name for partition in command.partitions])
         registered = self._registered_meanwhile(command, there)
         left = [partition for partition in command.partitions if partition.name not in registered]
-        others = [partition_of(row) for row in there if row["name"] not in registered]
+        others = [partition for partition in there if partition.name not in registered]
         wanted = rules.partitions_to_add(command.asked, self._table, left, others)
         self._applier.rewrite(self._with_found(command, registered))
         self._check_locations({p.name: p.location for p in wanted if p.location is not None})
@@ -130,39 +125,40 @@ class PartitionCommand:
         ]
         self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 
-    def _registered_meanwhile(self, command: CheckedAdd, there: Sequence[Row]) -> dict[str, Row]:
+    def _registered_meanwhile(self, command: CheckedAdd, there: Sequence[Partition]) -> dict[str, Partition]:
         """Return those of the partitions, by name, that a repair or the follower has registered since the base version.
 
         They are what the command asks for: the same partition in the same directory.
         """
         wanted = {p.name: p.location or self._table.directory(p.name) for p in command.partitions}
         later = {
-            row["name"]: row
-            for row in there
-            if row["begin_version"] > self._base_version
-            and wanted.get(row["name"]) == self._table.directory(row["name"], row["location"])
+            partition.name: partition
+            for partition in there
+            if partition.begin_version > self._base_version
+            and wanted.get(partition.name) == self._table.directory_of(partition)
         }
         if not later:
             return {}
         t = transactions.c
-        versions = {row["begin_version"] for row in later.values()}
+        versions = {partition.begin_version for partition in later.values()}
         # A vacuum's claim has the version that it found.
         statement = sa.select(t.version).where(
             t.table_id == self._table.table_id, t.version.in_(sorted(versions)), t.operation != VACUUM
         )
         by_statements = set(self._connection.execute(statement).scalars())
-        return {name: row for name, row in later.items() if row["begin_version"] not in by_statements}
+        return {name: found for name, found in later.items() if found.begin_version not in by_statements}
 
-    def _with_found(self, command: CheckedAdd, registered: Mapping[str, Row]) -> list[Rewrite]:
+    def _with_found(self, command: CheckedAdd, registered: Mapping[str, Partition]) -> list[Rewrite]:
         """Return the changes that add the files which the check has found, and which are not registered yet."""
         changes: list[Rewrite] = []
-        for name, row in registered.items():
-            f = files.c
-            statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
-            present = set(self._connection.execute(statement).scalars())
+        for name, partition in registered.items():
+            present = {file.path for file in self._files_of(partition)}
             if missing := [file for file in command.found.get(name, ()) if file.path not in present]:
-                changes.append(Rewrite(row, missing))
+                changes.append(Rewrite(partition, missing))
         return changes
+
+    def _files_of(self, partition: Partition) -> list[DataFile]:
+        return living_files(self._connection, [partition.partition_id]).get(partition.partition_id, [])
 
     def _check_locations(self, own: Mapping[str, str]) -> None:
         hold_tables_around(self._connection, list(own.values()))
@@ -180,10 +176,7 @@ class PartitionCommand:
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""
-        return [partition_of(row) for row in self._living_rows(names)]
-
-    def _living_rows(self, names: Sequence[str]) -> Iterator[Row]:
-        return by_values(self._connection, self._table, names, partitions.c.end_version == ALIVE)
+        return list(by_values(self._connection, self._table, names, partitions.c.end_version == ALIVE))
 
     def _drop(self, command: CheckedDrop) -> None:
         predicate = bound_predicate(self._plan, self._table)
@@ -191,38 +184,36 @@ class PartitionCommand:
         matched = list(matching(self._connection, self._table, predicate))
         later = FixedSet(self._connection, self._table, self._base_version, command.unknown).late(matched)
         carried = [late for late in later.values() if late.stays]
-        stay = {late.row["partition_id"] for late in carried}
-        living = [row for row in matched if row["partition_id"] not in stay]
-        directories = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in matched}
-        gone = [row for row in living if self._deletes(command, row)]
-        for row in gone:
-            directory = directories[row["partition_id"]]
-            self._removals.add_in(directory, command.unknown.get(row["name"], ()))
-            self._removals.add(Removal(f"{directory}/"))
-        self._removals.add_files({row["partition_id"]: directories[row["partition_id"]] for row in gone})
+        stay = {late.partition.partition_id for late in carried}
+        living = [partition for partition in matched if partition.partition_id not in stay]
+        gone = {p.partition_id: self._table.directory_of(p) for p in living if self._deletes(command, p)}
+        for partition in living:
+            if partition.partition_id in gone:
+                directory = gone[partition.partition_id]
+                self._removals.add_in(directory, command.unknown.get(partition.name, ()))
+                self._removals.add(Removal(f"{directory}/"))
+        self._removals.add_files(gone)
         for late in carried:
-            if self._deletes(command, late.row):
-                directory = directories[late.row["partition_id"]]
-                self._removals.add_in(directory, command.unknown.get(late.row["name"], ()))
-                for file in late.ended:
-                    self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms, file.etag)
+            if self._deletes(command, late.partition):
+                directory = self._table.directory_of(late.partition)
+                self._removals.add_in(directory, command.unknown.get(late.partition.name, ()))
+                self._removals.add_ended(directory, late.ended)
         self._applier.drop(living)
         self._applier.carry([(late, ()) for late in carried])
 
-    def _deletes(self, command: CheckedDrop, row: Row) -> bool:
-        return rules.deletes(command.asked, self._table, self._table.directory(row["name"], row["location"]))
+    def _deletes(self, command: CheckedDrop, partition: Partition) -> bool:
+        return rules.deletes(command.asked, self._table, self._table.directory_of(partition))
 
     def _relocate(self, command: CheckedRelocate) -> None:
         name = command.asked.name
-        found = {row["partition_id"]: row for row in self._living_rows([name])}
-        living = rules.partitions_of(self._table, name, map(partition_of, found.values()))
+        living = rules.partitions_of(self._table, name, self._living([name]))
         # One of the directories of these values stays, which the metastore has if it has any.
-        first, *others = (found[partition.partition_id] for partition in rules.staying(living, name))
+        first, *others = rules.staying(living, name)
         # A directory of these values that came since ``reserve`` is none of those that the statement brings together.
-        others = [row for row in others if row["begin_version"] <= self._base_version]
-        own = rules.own_location(self._table, first["name"], command.location)
-        self._check_locations({} if own is None else {first["name"]: own})
-        self._require_unclaimed({first["name"]: (own, command.found)})
+        others = [other for other in others if other.begin_version <= self._base_version]
+        own = rules.own_location(self._table, first.name, command.location)
+        self._check_locations({} if own is None else {first.name: own})
+        self._require_unclaimed({first.name: (own, command.found)})
         self._applier.drop(others)
         self._applier.rewrite([Rewrite(first, command.found, clear=True, location=own, moved=True)])
 
@@ -235,11 +226,10 @@ class PartitionCommand:
         if command.moves:
             self._remove_sources(self._table, living)
             self._set_stored(first, target)
-            added = [file for row in others for file in self._moved_files(self._table, row, target)]
+            added = [file for other in others for file in self._moved_files(self._table, other, target)]
         (probe,) = mark_in_metastore(self._connection, self._table, [AddPartition(target, ())], living)
         self._applier.drop(others)
-        directory = self._table.directory(first["name"], first["location"])
-        own = None if command.moves else rules.own_location(self._table, target, directory)
+        own = None if command.moves else rules.own_location(self._table, target, self._table.directory_of(first))
         self._applier.rename(first, target, added, location=own, in_metastore=probe.in_metastore)
 
     def _exchange(self, command: CheckedExchange, taken_from: Applier) -> None:
@@ -247,23 +237,23 @@ class PartitionCommand:
         names = {moving.partition_id: moving.name for moving in command.partitions}
         living = self._as_checked(source, command.partitions, lambda partition: rules.moves_files(source, partition))
         rules.require_free(self._table, list(names.values()), self._living(list(names.values())))
-        moving = [row for row in living if rules.moves_files(source, partition_of(row))]
+        moving = [partition for partition in living if rules.moves_files(source, partition)]
         self._remove_sources(source, moving)
-        moved = {row["partition_id"] for row in moving}
+        moved = {partition.partition_id for partition in moving}
         # Directories whose names differ in the case of a key become one.
-        rows_of: dict[str, list[Row]] = {}
-        for row in living:
-            rows_of.setdefault(names[row["partition_id"]], []).append(row)
-        numbers = {row["descriptor_id"] for row in living} - {None}
+        alike: dict[str, list[Partition]] = {}
+        for partition in living:
+            alike.setdefault(names[partition.partition_id], []).append(partition)
+        numbers = {partition.descriptor for partition in living if partition.descriptor is not None}
         described = of_numbers(self._connection, source.table_id, numbers)
         adds = [
             AddPartition(
                 name,
-                tuple(file for row in rows for file in self._moved_files(source, row, name)),
-                None if rows[0]["partition_id"] in moved else source.directory(rows[0]["name"], rows[0]["location"]),
-                descriptor=described.get(rows[0]["descriptor_id"]),
+                tuple(file for one in same for file in self._moved_files(source, one, name)),
+                None if same[0].partition_id in moved else source.directory_of(same[0]),
+                descriptor=None if same[0].descriptor is None else described[same[0].descriptor],
             )
-            for name, rows in rows_of.items()
+            for name, same in alike.items()
         ]
         taken_from.drop(living)
         taken_from.flush()
@@ -271,33 +261,29 @@ class PartitionCommand:
 
     def _as_checked(
         self, table: Table, planned: Sequence[MovingPartition], moved: Callable[[Partition], bool]
-    ) -> list[Row]:
-        """Return the rows of the partitions that ``check`` has found, in its order, if they are what is there now."""
-        p = partitions.c
-        found: dict[int, Row] = {}
-        for chunk in batched([moving.partition_id for moving in planned], _AT_ONCE):
-            statement = sa.select(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)
-            found.update((row["partition_id"], dict(row)) for row in self._connection.execute(statement).mappings())
-        unchanged = rules.as_checked(table, planned, map(partition_of, found.values()), moved)
-        return [found[partition.partition_id] for partition in unchanged]
+    ) -> list[Partition]:
+        """Return the partitions that ``check`` has found, in its order, if they have not changed since."""
+        chunks = batched([moving.partition_id for moving in planned], _AT_ONCE)
+        found = [partition for chunk in chunks for partition in living_of(self._connection, chunk)]
+        return rules.as_checked(table, planned, found, moved)
 
-    def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
+    def _remove_sources(self, table: Table, moving: Iterable[Partition]) -> None:
         """Have what is left at the old locations removed: files on S3, elsewhere their checksums and directories."""
-        for value in staged_within(self._connection, self._id):
+        for source, file in self._moved.items():
             if self._plan.promotion is Promotion.UPLOAD:
-                self._removals.add(Removal(value["source"], value["size"], value.get("modified_ms"), value.get("etag")))
+                self._removals.add(Removal(source, file.size, file.modified_ms, file.etag))
             else:
                 # A rename has taken the file away: what has its name by now came back by another command.
-                directory, _, name = value["source"].rpartition("/")
+                directory, _, name = source.rpartition("/")
                 self._removals.add(Removal(f"{directory}/.{name}.crc"))
-        for row in moving:
-            self._removals.add(Removal(f"{table.directory(row['name'], row['location'])}/"))
+        for partition in moving:
+            self._removals.add(Removal(f"{table.directory_of(partition)}/"))
 
     @cached_property
-    def _moved(self) -> Mapping[str, _Moved]:
+    def _moved(self) -> Mapping[str, StagedFile]:
         """The files that were moved, by their old URIs."""
         staged = staged_within(self._connection, self._id)
-        return {v["source"]: _Moved(v["name"], v["size"], v.get("modified_ms"), v.get("etag")) for v in staged}
+        return {file.source: file for file in staged if file.source is not None}
 
     def _stored_as_indexed(self, target: str, path: str, recorded: Removal) -> StoredFile | None:
         """Return what the store says of a moved file; None where the file was rewritten before it was moved.
@@ -309,17 +295,14 @@ class PartitionCommand:
             return stored
         return stored if is_unchanged(recorded, moved.size, moved.modified_ms, moved.etag) else None
 
-    def _set_stored(self, row: Row, target: str) -> None:
+    def _set_stored(self, partition: Partition, target: str) -> None:
         """Give files that stay their partition's the times and ETags that their copies have."""
         f = files.c
-        directory = self._table.directory(row["name"], row["location"])
-        living = sa.select(f.path, f.size, f.modified_ms, f.etag_hash).where(
-            f.partition_id == row["partition_id"], f.end_version == ALIVE
-        )
+        directory = self._table.directory_of(partition)
         changed = [
-            {"p": row["partition_id"], "moved": path, "at": stored.modified_ms, "etag": stored.etag}
-            for path, *is_as in self._connection.execute(living).all()
-            if (stored := self._stored_as_indexed(target, path, indexed_file(f"{directory}/{path}", *is_as)))
+            {"p": partition.partition_id, "moved": file.path, "at": stored.modified_ms, "etag": stored.etag}
+            for file in self._files_of(partition)
+            if (stored := self._stored_as_indexed(target, file.path, _recorded(f"{directory}/{file.path}", file)))
         ]
         if changed:
             statement = (
@@ -329,24 +312,28 @@ class PartitionCommand:
             )
             self._connection.execute(statement, changed)
 
-    def _moved_files(self, table: Table, row: Row, target: str) -> Iterator[DataFile]:
+    def _moved_files(self, table: Table, partition: Partition, target: str) -> Iterator[DataFile]:
         """Yield the files of a partition as they are in the one that it becomes, with all that is known of them."""
         f, s = files.c, file_statistics.c
         statement = (
-            sa.select(f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash, f.begin_version, s.statistics)
+            sa.select(f.begin_version, s.statistics, *FILE)
             .select_from(
                 files.outerjoin(file_statistics, sa.and_(s.partition_id == f.partition_id, s.file_id == f.file_id))
             )
-            .where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
+            .where(f.partition_id == partition.partition_id, f.end_version == ALIVE)
             .order_by(f.file_id)
         )
-        directory = table.directory(row["name"], row["location"])
-        for file in self._connection.execute(statement):
+        directory = table.directory_of(partition)
+        for begin_version, statistics, *row in self._connection.execute(statement):
+            file = file_of(row)
             uri = f"{directory}/{file.path}"
             path = self._moved[uri].name if uri in self._moved else file.path
-            recorded = indexed_file(uri, file.size, file.modified_ms, file.etag_hash)
-            stored = self._stored_as_indexed(target, path, recorded)
-            at, etag = stored or (file.modified_ms, file.etag_hash)
-            found = {} if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
-            known = own_statistics(table, found, file.begin_version)
-            yield DataFile(path, file.size, file.modified_ms if at is None else at, file.n_rows, known or None, etag)
+            stored = self._stored_as_indexed(target, path, _recorded(uri, file))
+            at, etag = stored or (file.modified_ms, file.etag)
+            found = {} if statistics is None else statistics_from_dict(json.loads(statistics))
+            known = own_statistics(table, found, begin_version)
+            yield DataFile(path, file.size, file.modified_ms if at is None else at, file.rows, known or None, etag)
+
+
+def _recorded(uri: str, file: DataFile) -> Removal:
+    return indexed_file(uri, file.size, file.modified_ms, file.etag)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.prepared import Prepared, together
+from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of, table_row_of
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
@@ -22,7 +24,6 @@ from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
 from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
-from catalog_ext.metastore.model.tables import DataFile, Partition
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 
@@ -31,21 +32,14 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import AddPartition
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.model.values import Value
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 200
 _STREAMED_AT_ONCE = 5000
-
-
-def partition_of(row: Mapping[str, Any]) -> Partition:
-    """Return the partition of a row."""
-    return Partition(
-        row["partition_id"], row["name"], row["location"], row["begin_version"], bool(row["in_metastore"]),
-        row["n_files"], row["n_bytes"], row["n_rows"], row["descriptor_id"],
-    )  # fmt: skip
 
 
 class LivingPartitions:
@@ -67,75 +61,71 @@ class LivingPartitions:
     def of_values(self, table: Table, names: Sequence[str]) -> list[Partition]:
         """Return the living partitions whose typed values are those of one of the names."""
         with self._database.reading() as connection:
-            return [
-                partition_of(row) for row in by_values(connection, table, names, living(partitions, table.table_id))
-            ]
+            return list(by_values(connection, table, names, living(partitions, table.table_id)))
 
     def matching(self, table: Table, predicate: Predicate, limit: int | None = None) -> list[Partition]:
         """Return the living partitions that a bound predicate is true for, or so many of them; no order is promised."""
         with self._database.reading() as connection:
             if limit is None:
-                return [partition_of(row) for row in matching(connection, table, predicate)]
-            statement, exact = _matching_statement(connection, table, predicate, partitions.c)
+                return list(matching(connection, table, predicate))
+            statement, exact = _matching_statement(connection, table, predicate, PARTITION)
             evaluator = Evaluator(predicate, table.definition.keys)
             streamed = {"yield_per": min(limit, _STREAMED_AT_ONCE)}
             with connection.execute(statement.limit(limit) if exact else statement, execution_options=streamed) as rows:
                 keys = table.definition.keys
-                found: Iterator[Any] = (
-                    r for r in rows.mappings() if exact or evaluator.matches(typed_values(r["name"], keys))
-                )
-                return [partition_of(row) for row in islice(found, limit)]
+                found = map(partition_of, rows)
+                matched = (p for p in found if exact or evaluator.matches(typed_values(p.name, keys)))
+                return list(islice(matched, limit))
 
     def files(self, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
         """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
-        f = files.c
-        statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.n_rows, f.etag_hash).where(
-            f.partition_id.in_(partition_ids), f.end_version == ALIVE
-        )
-        found: dict[int, list[DataFile]] = {}
         with self._database.reading() as connection:
-            ordered = statement.order_by(f.partition_id, f.file_id)
-            for partition_id, path, size, at, rows, etag in connection.execute(ordered):
-                found.setdefault(partition_id, []).append(DataFile(path, size, at, rows, etag=etag))
-        return found
+            return living_files(connection, partition_ids)
 
 
-def changed_after(
-    connection: sa.Connection, table: Mapping[str, Any], names: Sequence[str], version: int
-) -> dict[str, int]:
+def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
+    """Return the living files of some partitions, by partition, in the order of their numbers."""
+    f = files.c
+    statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(partition_ids), f.end_version == ALIVE)
+    found: dict[int, list[DataFile]] = {}
+    for partition_id, *row in connection.execute(statement.order_by(f.partition_id, f.file_id)):
+        found.setdefault(partition_id, []).append(file_of(row))
+    return found
+
+
+def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str], version: int) -> dict[str, int]:
     """Return those of the names whose partitions came, changed or went after a version, with the last that did it.
 
     Where versions above it have expired, a partition that is not there counts as gone with the last of them.
 
     Args:
         connection: Of the index.
-        table: The table's row.
+        row: The table's.
         names: Names of partitions as they are spelled.
         version: One that the table has had.
     """
-    p, oldest, floor = partitions.c, table["oldest_version"], table["floor_version"]
+    p, oldest, floor = partitions.c, row.oldest_version, row.table.floor
     changed: dict[str, int] = {}
     for some in batched(names, _AT_ONCE):
         hashes = {name_hash(name): name for name in some}
-        rows = connection.execute(
+        found = connection.execute(
             sa.select(p.name_hash, p.begin_version, p.end_version).where(
-                p.table_id == table["table_id"], p.name_hash.in_(hashes), p.end_version > version
+                p.table_id == row.table.table_id, p.name_hash.in_(hashes), p.end_version > version
             )
         )
         last: dict[str, int] = {hashes[h]: 0 for h in hashes} if oldest > version else {}
-        for row in rows:
-            name = hashes[row.name_hash]
-            ended = row.end_version
+        for name_hashed, begin, ended in found:
+            name = hashes[name_hashed]
             if ended == ALIVE:
                 # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
-                ended = floor if row.begin_version < floor else 0
-            last[name] = max(last.get(name, 0), row.begin_version, ended)
-        changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
+                ended = floor if begin < floor else 0
+            last[name] = max(last.get(name, 0), begin, ended)
+        changed |= {name: at or oldest for name, at in last.items() if at == 0 or at > version}
     return changed
 
 
-def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
-    """Return the table's row, which nobody else changes before the transaction ends; with ``namespace`` and ``now_ms``.
+def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow:
+    """Lock the table's row until the end of the transaction, and return it.
 
     Rows of its partitions that have no end are alive: what a write of everything has left is settled first.
 
@@ -145,13 +135,13 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     row = locked_row(connection, table_id)
     if row is None:
         raise gone_meanwhile(shown)
-    require_settled(table_id, row["floor_version"])
+    require_settled(table_id, row.table.floor)
     return row
 
 
 def lock_with_transaction(
     connection: sa.Connection, transaction: Transaction, *more: tuple[Prepared, Mapping[str, Any]]
-) -> tuple[Mapping[str, Any], Mapping[str, Any], list[list[Mapping[str, Any]]]]:
+) -> tuple[TableRow, Mapping[str, Any], list[list[Mapping[str, Any]]]]:
     """Return the row of a transaction's table as ``lock_table`` does, its own one, and what other queries say then.
 
     The queries are asked with the locks held, together with them.
@@ -165,10 +155,11 @@ def lock_with_transaction(
         table = LOCK.asked(connection, {"table_id": transaction.table_id})
         row = ask_locked_row(connection, transaction.transaction_id)
         others = [query.asked(connection, parameters) for query, parameters in more]
-    (locked,) = table() or (None,)
-    if locked is None:
+    (found,) = table() or (None,)
+    if found is None:
         raise gone_meanwhile(transaction.table)
-    require_settled(locked["table_id"], locked["floor_version"])
+    locked = table_row_of(found)
+    require_settled(locked.table.table_id, locked.table.floor)
     return locked, row(), [other() for other in others]
 
 
@@ -180,9 +171,7 @@ def gone_meanwhile(table: str) -> TableNotFoundError:
     )
 
 
-def lock_tables(
-    connection: sa.Connection, transaction: Transaction
-) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+def lock_tables(connection: sa.Connection, transaction: Transaction) -> tuple[TableRow, TableRow | None]:
     """Return the locked row of a transaction's table, and of an exchange its source's; in the order of their numbers.
 
     Raises:
@@ -200,20 +189,20 @@ def lock_tables(
 
 def by_values(
     connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of partitions whose typed values are those of one of the names, whatever their own names are."""
+) -> Iterator[Partition]:
+    """Yield the partitions whose typed values are those of one of the names, whatever their own names are."""
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
     # Sorted, so that names with the same first keys come together.
     for chunk in batched(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
-        rows: Sequence[Any] = connection.execute(by_values_statement(table, values, clause)).mappings().all()
-        for row in rows:
-            version = (row["partition_id"], row["begin_version"])
-            if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
+        for row in connection.execute(by_values_statement(table, values, clause)).all():
+            found = partition_of(row)
+            version = (found.partition_id, found.begin_version)
+            if version not in seen and claim_hash(typed_values(found.name, keys), keys) in wanted:
                 seen.add(version)
-                yield row
+                yield found
 
 
 def by_values_statement(
@@ -223,7 +212,7 @@ def by_values_statement(
     keys = table.definition.keys
     columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
     same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
-    return sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
+    return sa.select(*PARTITION).where(partitions.c.table_id == table.table_id, same, clause)
 
 
 def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
@@ -243,18 +232,14 @@ def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | 
 
 def matching(
     connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of partitions that a predicate is true for: the living ones, or those that a clause chooses.
-
-    They are views of tuples: as dictionaries a million of them would take a gigabyte more.
-    """
-    statement, exact = _matching_statement(connection, table, predicate, partitions.c, clause)
+) -> Iterator[Partition]:
+    """Yield the partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+    statement, exact = _matching_statement(connection, table, predicate, PARTITION, clause)
     keys = table.definition.keys
     evaluator = Evaluator(predicate, keys)
-    rows: Sequence[Any] = connection.execute(statement).mappings().all()
-    for row in rows:
-        if exact or evaluator.matches(typed_values(row["name"], keys)):
-            yield row
+    # Read to its end before the first is yielded: MySQL has no second statement before that.
+    found = [partition_of(row) for row in connection.execute(statement)]
+    yield from (p for p in found if exact or evaluator.matches(typed_values(p.name, keys)))
 
 
 def _matching_statement(
@@ -289,16 +274,15 @@ def matching_numbers(connection: sa.Connection, table: Table, predicate: Predica
     return numbers
 
 
-def living_rows(connection: sa.Connection, numbers: Sequence[int]) -> list[Mapping[str, Any]]:
-    """Return the rows of living partitions, given by their numbers, by name."""
+def living_of(connection: sa.Connection, numbers: Sequence[int]) -> list[Partition]:
+    """Return the living partitions of some numbers, by name."""
     p = partitions.c
-    statement = sa.select(partitions).where(p.partition_id.in_(numbers), p.end_version == ALIVE)
-    rows: Sequence[Any] = connection.execute(statement).mappings().all()
-    return sorted(rows, key=lambda row: str(row["name"]))
+    statement = sa.select(*PARTITION).where(p.partition_id.in_(numbers), p.end_version == ALIVE)
+    return sorted(map(partition_of, connection.execute(statement)), key=attrgetter("name"))
 
 
 def mark_in_metastore(
-    connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Mapping[str, Any]]
+    connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Partition]
 ) -> list[AddPartition]:
     """Return the new partitions, kept from the metastore where another one has the same values there.
 
@@ -306,14 +290,14 @@ def mark_in_metastore(
         connection: In a transaction.
         table: The table.
         adds: Partitions that come.
-        dropped: The rows of those that the same commit drops.
+        dropped: Those that the same commit drops.
     """
-    gone = {row["name"] for row in dropped}
+    gone = {partition.name for partition in dropped}
     names = [add.name for add in adds if add.name]
     held = {
-        partition_values(row["name"])
-        for row in by_values(connection, table, names, partitions.c.end_version == ALIVE)
-        if row["in_metastore"] and row["name"] not in gone
+        partition_values(found.name)
+        for found in by_values(connection, table, names, partitions.c.end_version == ALIVE)
+        if found.in_metastore and found.name not in gone
     }
     marked: list[AddPartition] = []
     for add in adds:
@@ -325,9 +309,9 @@ def mark_in_metastore(
     return marked
 
 
-def heirs(
+def successors(
     connection: sa.Connection, table: Table, names: Sequence[str]
-) -> dict[tuple[str | None, ...], Mapping[str, Any]]:
+) -> dict[tuple[str | None, ...], Partition]:
     """Return the living partition that the metastore is to have of each of the names' values, if it can have one.
 
     It is the one that it has already; where it has none, as when that one has ended, the one that Hive would write, or
@@ -340,29 +324,29 @@ def heirs(
     """
     wanted = {partition_values(name) for name in names if name}
     columns = [key.name for key in table.definition.keys]
-    found: dict[tuple[str | None, ...], list[Mapping[str, Any]]] = {}
+    found: dict[tuple[str | None, ...], list[Partition]] = {}
     alive = living(partitions, table.table_id)
-    for row in by_values(connection, table, sorted({name for name in names if name}), alive):
-        values = partition_values(row["name"])
-        if values in wanted and not metastore_obstacle(row["name"]):
-            found.setdefault(values, []).append(row)
+    for partition in by_values(connection, table, sorted({name for name in names if name}), alive):
+        values = partition_values(partition.name)
+        if values in wanted and not metastore_obstacle(partition.name):
+            found.setdefault(values, []).append(partition)
 
-    def rank(row: Mapping[str, Any]) -> tuple[bool, bool, str]:
-        name: str = row["name"]
-        return (not row["in_metastore"], name != format_partition_name(columns, partition_values(name)), name)
+    def rank(found: Partition) -> tuple[bool, bool, str]:
+        hives = format_partition_name(columns, partition_values(found.name))
+        return (not found.in_metastore, found.name != hives, found.name)
 
-    return {values: min(rows, key=rank) for values, rows in found.items()}
+    return {values: min(alike, key=rank) for values, alike in found.items()}
 
 
-def has_untold(connection: sa.Connection, table: Table) -> bool:
-    """Return whether the table has a living partition that the metastore has not, as the twin of another one."""
+def has_unpublished(connection: sa.Connection, table: Table) -> bool:
+    """Return whether a living partition is not in the metastore, which may have another one of equal values."""
     p = partitions.c
-    untold = sa.select(p.partition_id).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
-    return connection.execute(untold.limit(1)).one_or_none() is not None
+    apart = sa.select(p.partition_id).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
+    return connection.execute(apart.limit(1)).one_or_none() is not None
 
 
-def give_to_metastore(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
-    """Note that the metastore has living partitions, which it had not."""
+def mark_published(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
+    """Record that the metastore has living partitions, which it had not."""
     p = partitions.c
     for chunk in batched(partition_ids, _AT_ONCE):
         given = sa.update(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)

@@ -14,7 +14,10 @@ from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.index.database.rows import TableRow
+    from catalog_ext.metastore.model.tables import Partition
 
 ALL, BY_FIRST_KEY = 0, 1
 """Values of ``depth``: how many keys the sums are by."""
@@ -46,17 +49,17 @@ class PartitionSums:
         self._changes: dict[str, list[int]] = {}
         self._ends_everything = False
 
-    def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+    def add(self, partition: Partition, sign: int) -> None:
         """Count a partition in (1) or out (-1)."""
-        key = (first_key or "") if self._by_key else ""
+        key = (partition.keys[0] or "") if self._by_key else ""
         change = self._changes.get(key)
         if change is None:
             change = self._changes[key] = [0, 0, 0, 0, 0]
         change[0] += sign
-        change[1] += sign * n_files
-        change[2] += sign * n_bytes
-        change[3] += sign * (n_rows or 0)
-        change[4] += sign * (n_rows is None)
+        change[1] += sign * partition.files
+        change[2] += sign * partition.bytes
+        change[3] += sign * (partition.rows or 0)
+        change[4] += sign * (partition.rows is None)
 
     @property
     def are_few(self) -> bool:
@@ -108,25 +111,19 @@ def _added(connection: sa.Connection, row: Sequence[Any]) -> bool:
     return connection.execute(sa.update(partition_sums).where(*key).values(more)).rowcount == 1
 
 
-def add_in_place(
-    connection: sa.Connection,
-    table: Mapping[str, Any],
-    n_keys: int,
-    changes: Sequence[_Counted],
-) -> None:
+def add_in_place(connection: sa.Connection, table: TableRow, changes: Sequence[_Counted]) -> None:
     """Note rows of partitions that were counted later than the versions that they are of.
 
     Args:
         connection: In a transaction that holds the table's row.
         table: The table's row.
-        n_keys: How many partition columns it has.
         changes: One a partition.
     """
     together: dict[_Group, list[int]] = {}
-    oldest = table["oldest_version"]
+    table_id, n_keys = table.table.table_id, len(table.table.definition.keys)
     for first_key, begin, n_rows, n_uncounted in changes:
         # Below the oldest version there may be one row for all.
-        version = max(begin, oldest)
+        version = max(begin, table.oldest_version)
         groups: list[_Group] = [(ALL, "", version)]
         if n_keys > 1:
             groups.append((BY_FIRST_KEY, first_key or "", version))
@@ -136,14 +133,14 @@ def add_in_place(
             change[1] += n_uncounted
     s = partition_sums.c
     for (depth, key, version), (n_rows, n_uncounted) in sorted(together.items()):
-        there = sa.and_(s.table_id == table["table_id"], s.depth == depth, s.k1 == key, s.version == version)
+        there = sa.and_(s.table_id == table_id, s.depth == depth, s.k1 == key, s.version == version)
         updated = connection.execute(
             sa.update(partition_sums)
             .where(there)
             .values(n_rows=s.n_rows + n_rows, n_uncounted=s.n_uncounted + n_uncounted)
         )
         if not updated.rowcount:
-            row = (table["table_id"], depth, key, version, 0, 0, 0, n_rows, n_uncounted)
+            row = (table_id, depth, key, version, 0, 0, 0, n_rows, n_uncounted)
             insert_rows(connection, partition_sums, _COLUMNS, [row])
 
 

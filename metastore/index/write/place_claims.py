@@ -107,7 +107,7 @@ class PlaceClaims:
             names = [name for place in some if (name := places[place]) is not None]
             alive = partitions.c.end_version == ALIVE
             found = by_values(self._connection, self._table, names, alive) if names else ()
-            others += [(row["name"], self._table.directory(row["name"], row["location"])) for row in found]
+            others += [(living.name, self._table.directory_of(living)) for living in found]
             for name, place in others:
                 if name not in own and place in places:
                     raise self._checks.conflict(self._table, name, f"it has come to lie at {place}")

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_column
-from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, living, outbox, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import views as view_rows
-from catalog_ext.metastore.index.tables.view_partitions import published_partitions
+from catalog_ext.metastore.index.tables.view_partitions import all_as_added
 from catalog_ext.metastore.index.write.outbox import (
     PartitionChanges,
     enqueue,
     enqueue_changes,
     forget_table,
-    statistics_parameters,
+    published,
 )
-from catalog_ext.metastore.index.write.partition_descriptors import documents, living_descriptors
-from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, heirs, lock_table
-from catalog_ext.metastore.messages import AlterTable, CreateTable, PublishedPartition, PutView
+from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
+from catalog_ext.metastore.index.write.partition_rows import lock_table, mark_published, successors
+from catalog_ext.metastore.messages import AlterTable, CreateTable, PutView
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import TableType
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.messages import PublishedPartition
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 PAGE = 1000
 _IN_QUERY = 500
@@ -91,18 +92,20 @@ class Publications:
         """
 
         def work(connection: sa.Connection) -> int:
-            now = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
+            locked = lock_table(connection, table.table_id, str(table.identifier))
+            now, at_ms = locked.table, locked.now_ms
             # The state replaces the steps that would have led there, one of which the metastore may refuse.
             whole = publication.create or now.definition.table_type is TableType.VIEW
             forget_table(connection, table.table_id, upto=None if whole else publication.upto)
             if now.definition.table_type is TableType.VIEW:
                 return _publish_view(connection, now, publication)
-            _give_orphans(connection, now)
+            _publish_orphans(connection, now)
             count = _publish_definition(connection, now, publication)
             if publication.dropped:
-                count += enqueue_changes(connection, now, PartitionChanges(dropped=_gone(connection, now, publication)))
-            for found in _published(connection, now, None if publication.create else publication.partitions):
-                count += enqueue_changes(connection, now, PartitionChanges(altered=found))
+                gone = PartitionChanges(dropped=_gone(connection, now, publication))
+                count += enqueue_changes(connection, now, gone, at_ms)
+            for found in _chosen(connection, now, None if publication.create else publication.partitions):
+                count += enqueue_changes(connection, now, PartitionChanges(altered=found), at_ms)
             return count
 
         return self._database.write(work)
@@ -115,20 +118,19 @@ class Publications:
             after: -1, or what the page before has returned.
         """
         with self._database.reading() as connection:
-            rows = _rows(connection, table, after)
-            orphans = _orphans(connection, table, rows)
-            held = [row for row in rows if row["in_metastore"]]
-            found = _partitions(connection, table, [*held, *orphans])
-        return found, rows[-1]["partition_id"] if len(rows) == PAGE else None
+            page, at_ms = _page(connection, table, after)
+            held = [partition for partition in page if partition.in_metastore]
+            found = published(connection, table, [*held, *_orphans(connection, table, page)], at_ms)
+        return found, page[-1].partition_id if len(page) == PAGE else None
 
 
 def _publish_view(connection: sa.Connection, table: Table, publication: Publication) -> int:
     view = view_rows.load(connection, table.identifier)
     enqueue(connection, PutView(view.table.definition, view.query), table.table_id)
-    changes = published_partitions(connection, table.table_id)
+    changes = all_as_added(connection, table.table_id)
     there = {partition_values(partition.name) for partition in changes.added}
     gone = [name for name in publication.dropped if partition_values(name) not in there]
-    return 1 + enqueue_changes(connection, view.table, replace(changes, dropped=gone))
+    return 1 + enqueue_changes(connection, view.table, replace(changes, dropped=gone), at_ms=None)
 
 
 def _publish_definition(connection: sa.Connection, table: Table, publication: Publication) -> int:
@@ -144,73 +146,53 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
     return int(publication.create or publication.alter or publication.retype)
 
 
-def _published(
-    connection: sa.Connection, table: Table, names: Sequence[str] | None
-) -> Iterator[list[PublishedPartition]]:
+def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None) -> Iterator[list[Partition]]:
+    """Yield the living partitions of some names, or all, that the metastore is to have."""
     if names is not None:
+        p = partitions.c
         for chunk in batched(list(names), _IN_QUERY):
-            yield _partitions(
-                connection, table, [row for row in _named(connection, table, chunk) if row["in_metastore"]]
-            )
+            named = sa.select(*PARTITION).where(
+                p.table_id == table.table_id, p.name_hash.in_(list(map(name_hash, chunk))), p.end_version == ALIVE,
+                p.in_metastore == 1,
+            )  # fmt: skip
+            yield [partition_of(row) for row in connection.execute(named)]
         return
     after: int | None = -1
     while after is not None:
-        rows = _rows(connection, table, after)
-        yield _partitions(connection, table, [row for row in rows if row["in_metastore"]])
-        after = rows[-1]["partition_id"] if len(rows) == PAGE else None
+        page, _ = _page(connection, table, after)
+        yield [partition for partition in page if partition.in_metastore]
+        after = page[-1].partition_id if len(page) == PAGE else None
 
 
-def _rows(connection: sa.Connection, table: Table, after: int) -> Sequence[sa.RowMapping]:
+def _page(connection: sa.Connection, table: Table, after: int) -> tuple[list[Partition], int]:
+    """Return the living partitions that follow a number, and the database's time, in milliseconds."""
     p = partitions.c
     statement = (
-        sa.select(partitions, now_column(connection))
+        sa.select(*PARTITION, now_column(connection))
         .where(p.table_id == table.table_id, living(partitions, table.table_id), p.partition_id > after)
         .order_by(p.partition_id)
         .limit(PAGE)
     )
-    return connection.execute(statement).mappings().all()
-
-
-def _named(connection: sa.Connection, table: Table, names: Sequence[str]) -> Sequence[sa.RowMapping]:
-    p = partitions.c
-    hashes = [name_hash(name) for name in names]
-    statement = sa.select(partitions, now_column(connection)).where(
-        p.table_id == table.table_id, p.name_hash.in_(hashes), p.end_version == ALIVE
-    )
-    return connection.execute(statement).mappings().all()
+    rows = connection.execute(statement).all()
+    return [partition_of(row[:-1]) for row in rows], rows[-1].now_ms if rows else 0
 
 
 def _gone(connection: sa.Connection, table: Table, publication: Publication) -> list[str]:
     """Return the names to drop, but those whose values have come into the index since they were compared."""
-    there = heirs(connection, table, publication.dropped)
+    there = successors(connection, table, publication.dropped)
     return [name for name in publication.dropped if partition_values(name) not in there]
 
 
-def _orphans(connection: sa.Connection, table: Table, rows: Sequence[sa.RowMapping]) -> list[sa.RowMapping]:
-    """Return those of the partitions that the metastore could have, and has no other of their values."""
-    names = [row["name"] for row in rows if not row["in_metastore"] and not metastore_obstacle(row["name"])]
-    chosen = {row["partition_id"] for row in heirs(connection, table, names).values() if not row["in_metastore"]}
-    return [row for row in rows if row["partition_id"] in chosen]
+def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]) -> list[Partition]:
+    """Return the partitions that the metastore could have, and of whose values it has no other one."""
+    names = [p.name for p in found if not p.in_metastore and not metastore_obstacle(p.name)]
+    chosen = {p.partition_id for p in successors(connection, table, names).values() if not p.in_metastore}
+    return [partition for partition in found if partition.partition_id in chosen]
 
 
-def _give_orphans(connection: sa.Connection, table: Table) -> None:
-    """Have the metastore get what its twin has kept from it that has ended: older releases did not tell it."""
+def _publish_orphans(connection: sa.Connection, table: Table) -> None:
+    """Record for the metastore the partitions whose twins of equal values have ended."""
     p = partitions.c
-    apart = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
-    orphans = _orphans(connection, table, connection.execute(apart).mappings().all())
-    give_to_metastore(connection, [row["partition_id"] for row in orphans])
-
-
-def _partitions(connection: sa.Connection, table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPartition]:
-    # Of those that are read as the table nothing is said: somebody may just have given one a descriptor there.
-    numbers = {row["descriptor_id"] for row in rows} - {None}
-    said = documents(connection, table.table_id, numbers) if numbers else {}
-    return [
-        PublishedPartition(
-            row["name"],
-            table.directory(row["name"], row["location"]),
-            statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], row["now_ms"]),
-            said.get(row["descriptor_id"]),
-        )
-        for row in rows
-    ]
+    apart = sa.select(*PARTITION).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
+    orphans = _orphans(connection, table, [partition_of(row) for row in connection.execute(apart)])
+    mark_published(connection, [partition.partition_id for partition in orphans])

@@ -20,7 +20,6 @@ from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
 from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
@@ -206,9 +205,9 @@ def _moved(
     """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
     moving = other.state in (State.RESERVED, State.ABORTING)
     taken: dict[str, str] = {}
-    for value in staged_within(connection, other.transaction_id):
-        targets = [f"{other.plan.directory(value['partition'])}/{value['name']}"] if moving else []
-        for uri in (value["source"], *targets):
+    for file in staged_within(connection, other.transaction_id):
+        target = f"{other.plan.directory(file.partition)}/{file.name}" if moving else None
+        for uri in filter(None, (file.source, target)):
             directory, _, name = uri.rpartition("/")
             if name in found.get(directory, ()):
                 taken.setdefault(directory, uri)
@@ -229,7 +228,7 @@ def _to_be_replaced(
     if replaces is None:
         return {}
     try:
-        table = table_from_row(table_rows.load_row_by_id(connection, replaces))
+        table = table_rows.load_row_by_id(connection, replaces).table
     except TableNotFoundError:
         # Its commit fails, and it deletes nothing but its own files.
         return {}
@@ -271,7 +270,7 @@ def _to_be_removed(
     if not isinstance(change, CheckedWrite | CheckedDrop) or other.table_id is None:
         return {}
     try:
-        table = table_from_row(table_rows.load_row_by_id(connection, other.table_id))
+        table = table_rows.load_row_by_id(connection, other.table_id).table
     except TableNotFoundError:
         # Its commit fails, and it deletes nothing but its own files.
         return {}

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.file_identity import indexed_file
 from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
+from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.spellings import Spellings, by_name
@@ -20,7 +21,7 @@ from catalog_ext.metastore.model.json import to_json
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import DataFile, Table
 
 _PARTITIONS_AT_ONCE = 500
 _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
@@ -65,16 +66,16 @@ class Removals:
         """Take the living files of partitions, whose directories are given by their numbers."""
         f = files.c
         for some in batched(directories, _PARTITIONS_AT_ONCE):
-            statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.etag_hash).where(
-                f.partition_id.in_(some), f.end_version == ALIVE
-            )
-            for partition_id, path, *is_as in self._connection.execute(statement).all():
-                self.add_file(f"{directories[partition_id]}/{path}", *is_as)
+            statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(some), f.end_version == ALIVE)
+            for partition_id, *row in self._connection.execute(statement).all():
+                self.add_ended(directories[partition_id], [file_of(row)])
 
-    def add_file(self, uri: str, size: int, modified_ms: int, etag: int | None) -> None:
-        """Take a file as the index has it, unless it was taken as it was found."""
-        if uri not in self._as_found:
-            self.add(indexed_file(uri, size, modified_ms, etag))
+    def add_ended(self, directory: str, ended: Iterable[DataFile]) -> None:
+        """Take files of a directory as the index has them, but those that were taken as they were found."""
+        for file in ended:
+            uri = f"{directory}/{file.path}"
+            if uri not in self._as_found:
+                self.add(indexed_file(uri, file.size, file.modified_ms, file.etag))
 
     def spare(self, table: Table) -> None:
         """Take back what partitions of the table still have: several may have come to lie in one directory.

@@ -185,7 +185,7 @@ def _replace_skipped(connection: sa.Connection, table_id: int, skipped: Sequence
     if table is None or not skipped:
         return
     rows = [
-        {"table_id": table_id, "position": position, "skipped_at_ms": table["now_ms"], **asdict(path)}
+        {"table_id": table_id, "position": position, "skipped_at_ms": table.now_ms, **asdict(path)}
         for position, path in enumerate(skipped)
     ]
     connection.execute(sa.insert(skipped_paths), rows)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedWrite, WritePlan
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.index.write.removals import Removals
-    from catalog_ext.metastore.model.tables import Table
-
-    Row = Mapping[str, Any]
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 _AT_ONCE = 5000
 """Partitions whose rows are held in memory at a time."""
@@ -39,38 +37,37 @@ class ReplacedFiles:
         self._unregistered = dict(write.unknown)
         self._policies = PartitionCommit.of(plan.partition_commit, [key.name for key in table.definition.keys])
 
-    def remove(self, cleared: Sequence[Row], drops: Sequence[Row]) -> None:
-        """Have removed what living partitions lose, given by their rows: those that stay, and those that end."""
+    def remove(self, cleared: Sequence[Partition], drops: Sequence[Partition]) -> None:
+        """Remove the files that living partitions lose: those that stay, and those that end."""
         self._remove_files([*cleared, *drops])
         self._remove_directories(drops)
         if self._plan.relocate:
             # A repair would register an empty directory again once the partition is dropped from its new place.
-            for row in cleared:
-                if not row["n_files"]:
-                    self._removals.add(Removal(f"{self._directory(row)}/"))
+            for partition in cleared:
+                if not partition.files:
+                    self._removals.add(Removal(f"{self._table.directory_of(partition)}/"))
 
     def remove_ended(self, late: Iterable[LatePartition]) -> None:
         """Have removed what partitions lose that keep the files which were registered since ``reserve``."""
         if self._plan.relocate:
             return
-        for partition in late:
-            directory = self._directory(partition.row)
-            self._remove_unknown(partition.row)
-            for file in partition.ended:
-                self._removals.add_file(f"{directory}/{file.path}", file.size, file.modified_ms, file.etag)
+        for each in late:
+            self._remove_unknown(each.partition)
+            self._removals.add_ended(self._table.directory_of(each.partition), each.ended)
 
-    def _remove_unknown(self, row: Row) -> None:
-        if row["name"] in self._unregistered:
-            self._removals.add_in(self._directory(row), self._unregistered.pop(row["name"]))
+    def _remove_unknown(self, partition: Partition) -> None:
+        if partition.name in self._unregistered:
+            found = self._unregistered.pop(partition.name)
+            self._removals.add_in(self._table.directory_of(partition), found)
 
-    def _remove_files(self, ended: Sequence[Row]) -> None:
+    def _remove_files(self, ended: Sequence[Partition]) -> None:
         """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
         if self._plan.relocate:
             return
-        for row in ended:
-            self._remove_unknown(row)
+        for partition in ended:
+            self._remove_unknown(partition)
         for some in batched(ended, _AT_ONCE):
-            self._removals.add_files({row["partition_id"]: self._directory(row) for row in some})
+            self._removals.add_files({p.partition_id: self._table.directory_of(p) for p in some})
 
     def remove_unregistered(self) -> None:
         """Remove what lies where no partition ends: in the directories of those that come."""
@@ -78,17 +75,14 @@ class ReplacedFiles:
             for name, files_there in self._unregistered.items():
                 self._removals.add_in(self._table.directory(name), files_there)
 
-    def _remove_directories(self, drops: Sequence[Row]) -> None:
+    def _remove_directories(self, drops: Sequence[Partition]) -> None:
         """Remove the directories of partitions that end without files, which a repair would add again.
 
         What the table's policy has put into any to say that a partition is whole goes with it.
         """
-        for row in drops:
-            directory = self._directory(row)
+        for partition in drops:
+            directory = self._table.directory_of(partition)
             if PolicyKind.SUCCESS_FILE in self._policies.policies:
                 self._removals.add(Removal(f"{directory}/{self._policies.success_file}", size=0))
-            if not row["n_files"]:
+            if not partition.files:
                 self._removals.add(Removal(f"{directory}/"))
-
-    def _directory(self, row: Row) -> str:
-        return self._table.directory(row["name"], row["location"])

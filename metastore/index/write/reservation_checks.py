@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 
-def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
+def require_in_place(plan: WritePlan, table: Table, partition: Partition) -> None:
     """Return when a living partition is where the write puts its files.
 
     Raises:
         ConflictError: A DDL has moved it since the write began.
     """
-    if table.directory(row["name"], row["location"]) != plan.directory(row["name"]):
-        shown = row["name"][:200]
+    if table.directory_of(partition) != plan.directory(partition.name):
+        shown = partition.name[:200]
         raise ConflictError(
             f"Partition {shown!r} of table {table.identifier} has got another location since the write began. Nothing "
             "was written; read again and retry.",
@@ -42,14 +42,14 @@ def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> N
         )
 
 
-def require_own_format(table: Table, row: Mapping[str, Any]) -> None:
+def require_own_format(table: Table, partition: Partition) -> None:
     """Return when a living partition is read as its table, so that rows can be added to it.
 
     Raises:
         PartitionDescriptorError: It is not.
     """
-    if row["descriptor_id"] is not None:
-        shown = row["name"][:200]
+    if partition.descriptor is not None:
+        shown = partition.name[:200]
         raise PartitionDescriptorError(
             f"Rows cannot be added to partition {shown!r} of table {table.identifier}: its files are of another "
             "format, or have other columns, than its table. Nothing was written. INSERT OVERWRITE the partition with "
@@ -94,7 +94,7 @@ def check_name(
     if current is None or base == NOT_READ:
         return current
     # Whoever commits to the table comes before this, or finds it replaced.
-    version = lock_table(connection, current, shown)["version"]
+    version = lock_table(connection, current, shown).table.version
     if version != base and not reserved:
         raise ConflictError(
             f"The table {shown} has changed since this statement read it at version {base}, and would be replaced "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -25,7 +26,6 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     partitions,
@@ -50,7 +50,13 @@ from catalog_ext.metastore.index.write.reservation_checks import (
     require_in_place,
     require_own_format,
 )
-from catalog_ext.metastore.index.write.transaction_files import ANY_STAGED, add_files, check_remembered, staged_within
+from catalog_ext.metastore.index.write.transaction_files import (
+    ANY_STAGED,
+    add_files,
+    check_remembered,
+    staged_names,
+    staged_within,
+)
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.typed_values import checked_values, claim_hash
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key, Value
@@ -106,7 +113,7 @@ class Reservation:
             return rows.with_locations(self._connection, rows.from_row(self._row))
         return self._application() or self._reserve_partitions(locked)
 
-    def _lock(self) -> Mapping[str, Any]:
+    def _lock(self) -> TableRow:
         """Return the locked row of the table; the transaction's, and what is asked with it, is kept."""
         if isinstance(self._plan.asked, ExchangePartitions):
             locked = lock_tables(self._connection, self._transaction)[0]
@@ -184,7 +191,7 @@ class Reservation:
                 {"table": str(identifier), "transaction": other},
             )
         if current is not None:
-            replaced = table_from_row(lock_table(self._connection, current, str(identifier)))
+            replaced = lock_table(self._connection, current, str(identifier)).table
             require_replaceable(self._connection, self._plan, replaced)
             if self._row["base_version"] != NOT_READ:
                 self._reserve_replaced(replaced)
@@ -211,8 +218,8 @@ class Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        recorded = () if self._none_staged else staged_within(self._connection, self._id)
-        self._collect(staged, ((value["partition"], value["name"]) for value in recorded))
+        if not self._none_staged:
+            self._collect(staged, staged_names(self._connection, self._id))
         if self._expected_records is not None:
             check_remembered(len(staged), self._expected_records, shown)
         self._has_others = bool(staged)
@@ -240,8 +247,8 @@ class Reservation:
                 )
             staged.add(file)
 
-    def _reserve_partitions(self, locked: Mapping[str, Any]) -> Transaction:
-        table = table_from_row(locked)
+    def _reserve_partitions(self, locked: TableRow) -> Transaction:
+        table = locked.table
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
         keys = table.definition.keys
@@ -249,8 +256,8 @@ class Reservation:
         digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
         # Who only adds needs the claims; what replaces is compared with what became of the partitions, too.
-        claims_from = locked["claims_from"]
-        known_from = locked["oldest_version"] if mine.exclusive else claims_from
+        claims_from = locked.claims_from
+        known_from = locked.oldest_version if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
             raise self._checks.expired(table, base, known_from)
         ended = self._checks.require_free(table, base, mine, predicate)
@@ -258,9 +265,9 @@ class Reservation:
             forgotten = range(base + 1, claims_from + 1)
             self._checks.require_unchanged(table, base, mine, predicate, {*ended, *forgotten})
         elif names and not self._plan.is_command and self._checks.repaired(table, base):
-            for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
-                if row["name"] in names:
-                    require_in_place(self._plan, table, row)
+            for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
+                if living.name in names:
+                    require_in_place(self._plan, table, living)
         if table.has_descriptors and not self._plan.is_command:
             self._require_own_format(table, names)
         if isinstance(self._plan.asked, ExchangePartitions):
@@ -276,8 +283,7 @@ class Reservation:
     def _sources(self) -> Iterator[str]:
         """Yield the files that a load moves."""
         recorded = () if self._none_staged else staged_within(self._connection, self._id)
-        yield from (value["source"] for value in recorded)
-        yield from (file.source for file in self._new_files if file.source is not None)
+        yield from (file.source for file in chain(recorded, self._new_files) if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
         """Return when all living partitions that rows are added to are read as the table.
@@ -286,9 +292,9 @@ class Reservation:
             PartitionDescriptorError: One is not.
         """
         is_replaced = replaced_by(self._plan, table)
-        for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
-            if not is_replaced(row["name"]):
-                require_own_format(table, row)
+        for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
+            if not is_replaced(living.name):
+                require_own_format(table, living)
 
     def _reserve_places(self, table: Table) -> None:
         """Claim the directories that a command chooses, so that a writer that goes there meets it.
@@ -308,16 +314,14 @@ class Reservation:
             ConflictError: As of the table itself.
         """
         row = lock_table(self._connection, asked.source_id, asked.source)
-        source = table_from_row(row)
+        source = row.table
         predicate = bound_predicate(self._plan, source)
         mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
         base = asked.source_version
-        if base < row["oldest_version"]:
-            raise self._checks.expired(source, base, row["oldest_version"])
+        if base < row.oldest_version:
+            raise self._checks.expired(source, base, row.oldest_version)
         ended = self._checks.require_free(source, base, mine, predicate)
-        self._checks.require_unchanged(
-            source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)}
-        )
+        self._checks.require_unchanged(source, base, mine, predicate, {*ended, *range(base + 1, row.claims_from + 1)})
         require_unneeded(self._connection, self._id, self._plan, source, ())
         self._claim([(PREDICATE_CLAIM, "")], source.table_id)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import bound_predicate, replaced_by
+from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
 from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.commit.staged_files import StoredFile
@@ -21,7 +23,7 @@ from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_pl
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
-    living_rows,
+    living_of,
     mark_in_metastore,
     matching_numbers,
 )
@@ -31,7 +33,7 @@ from catalog_ext.metastore.index.write.reservation_checks import require_in_plac
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
-from catalog_ext.metastore.model.json import statistics_from_dict, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.tree import TRUE
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
     from catalog_ext.metastore.index.write.removals import Removals
+    from catalog_ext.metastore.model.tables import Partition
 
-    Row = Mapping[str, Any]
 
 _UNKNOWN = StoredFile()
 _AT_ONCE = 5000
@@ -77,7 +79,7 @@ class _Outcome:
     """
 
     rewrites: list[Rewrite] = field(default_factory=list)
-    drops: list[Row] = field(default_factory=list)
+    drops: list[Partition] = field(default_factory=list)
     carries: list[tuple[LatePartition, Sequence[DataFile]]] = field(default_factory=list)
     static_stays: bool = False
 
@@ -126,24 +128,24 @@ class RowWrite:
         self.ends_everything = self._is_all_of_many(living)
         if self.ends_everything:
             # A floor ends all rows that are not named here: those that have changed since ``reserve`` are.
-            numbers = {row["partition_id"] for row in living}
-            living += [row for row in self._fixed.changed() if row["partition_id"] not in numbers]
+            numbers = {partition.partition_id for partition in living}
+            living += [changed for changed in self._fixed.changed() if changed.partition_id not in numbers]
         outcome = self._classified(added, living)
-        new = self._new_partitions(added, {row["name"] for row in living}, static_stays=outcome.static_stays)
+        new = self._new_partitions(added, {partition.name for partition in living}, static_stays=outcome.static_stays)
         adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
         marked = mark_in_metastore(self._connection, self._table, adds, outcome.drops)
-        others = () if self.ends_everything else self._others({row["partition_id"] for row in living})
+        others = () if self.ends_everything else self._others({partition.partition_id for partition in living})
         self._take_out(outcome)
         # Those that get no rows, and are not all, may be many.
         for numbers_of_some in batched(others, _AT_ONCE):
-            self._take_out(self._classified({}, living_rows(self._connection, numbers_of_some)))
+            self._take_out(self._classified({}, living_of(self._connection, numbers_of_some)))
         if self.ends_everything:
             self._applier.end_everything(living)
         self._replaced.remove_unregistered()
         self._applier.add(marked)
         return self._written
 
-    def _is_all_of_many(self, named: Sequence[Row]) -> bool:
+    def _is_all_of_many(self, named: Sequence[Partition]) -> bool:
         """Return whether all partitions end, but for those that are named, and are too many to be ended here.
 
         Where some have places of their own, what is to be deleted depends on what others have there.
@@ -169,7 +171,7 @@ class RowWrite:
 
     def _take_out(self, outcome: _Outcome) -> None:
         """End what living partitions lose, and begin what they get."""
-        self._replaced.remove([r.row for r in outcome.rewrites if r.clear], outcome.drops)
+        self._replaced.remove([r.partition for r in outcome.rewrites if r.clear], outcome.drops)
         self._replaced.remove_ended(late for late, _ in outcome.carries)
         self._applier.drop(outcome.drops)
         self._applier.rewrite(outcome.rewrites)
@@ -177,40 +179,30 @@ class RowWrite:
 
     def _added_files(self) -> dict[str, list[DataFile]]:
         added: dict[str, list[DataFile]] = {}
-        kept_back: dict[str, list[Any]] = {}
+        kept_back: dict[str, list[StagedFile]] = {}
         held = set(self._write.waiting)
-        for file in self._staged or ():
-            added.setdefault(file.partition, []).append(self._as_data_file(file))
-        for value in staged_within(self._connection, self._id) if self._staged is None else ():
-            if value["partition"] in held:
-                kept_back.setdefault(value["partition"], []).append(value)
+        for file in staged_within(self._connection, self._id) if self._staged is None else self._staged:
+            if file.partition in held:
+                kept_back.setdefault(file.partition, []).append(file)
             else:
-                added.setdefault(value["partition"], []).append(self._data_file(value, self._base_version))
+                added.setdefault(file.partition, []).append(self._data_file(file, self._base_version))
         self._keep_back(kept_back)
         for name in self._write.due:
-            for base_version, value in self._take_waiting(name):
-                added.setdefault(name, []).append(self._data_file(value, base_version))
+            for base_version, file in self._take_waiting(name):
+                added.setdefault(name, []).append(self._data_file(file, base_version))
         visible = [file for files_added in added.values() for file in files_added]
         counts = [f.rows for f in visible if f.rows is not None]
         rows = sum(counts) if len(counts) == len(visible) else None
         self._written = Written(rows, sum(f.size for f in visible), len(kept_back))
         return added
 
-    def _as_data_file(self, file: StagedFile) -> DataFile:
-        modified_ms, etag = self._as_stored(file.partition, file.name)
-        statistics = own_statistics(self._table, file.statistics, self._base_version)
-        return DataFile(file.name, file.size, modified_ms, file.rows, statistics or None, etag)
+    def _data_file(self, file: StagedFile, base_version: int) -> DataFile:
+        modified_ms, etag = self._stored.get((file.partition, file.name), _UNKNOWN)
+        statistics = own_statistics(self._table, file.statistics, base_version)
+        at = self._applier.now if modified_ms is None else modified_ms
+        return DataFile(file.name, file.size, at, file.rows, statistics or None, etag)
 
-    def _data_file(self, value: Row, base_version: int) -> DataFile:
-        modified_ms, etag = self._as_stored(value["partition"], value["name"])
-        statistics = own_statistics(self._table, statistics_from_dict(value["statistics"]), base_version)
-        return DataFile(value["name"], value["size"], modified_ms, value["rows"], statistics or None, etag)
-
-    def _as_stored(self, partition: str, name: str) -> tuple[int, int | None]:
-        modified_ms, etag = self._stored.get((partition, name), _UNKNOWN)
-        return self._applier.now if modified_ms is None else modified_ms, etag
-
-    def _keep_back(self, kept_back: Mapping[str, Sequence[Any]]) -> None:
+    def _keep_back(self, kept_back: Mapping[str, Sequence[StagedFile]]) -> None:
         documents = [
             {
                 "table_id": self._table.table_id,
@@ -220,15 +212,15 @@ class RowWrite:
                 "name": name,
                 "since_ms": self._applier.now,
                 "n_files": len(chunk),
-                "payload": to_json(chunk),
+                "payload": to_json(list(map(staged_file_to_dict, chunk))),
             }
-            for name, values in kept_back.items()
-            for number, chunk in enumerate(batched(values, FILES_PER_DOCUMENT))
+            for name, waiting in kept_back.items()
+            for number, chunk in enumerate(batched(waiting, FILES_PER_DOCUMENT))
         ]
         if documents:
             self._connection.execute(sa.insert(waiting_files), documents)
 
-    def _take_waiting(self, name: str) -> list[tuple[int, Any]]:
+    def _take_waiting(self, name: str) -> list[tuple[int, StagedFile]]:
         """Take out the files of a partition that earlier batches of the same application left waiting.
 
         Before each stands the version of the table that its batch read.
@@ -244,55 +236,56 @@ class RowWrite:
         found = self._connection.execute(statement).all()
         taken = {row.transaction_id for row in found}
         self._connection.execute(sa.delete(waiting_files).where(*of_partition, w.transaction_id.in_(sorted(taken))))
-        return [(row.base_version, value) for row in found for value in json.loads(row.payload)]
+        return [(row.base_version, staged_file_from_dict(value)) for row in found for value in json.loads(row.payload)]
 
-    def _living(self, added: Mapping[str, object]) -> list[Row]:
-        """Return the rows of the partitions that the write has files for, or names, by name."""
+    def _living(self, added: Mapping[str, object]) -> list[Partition]:
+        """Return the living partitions that the write has files for, or names, by name."""
         if self._plan.definition is not None:
             return []
         named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
         if isinstance(self._write.asked, Append):
-            return sorted(self._applier.alive(named).values(), key=_name)
-        return sorted(by_values(self._connection, self._table, named, partitions.c.end_version == ALIVE), key=_name)
+            return sorted(self._applier.alive(named).values(), key=attrgetter("name"))
+        found = by_values(self._connection, self._table, named, partitions.c.end_version == ALIVE)
+        return sorted(found, key=attrgetter("name"))
 
-    def _classified(self, added: Mapping[str, list[DataFile]], living: Sequence[Row]) -> _Outcome:
+    def _classified(self, added: Mapping[str, list[DataFile]], living: Sequence[Partition]) -> _Outcome:
         """Return what becomes of living partitions: dropped, rewritten (or appended to), or kept with later files."""
         is_replaced = replaced_by(self._plan, self._table)
         stays_registered = self._stay_registered(added)
-        later = self._fixed.late(row for row in living if is_replaced(row["name"]))
+        later = self._fixed.late(partition for partition in living if is_replaced(partition.name))
         outcome = _Outcome()
-        for row in living:
-            name = row["name"]
+        for partition in living:
+            name = partition.name
             files_added = added.get(name, [])
             replaced = is_replaced(name)
             stays = replaced and stays_registered(name)
             outcome.static_stays = outcome.static_stays or stays
-            late = later.get(row["partition_id"])
+            late = later.get(partition.partition_id)
             if late is not None and late.stays:
                 if files_added:
                     require_one_place(self._table, late, self._plan.directory(name))
                 outcome.carries.append((late, files_added))
                 continue
             if files_added and not (replaced and self._plan.relocate):
-                require_in_place(self._plan, self._table, row)
+                require_in_place(self._plan, self._table, partition)
             if files_added and not replaced:
-                require_own_format(self._table, row)
+                require_own_format(self._table, partition)
             if replaced and not files_added and not stays:
-                outcome.drops.append(row)
+                outcome.drops.append(partition)
             else:
-                outcome.rewrites.extend(self._rewrites(row, files_added, replaced=replaced))
+                outcome.rewrites.extend(self._rewrites(partition, files_added, replaced=replaced))
         return outcome
 
-    def _rewrites(self, row: Row, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
+    def _rewrites(self, partition: Partition, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
         """Return what becomes of a partition that stays: one rewrite, or none where nothing changes."""
         if not replaced:
-            files_added = [*files_added, *self._found_for_living(row)]
-            return [Rewrite(row, files_added)] if files_added else []
-        is_ours = row["descriptor_id"] is None
-        if is_ours and not (files_added or row["n_files"] or self._plan.relocate):
+            files_added = [*files_added, *self._found_for_living(partition)]
+            return [Rewrite(partition, files_added)] if files_added else []
+        is_ours = partition.descriptor is None
+        if is_ours and not (files_added or partition.files or self._plan.relocate):
             return []
-        location = self._location(row["name"]) if self._plan.relocate else None
-        return [Rewrite(row, files_added, clear=True, location=location)]
+        location = self._location(partition.name) if self._plan.relocate else None
+        return [Rewrite(partition, files_added, clear=True, location=location)]
 
     def _new_partitions(self, added: Mapping[str, object], living: Collection[str], *, static_stays: bool) -> list[str]:
         """Return the partitions that come: those of files, and the static one if none of its values stays."""
@@ -322,17 +315,12 @@ class RowWrite:
             return []
         return list(self._write.found.get(name, ()))
 
-    def _found_for_living(self, row: Row) -> list[DataFile]:
+    def _found_for_living(self, partition: Partition) -> list[DataFile]:
         """Visible files for a partition that was new at ``check`` and is there now, as by a repair that found them."""
-        found = self._found(row["name"])
+        found = self._found(partition.name)
         if not found:
             return []
         f = files.c
-        statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
+        statement = sa.select(f.path).where(f.partition_id == partition.partition_id, f.end_version == ALIVE)
         present = set(self._connection.execute(statement).scalars())
         return [file for file in found if file.path not in present]
-
-
-def _name(row: Row) -> str:
-    name: str = row["name"]
-    return name

@@ -18,7 +18,7 @@ from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partition_ids, partitions, settlements, tables
 from catalog_ext.metastore.index.write import transaction_rows
 from catalog_ext.metastore.index.write.outbox import enqueue_dropped
@@ -28,13 +28,11 @@ from catalog_ext.metastore.index.write.table_lock import locked_row
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.tables import Table
-
-    Row = Mapping[str, Any]
+    from catalog_ext.metastore.model.tables import Partition, Table
 
 FEW = 10_000
 """Rows of partitions and files that a commit ends itself: that takes less than what settling them would."""
@@ -133,11 +131,11 @@ class Settlements:
             fault_point("settle.page")
         fault_point("settle.after")
 
-    def _page(self, left: _Settlement) -> list[Row]:
-        """Return the next rows of partitions that are to be settled, in the order of their numbers; or none."""
+    def _page(self, left: _Settlement) -> list[Partition]:
+        """Return the next partitions that are to be settled, in the order of their numbers; or none."""
         p, high = partitions.c, partition_ids(left.table_id)[1]
         statement = (
-            sa.select(p.partition_id, p.name, p.location, p.in_metastore, p.n_files)
+            sa.select(*PARTITION)
             .where(
                 p.partition_id > left.settled_id, p.partition_id < high,
                 p.end_version == ALIVE, p.begin_version < left.version,
@@ -146,13 +144,13 @@ class Settlements:
             .limit(_PAGE)
         )  # fmt: skip
         with self._database.reading() as connection:
-            rows: list[Row] = [dict(row) for row in connection.execute(statement).mappings()]
+            found = [partition_of(row) for row in connection.execute(statement)]
         n_files = 0
-        for number, row in enumerate(rows, start=1):
-            n_files += row["n_files"]
+        for number, partition in enumerate(found, start=1):
+            n_files += partition.files
             if n_files >= _FILES:
-                return rows[:number]
-        return rows
+                return found[:number]
+        return found
 
 
 def is_unsettled(connection: sa.Connection, transaction_id: str) -> bool:
@@ -176,7 +174,7 @@ _OF_WRITE = _settlement_of(settlements.c.transaction_id)
 
 
 def _settle_page(
-    connection: sa.Connection, before: _Settlement, page: Sequence[Row], plan: WritePlan
+    connection: sa.Connection, before: _Settlement, page: Sequence[Partition], plan: WritePlan
 ) -> _Settlement | None:
     """Settle some rows of partitions, or without any remove the floor; return what is left, None when all is done."""
     row = locked_row(connection, before.table_id)
@@ -191,13 +189,13 @@ def _settle_page(
         connection.execute(sa.delete(settlements).where(mine))
         connection.execute(sa.update(tables).where(tables.c.table_id == now.table_id).values(floor_version=0))
         return None
-    _end(connection, now, table_from_row(row), page, plan)
-    settled_id = page[-1]["partition_id"]
+    _end(connection, now, row.table, page, plan)
+    settled_id = page[-1].partition_id
     connection.execute(sa.update(settlements).where(mine).values(settled_id=settled_id))
     return replace(now, settled_id=settled_id)
 
 
-def _end(connection: sa.Connection, by: _Settlement, table: Table, page: Sequence[Row], plan: WritePlan) -> None:
+def _end(connection: sa.Connection, by: _Settlement, table: Table, page: Sequence[Partition], plan: WritePlan) -> None:
     assert isinstance(plan.change, CheckedWrite), "nothing else ends everything"
     removals = Removals(connection, by.transaction_id)
     for name, found in plan.change.unknown.items():
@@ -206,9 +204,9 @@ def _end(connection: sa.Connection, by: _Settlement, table: Table, page: Sequenc
     ReplacedFiles(plan, replace(plan.change, unknown={}), table, removals).remove((), page)
     removals.flush()
     if by.delivers:
-        names = [row["name"] for row in page if row["in_metastore"]]
+        names = [partition.name for partition in page if partition.in_metastore]
         enqueue_dropped(connection, table, names, by.committed_at_ms)
-    for some in batched([row["partition_id"] for row in page], _AT_ONCE):
+    for some in batched([partition.partition_id for partition in page], _AT_ONCE):
         for rows in (partitions, files):
             connection.execute(
                 sa.update(rows)

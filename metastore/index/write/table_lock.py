@@ -8,18 +8,20 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.rows import table_row_of
 from catalog_ext.metastore.index.database.schema import namespaces, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from catalog_ext.metastore.index.database.rows import TableRow
 
 
-def locked_row(connection: sa.Connection, table_id: int) -> Mapping[str, Any] | None:
-    """Return the table's row, which nobody else changes before the transaction ends; None where it is gone.
+def locked_row(connection: sa.Connection, table_id: int) -> TableRow | None:
+    """Lock the table's row until the end of the transaction and return it; None for a table that is gone.
 
-    It has ``namespace`` and ``now_ms`` besides. ``partition_rows.lock_table`` is what to call, except while settling.
+    Only settling calls this; others call ``partition_rows.lock_table``.
     """
-    return LOCK.row(connection, {"table_id": table_id})
+    row = LOCK.row(connection, {"table_id": table_id})
+    return None if row is None else table_row_of(row)
 
 
 def _lock_statement(dialect: str) -> sa.Select[Any]:

@@ -19,10 +19,11 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.json import JsonObject
 
 
 FILES_PER_DOCUMENT = 500
@@ -61,7 +62,7 @@ class TransactionFiles:
                 recorded = _count(connection, transaction_id)
                 if recorded >= staged + len(files):
                     known = islice(staged_within(connection, transaction_id), staged, staged + len(files))
-                    if [to_json(value) for value in known] != [to_json(staged_file_to_dict(file)) for file in files]:
+                    if list(known) != list(files):
                         raise other_files(transaction_id, row["table_name"])
                     return
                 check_remembered(recorded, staged, row["table_name"])
@@ -211,8 +212,17 @@ ANY_STAGED = Prepared(
 """The query of a document of staged files."""
 
 
-def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the staged files as JSON values, within a transaction."""
+def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[StagedFile]:
+    """Yield the staged files within a transaction."""
+    yield from map(staged_file_from_dict, _staged_values(connection, transaction_id))
+
+
+def staged_names(connection: sa.Connection, transaction_id: str) -> Iterator[tuple[str, str]]:
+    """Yield the partitions and names of the staged files, without the cost of their statistics."""
+    yield from ((value["partition"], value["name"]) for value in _staged_values(connection, transaction_id))
+
+
+def _staged_values(connection: sa.Connection, transaction_id: str) -> Iterator[JsonObject]:
     after: int | None = -1
     while after is not None:
         after, payload = next_document(connection, transaction_id, after, removal=False)

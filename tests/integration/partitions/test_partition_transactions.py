@@ -18,7 +18,6 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index, Wanted
-from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile, TableDefinition, TableType
@@ -87,10 +86,10 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     table = stand.create(definition(tmp_path / "t", {"k": "string"}))
     stand.write({"k=9": "1\n2\n", "k=10": "3\n", "k=x": "4\n"})
     files = index.files.plan(stand.table(), None).read_all().to_pylist()
-    found = [
-        KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 7, {"x": ColumnStatistics("1")})
+    found = {
+        f["partition"]: [DataFile(f["path"], f["size"], f["modified_ms"], 7, {"x": ColumnStatistics("1")})]
         for f in files
-    ]
+    }
     for _ in range(2):
         assert index.file_statistics.put(stand.table(), found, deliver=False).files == 3
     assert stand.table().totals.rows == 21
@@ -114,14 +113,14 @@ def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_
     adds = [AddPartition(f"k=1/r={r}", tuple(DataFile(name, 5, 70) for name in names)) for r in "xy"]
     adds += [AddPartition("k=1/r=z", (DataFile("a.csv", 5, 70),)), AddPartition("k=2/r=z", (DataFile("a.csv", 5, 70),))]
     index.commits.apply_changes(table.table_id, adds, operation="repair", deliver=False)
-    measured = KnownFile("k=1/r=x", "a.csv", 5, 70, 1, {"x": ColumnStatistics("1")})
-    index.file_statistics.put(stand.table(), [measured], deliver=False)
-    found = [
-        KnownFile("k=1/r=x", "a.csv", 5, 70, 2), KnownFile("k=1/r=x", "a.csv ", 5, 71, 2),
-        KnownFile("k=1/r=x", "b.csv", 6, 70, 2), KnownFile("k=1/r=y", "a.csv", 5, 70, 3),
-        KnownFile("k=1/r=y", "c.csv", 5, 70, 3), KnownFile("k=1/r=z", "a.csv", 5, 70, 4),
-        KnownFile("k=3/r=z", "a.csv", 5, 70, 3),
-    ]  # fmt: skip
+    measured = DataFile("a.csv", 5, 70, 1, {"x": ColumnStatistics("1")})
+    index.file_statistics.put(stand.table(), {"k=1/r=x": [measured]}, deliver=False)
+    found = {
+        "k=1/r=x": [DataFile("a.csv", 5, 70, 2), DataFile("a.csv ", 5, 71, 2), DataFile("b.csv", 6, 70, 2)],
+        "k=1/r=y": [DataFile("a.csv", 5, 70, 3), DataFile("c.csv", 5, 70, 3)],
+        "k=1/r=z": [DataFile("a.csv", 5, 70, 4)],
+        "k=3/r=z": [DataFile("a.csv", 5, 70, 3)],
+    }
     assert index.file_statistics.put(stand.table(), found, deliver=False).files == 3
     planned = index.files.plan(stand.table(), None, bounds=("x",)).read_all().to_pylist()
     assert {(f["partition"], f["path"]): f["rows"] for f in planned if f["rows"] is not None} == {
@@ -282,13 +281,13 @@ def test_the_metastore_learns_counts_and_other_types(hive: Hive) -> None:
     hive.catalog.repair_partitions(table)
     loaded = hive.catalog.load_table(table)
     files = hive.catalog.files(table).to_pylist()
-    found = [KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 5) for f in files]
+    found = {f["partition"]: [DataFile(f["path"], f["size"], f["modified_ms"], 5)] for f in files}
     assert hive.catalog.statistics.put(loaded, found, None).pending_deliveries == 0
     counted: dict[str, Any] = {"numFiles": "1", "totalSize": "1", "numRows": "5"}
     assert hive.partitions("counted") == {
         "k=1": (f"{root}/k=1", counted), "k=10": (f"{root}/k=10", counted),
     }  # fmt: skip
-    hive.catalog.statistics.put(loaded, [], None)
+    hive.catalog.statistics.put(loaded, {}, None)
     hive.catalog.partition_maintenance.set_partition_columns(table, types={"k": "int"})
     (key,) = hive.client.get_table(hive.namespace, "counted").partition_columns
     assert (key.name, key.type, hive.catalog.metastore_state()) == ("k", "int", "in step")

@@ -179,10 +179,10 @@ def test_what_the_metastore_gets() -> None:
     of = table(STORAGES["parquet"])
     own = reading(of, PIPED, COLUMNS[0]).descriptor
     assert own is not None
-    sent = described_partition(of, "k=1", None, own.to_dict())
+    sent = described_partition(of, PublishedPartition("k=1", None, {}, own.to_dict()))
     assert sent.storage == PIPED
     assert [(c.name, c.type) for c in sent.columns] == [("a", "int")]
-    unsaid, tables = described_partition(of, "k=1", None, None), described_partition(of, "k=1", None, {})
+    unsaid, tables = (described_partition(of, PublishedPartition("k=1", None, {}, said)) for said in (None, {}))
     assert (unsaid.storage, unsaid.columns) == (None, ())
     assert tables.columns == COLUMNS
     there = replace(sent, columns=(Column("a", "int"),))
@@ -200,7 +200,7 @@ def test_secrets_stay_in_the_metastore() -> None:
         own = reading(of, storage).descriptor
         assert own is not None
         assert "hidden" not in own.text
-        sent = described_partition(of, "k=1", "file:///t/k=1", own.to_dict())
+        sent = described_partition(of, PublishedPartition("k=1", "file:///t/k=1", {}, own.to_dict()))
         there = replace(sent, storage=storage, columns=of.columns, parameters={"numFiles": "1"})
         assert has_descriptor(there, sent), "nothing is altered for them"
         server = FakeMetastore()
