@@ -179,14 +179,14 @@ def test_a_slow_owner_at_every_step_of_a_recoverer(stand: Stand, tmp_path: Path,
         with armed(point, owner):
             recover(case)
         # An append is finished by its commit.
-        passed = not point.startswith(("deliver", "clean"))
+        passed = not point.startswith(("publish", "clean"))
         assert told == (["success" if reserved else "failure"] if passed else []), point
         recover(case)
         APPEND.check(case, "success" if reserved else "failure")
         forget(case)
 
 
-@pytest.mark.parametrize("point", [p for p in DECIDED if not p.startswith(("reserve", "deliver"))])
+@pytest.mark.parametrize("point", [p for p in DECIDED if not p.startswith(("reserve", "publish"))])
 def test_a_recoverer_that_dies_is_followed_by_another_one(stand: Stand, tmp_path: Path, point: str) -> None:
     OVERWRITE.prepare(stand, tmp_path / "t")
     with armed("promote.before", "error"):

@@ -9,7 +9,8 @@ import pytest
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.index.write import applier, partition_rows, row_writes
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Operator, Or
-from catalog_ext.metastore.transactions import checking, new_files, steps
+from catalog_ext.metastore.transactions import new_files
+from catalog_ext.metastore.transactions.steps import clean, promote, replaced_directories, undo
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.writes import insert
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 DAYS = [f"ds=2025-01-0{day}/region={region}" for day in range(1, 4) for region in ("eu", "us")]
 NULL = "ds=__HIVE_DEFAULT_PARTITION__/region=eu"
 SIZES = (
-    (checking, "_LISTED_AT_ONCE"), (new_files, "_ASKED_AT_ONCE"), (row_writes, "_AT_ONCE"), (applier, "_ROWS_HELD"),
-    (partition_rows, "_STREAMED_AT_ONCE"), (steps, "_AT_ONCE"),
+    (replaced_directories, "_LISTED_AT_ONCE"), (new_files, "_ASKED_AT_ONCE"), (row_writes, "_AT_ONCE"), (applier, "_ROWS_HELD"),
+    (partition_rows, "_STREAMED_AT_ONCE"), (promote, "_AT_ONCE"), (undo, "_AT_ONCE"), (clean, "_AT_ONCE"),
 )  # fmt: skip
 SOME = Or((Comparison(Operator.GE, "ds", "2025-01-02"), IsNull("ds")))
 
