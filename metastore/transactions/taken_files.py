@@ -69,7 +69,7 @@ def take_files(
         )
         for i, file in enumerate(files)
     ]  # fmt: skip
-    return transactions.commit(number, taken, staged=0, static_partition=partition or None)
+    return transactions.commit(number, taken, recorded=0, static_partition=partition or None)
 
 
 def _name(name: str, transaction_id: str, number: int) -> str:

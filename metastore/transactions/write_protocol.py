@@ -157,13 +157,13 @@ class Transactions:
             )
         return {name: task_directory(plan, transaction_id, at) for name, at in own.items()}
 
-    def stage(self, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None) -> None:
+    def stage(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
         """Record files that tasks have staged; it may be called several times.
 
         Args:
             transaction_id: An open transaction.
             files: The files.
-            staged: How many have gone before, so that a call that is repeated records nothing. None where none is.
+            recorded: How many have gone before, so that a call that is repeated records nothing. None where none is.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -171,30 +171,30 @@ class Transactions:
             InvalidInputError: A file does not fit the transaction.
             StagedFileMissingError: The index does not remember those that have gone before.
         """
-        stage(self._resources, self._resources.load(transaction_id), files, staged)
+        stage(self._resources, self._resources.load(transaction_id), files, recorded)
 
     def commit(
         self,
         transaction_id: str,
         files: Sequence[StagedFile] = (),
         *,
-        staged: int | None = None,
+        recorded: int | None = None,
         static_partition: str | None = None,
         watermark_ms: int | None = None,
         final: bool = False,
-        again: bool = False,
+        is_retry: bool = False,
     ) -> WriteOutcome:
         """Return what the write did, now that it is visible; called again, the same answer.
 
         Args:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
-            staged: How many have gone before, by ``stage``: where the index has lost some, as after a crash of its
+            recorded: How many have gone before, by ``stage``: where the index has lost some, as after a crash of its
                 database, the write fails. None where the writer has not counted.
             static_partition: The fully static partition that is to be registered also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
-            again: Whether the caller has asked before and had no answer: what an earlier call may have done is taken
+            is_retry: Whether the caller has asked before and had no answer: what an earlier call may have done is taken
                 back if this one fails, also where the index has forgotten it.
 
         Raises:
@@ -206,7 +206,7 @@ class Transactions:
         """
         started_s = time.monotonic()
         options = CommitOptions(static_partition, watermark_ms, final)
-        commit = load(self._resources, transaction_id, files, staged, options, is_retry=again)
+        commit = load(self._resources, transaction_id, files, recorded, options, is_retry=is_retry)
         transaction = commit.transaction
         with (
             LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms),
@@ -249,7 +249,7 @@ class Transactions:
         """
         asked = Overwrite(predicate, keep_emptied=truncate)
         request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", this_process(), table, options=options)
-        return self.commit(self.begin(request).transaction_id, staged=0)
+        return self.commit(self.begin(request).transaction_id, recorded=0)
 
     def command(
         self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS

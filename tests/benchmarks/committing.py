@@ -132,7 +132,7 @@ def append_file(
             raise AssertionError("files of a local disk are renamed")
         Path(source.path).parent.mkdir(parents=True)
         os.link(seed, source.path)
-    transactions.commit(begun.transaction_id, files, staged=0)
+    transactions.commit(begun.transaction_id, files, recorded=0)
 
 
 class _Writer:

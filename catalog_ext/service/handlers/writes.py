@@ -111,8 +111,8 @@ class WriteOperations:
         transactions = self._catalog.writes.transactions
         try:
             outcome = transactions.commit(
-                transaction, files, staged=staged, static_partition=static, watermark_ms=watermark_ms, final=final,
-                again=again,
+                transaction, files, recorded=staged, static_partition=static, watermark_ms=watermark_ms, final=final,
+                is_retry=again,
             )  # fmt: skip
         except CatalogExtError as error:
             # What may pass is asked for again; a conflict stays one.

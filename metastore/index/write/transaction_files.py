@@ -38,14 +38,14 @@ class TransactionFiles:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def record(self, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None) -> None:
+    def record(self, transaction_id: str, files: Sequence[StagedFile], recorded: int | None = None) -> None:
         """Add to the list of the files that an open transaction has staged.
 
         Args:
             transaction_id: The transaction.
             files: The files.
-            staged: How many have gone before them. A call that is repeated, because the writer had no answer, records
-                nothing then, however late it comes. None where no call is repeated.
+            recorded: How many were recorded before them: a call that is repeated, because the writer had no answer,
+                then records nothing. None where no call is repeated.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -58,17 +58,17 @@ class TransactionFiles:
             row = load_row(connection, transaction_id, lock=True)
             if row["state"] != State.OPEN:
                 raise wrong_state(row, "take more files")
-            if staged is not None:
-                recorded = _count(connection, transaction_id)
-                if recorded >= staged + len(files):
-                    known = islice(staged_within(connection, transaction_id), staged, staged + len(files))
+            if recorded is not None:
+                there = _count(connection, transaction_id)
+                if there >= recorded + len(files):
+                    known = islice(staged_within(connection, transaction_id), recorded, recorded + len(files))
                     if list(known) != list(files):
                         raise other_files(transaction_id, row["table_name"])
                     return
-                check_remembered(recorded, staged, row["table_name"])
+                check_remembered(there, recorded, row["table_name"])
             add_files(connection, transaction_id, files)
 
-        # The reservation makes them durable; whoever dies before it has only files to be removed.
+        # The reservation makes them durable. A writer that dies before it leaves only files to remove.
         self._database.write(work, durable=False)
 
     def replace(self, transaction_id: str, files: Sequence[StagedFile]) -> None:

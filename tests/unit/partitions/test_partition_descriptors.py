@@ -254,7 +254,7 @@ def test_an_empty_one_becomes_ours_too(catalog: Catalog, tmp_path: Path, stateme
         catalog.writes.delete(table.table_id, table.version, equals("k", "1"), truncate=True)
     else:
         begun = begin(catalog, WriteKind.OVERWRITE_PARTITIONS)
-        catalog.writes.transactions.commit(begun.transaction_id, staged=0, static_partition="k=1")
+        catalog.writes.transactions.commit(begun.transaction_id, recorded=0, static_partition="k=1")
     assert described(catalog) == {}
     assert indexed(catalog) == {"k=1": {}}
     insert(catalog, "k=1")

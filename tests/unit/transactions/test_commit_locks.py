@@ -327,7 +327,7 @@ def test_an_index_that_was_away_does_not_cost_the_lock(catalog: Catalog, metasto
         return load(table_id)
 
     catalog.index.tables.load_by_id = load_later  # type: ignore[method-assign]
-    catalog.writes.transactions.commit(left.transaction_id, again=True)
+    catalog.writes.transactions.commit(left.transaction_id, is_retry=True)
     assert asked(metastore) == [("t/day=1", EXCLUSIVE)]
 
 

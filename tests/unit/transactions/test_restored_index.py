@@ -121,7 +121,7 @@ def test_an_owner_takes_back_what_it_has_promoted_of_a_write_that_a_failover_for
             before = [file for t in range(task, task + 10) for file in stand.put(begun, {"k=1": "new\n"}, task=t)]
             stand.engine.stage(begun.transaction_id, before, task)
         with pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
-            stand.engine.commit(begun.transaction_id, staged, staged=staged_before)
+            stand.engine.commit(begun.transaction_id, staged, recorded=staged_before)
     assert stand.listed() == stand.rows() == {"k=1": "old\n"}
     assert stand.strays() == []
     assert stand.engine.recover(older_than_s=0).transactions == ()
@@ -179,7 +179,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
         begun = stand.begin(table=stand.table(TableIdentifier("s", "e")))
         staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
         with pytest.raises(CommitStateUnknownError):
-            stand.engine.commit(begun.transaction_id, staged, staged=0)
+            stand.engine.commit(begun.transaction_id, staged, recorded=0)
     of = TableIdentifier("s", "e")
     assert stand.listed(of) == {"k=1": "new\n", "k=2": "new\n"}
 
@@ -187,7 +187,7 @@ def test_a_commit_that_is_asked_for_again_leaves_all_or_nothing_of_what_a_failov
         raise ConflictError("Somebody else was first.")
 
     with armed(gives_up_at, fail) if gives_up_at else nullcontext(), pytest.raises(CatalogExtError):
-        stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
+        stand.engine.commit(begun.transaction_id, staged, recorded=0, is_retry=True)
     assert stand.listed(of) == stand.rows(of) == {}
     assert stand.strays(of) == []
 
@@ -202,7 +202,7 @@ def test_a_commit_that_is_asked_for_again_is_taken_back_where_a_failover_forgets
     staged = stand.put(begun, {"k=1": "new\n", "k=2": "new\n"})
     at = fail_over(tmp_path)("reserve.before", fails_at, unavailable=fails_at == "apply.after")
     with at, pytest.raises(TransactionStateError, match="Nothing of the write is visible"):
-        stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
+        stand.engine.commit(begun.transaction_id, staged, recorded=0, is_retry=True)
     assert stand.listed() == stand.rows() == {"k=1": "old\n"}
     assert stand.strays() == []
     assert stand.engine.recover(older_than_s=0).transactions == ()
@@ -227,7 +227,7 @@ def test_what_another_call_of_the_commit_has_reserved_again_is_not_taken_back_fr
     monkeypatch.setattr(stand.index.transactions, "remember_undone", remembered)
     begun = stand.begin()
     with fail_over(tmp_path)("reserve.before", "promote.after"):
-        stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "new\n"}), staged=0)
+        stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "new\n"}), recorded=0)
     assert asked == [], "the index had forgotten the reservation"
     assert stand.listed() == stand.rows() == {"k=1": "new\nold\n"}
     assert stand.strays() == []
@@ -240,9 +240,9 @@ def test_nobody_says_that_a_write_has_failed_whose_row_is_gone_when_its_commit_i
         begun = stand.begin()
         staged = stand.put(begun, {"k=1": "new\n"})
         with pytest.raises(CommitStateUnknownError):
-            stand.engine.commit(begun.transaction_id, staged, staged=0)
+            stand.engine.commit(begun.transaction_id, staged, recorded=0)
     with pytest.raises(CommitStateUnknownError, match="the next repair registers it") as raised:
-        stand.engine.commit(begun.transaction_id, staged, staged=0, again=True)
+        stand.engine.commit(begun.transaction_id, staged, recorded=0, is_retry=True)
     assert raised.value.parameters["ask_again"] == "false"
 
 

@@ -712,7 +712,7 @@ def test_a_write_whose_staged_files_the_database_has_lost_fails(stand: Stand, ki
     forget = sa.delete(transaction_files).where(transaction_files.c.number == 1)
     stand.index._database.write(lambda connection: connection.execute(forget))
     with pytest.raises(StagedFileMissingError, match=r"remembers 1 of the 2 files .* was restarted"):
-        stand.engine.commit(begun.transaction_id, staged=2)
+        stand.engine.commit(begun.transaction_id, recorded=2)
     check(stand, {"k=1": "1\n"})
 
 
@@ -721,9 +721,9 @@ def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
     begun = stand.begin()
     calls = [stand.put(begun, {partition: "1\n"}) for partition in ("k=1", "k=2")]
     for number in (0, 0, 1, 0, 1):
-        stand.engine.stage(begun.transaction_id, calls[number], staged=number)
+        stand.engine.stage(begun.transaction_id, calls[number], recorded=number)
     with pytest.raises(StagedFileMissingError, match="remembers 2 of the 3 files"):
-        stand.engine.stage(begun.transaction_id, calls[0], staged=3)
+        stand.engine.stage(begun.transaction_id, calls[0], recorded=3)
     assert stand.engine.commit(begun.transaction_id).files_added == 2
     check(stand, {"k=1": "1\n", "k=2": "1\n"})
 
