@@ -49,7 +49,7 @@ class Promotion(StrEnum):
 
 
 class DataDeletion(StrEnum):
-    """Which data a ``DropPartitions`` deletes: all of it, that inside the table's directory, or none."""
+    """The data that a ``DropPartitions`` deletes: all, only inside the table's directory, or none."""
 
     ALL = "all"
     INSIDE = "inside"
@@ -174,9 +174,9 @@ class ExchangePartitions:
 
 Creation: TypeAlias = Create | Replace | CreateOrReplace
 AskedWrite: TypeAlias = Append | OverwritePartitions | Overwrite | Creation
-"""What brings new files (or none) by tasks of a query."""
+"""Writes whose new files, if any, come from the tasks of a query."""
 AskedCommand: TypeAlias = AddPartitions | DropPartitions | RenamePartition | RelocatePartition | ExchangePartitions
-"""Partition commands: nobody stages new rows for them."""
+"""Partition commands: they have no new rows."""
 Asked: TypeAlias = AskedWrite | AskedCommand
 
 
@@ -186,18 +186,15 @@ class CheckedWrite:
 
     Attributes:
         static_partition: Name of the fully static partition that stays (or becomes) registered also without rows.
-        waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
-        due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
-            the commit.
+        waiting: Partitions whose staged files the commit does not add, but keeps back in ``waiting_files``.
+        due: Partitions whose files in ``waiting_files``, from earlier epochs of the application, the commit adds.
         published: Partitions that get files and have policies to run for them.
-        found: Of an append, the visible files in the directories of new partitions, by partition; they are added.
-        unknown: Of an overwrite, the visible files that the index does not know, or not as they are, in overwritten
-            directories, by partition; they are deleted. Of any write, what relocations have left in the directories
-            of new partitions.
-        digest: The digest of the files that came with the commit, by which one that is asked for again is known to be
-            the same; empty where an earlier release has reserved it.
-        replaced_version: Of what replaces a table, the version of that table before its directories were listed. None
-            where no table is replaced, and where an earlier release has checked it.
+        found: The visible files in the directories of partitions that an append creates, by partition; they are added.
+        unknown: Files to delete, by partition: those that the index does not know as they are, in directories that an
+            overwrite replaces, and those that relocations have left in the directories of new partitions.
+        digest: The digest of the files that came with the commit. A repeated commit has to have the same one.
+        replaced_version: The version of the replaced table before its directories were listed; None where no table is
+            replaced.
     """
 
     asked: AskedWrite
@@ -281,7 +278,7 @@ _CREATIONS_BY_KIND = {creation.kind: creation for creation in CREATIONS}
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What a transaction is for and where; kept with it, so that whoever recovers it knows all that its owner did.
+    """The change that a transaction makes, and where. It is kept with the transaction, for recovery.
 
     Attributes:
         change: What is asked, or (from ``reserve`` on) what is asked and was found.
@@ -290,8 +287,8 @@ class WritePlan:
         base: Directory under which new partition directories lie: the table's, or that of a relocating overwrite.
         promotion: By rename or by completing uploads.
         relocate: Whether an overwrite moves partitions to ``base``.
-        locations: Directories of partitions that are not under ``base``, by name: all that the write can touch
-            until ``reserve``, then of those that it touches.
+        locations: Directories outside ``base``, by partition: until ``reserve`` of all partitions that the write can
+            touch, then of those that it touches.
         lease_ms: How long the owner may give no sign of life.
         created_location: Whether the table's directory was made for this transaction.
         aside: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those of a
@@ -301,7 +298,7 @@ class WritePlan:
         beside_located: Whether any partition of the table has a location of its own: it may be another one's directory.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
         hive_locks: Whether Hive's locks are taken for it.
-        takes: Whether the files of a write are somebody's, which it moves from where they are (LOAD DATA).
+        takes: Whether the write moves the user's own files from where they are (LOAD DATA).
     """
 
     change: Asked | Checked
@@ -381,14 +378,9 @@ def asked_write(
     adds_others: bool = False,
     definition: TableDefinition | None = None,
 ) -> AskedWrite:
-    """Return the write of a tag.
+    """Return the write of a tag, of no partition command.
 
-    Args:
-        kind: Of no partition command.
-        predicate: Of an ``Overwrite``; unbound.
-        keep_emptied: Of an ``Overwrite``.
-        adds_others: Of an ``Overwrite``.
-        definition: Of a creation.
+    A creation has a ``definition``; the other arguments are an ``Overwrite``'s.
 
     Raises:
         InvalidInputError: The tag is another one's, or a creation lacks its definition.

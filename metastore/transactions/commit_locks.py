@@ -99,19 +99,19 @@ class CommitLocks:
         return CommitLock(self, transaction)
 
     def of_repair(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
-        """Return a context in which nobody who takes Hive's exclusive locks writes a table that is repaired.
+        """Return a context in which no holder of Hive's exclusive locks writes a table that is repaired.
 
         Raises:
-            HiveLockTimeoutError: Somebody has had one for too long.
+            HiveLockTimeoutError: Another holder has kept one for too long.
             MetastoreError: The metastore gives no locks, or does not answer.
         """
         return self._of_table(table, settings, LockType.SHARED_READ, "repair")
 
     def of_drop(self, table: Table, settings: LockSettings) -> AbstractContextManager[Held]:
-        """Return a context in which nobody who takes Hive's locks reads or writes a table that is dropped.
+        """Return a context in which no holder of Hive's locks reads or writes a table that is dropped.
 
         Raises:
-            HiveLockTimeoutError: Somebody has had one for too long.
+            HiveLockTimeoutError: Another holder has kept one for too long.
             MetastoreError: The metastore gives no locks, or does not answer.
         """
         return self._of_table(table, settings, LockType.EXCLUSIVE, "drop")
@@ -174,18 +174,13 @@ class CommitLocks:
             files: All its files; None where the index has them.
             static: The fully static partition of its statement.
         """
-        plan, asked = transaction.plan, transaction.plan.asked
+        asked = transaction.plan.asked
         exclusive = (LockType.EXCLUSIVE, LockedOperation.NO_TXN)
         staged = self._index.transaction_files.staged_files(transaction.transaction_id) if files is None else files
         new = ({static} if static is not None else set()) | {file.partition for file in staged}
         match asked:
             case Append():
-                kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
-                if plan.partition_commit:
-                    # What earlier epochs have left waiting may be due with this one.
-                    waiting = self._index.waiting_files.all(table.table_id, transaction.app_id)
-                    new |= {one.partition for one in waiting}
-                return self._components(table, kind, LockedOperation.INSERT, new)
+                return self._of_append(transaction, table, new)
             case OverwritePartitions():
                 return self._components(table, *exclusive, self._with_same_values(table, new))
             case Overwrite():
@@ -203,14 +198,29 @@ class CommitLocks:
             case RelocatePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name}))
             case ExchangePartitions():
-                source = self._index.tables.load_by_id(asked.source_id)
-                moving = self._matching(source, asked.predicate)
-                # The keys are called alike, if not in the same case.
-                hive = [self._components(one, *exclusive, moving) for one in (source, table)]
-                return [component for components in hive for component in components]
+                return self._of_exchange(asked, table)
             case Create():
                 return []
         assert_never(asked)
+
+    def _of_append(self, transaction: Transaction, table: Table, names: set[str]) -> list[LockComponent]:
+        plan = transaction.plan
+        kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
+        if plan.partition_commit:
+            # Files that earlier epochs have left waiting may be due with this one.
+            waiting = self._index.waiting_files.all(table.table_id, transaction.app_id)
+            names = names | {one.partition for one in waiting}
+        return self._components(table, kind, LockedOperation.INSERT, names)
+
+    def _of_exchange(self, asked: ExchangePartitions, table: Table) -> list[LockComponent]:
+        source = self._index.tables.load_by_id(asked.source_id)
+        moving = self._matching(source, asked.predicate)
+        # Both tables have the same key names, except for case.
+        return [
+            component
+            for one in (source, table)
+            for component in self._components(one, LockType.EXCLUSIVE, LockedOperation.NO_TXN, moving)
+        ]
 
     def _matching(self, table: Table, predicate: Predicate) -> set[str]:
         # More than a request names are as good as all: the whole table is locked.
@@ -247,7 +257,7 @@ def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
 
 
 class CommitLock:
-    """The locks of one transaction, taken when somebody asks for them and given up at the end of the context.
+    """The locks of one transaction, taken by ``take`` and released at the end of the context.
 
     Args:
         locks: Takes them.
@@ -265,7 +275,7 @@ class CommitLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give them up."""
+        """Release them."""
         if self._lock is not None:
             self._lock.release()
 
@@ -289,7 +299,7 @@ class CommitLock:
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"
             if components:
                 self._lock = self._locks.take(components, agent, plan.hive_locks)
-        # Not before: who is interrupted by an index that is away asks again.
+        # Not before: if the index is away in between, the caller takes them again.
         self._asked = True
 
     def confirm(self) -> None:

@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 class LeaseRenewal:
     """A context in which a lease does not end: a thread renews it at each third of its time.
 
-    A transaction that somebody else undoes is not renewed; who is at work on it learns of that by its next step.
+    A transaction that another process undoes is not renewed; its owner learns of that by its next step.
 
     Args:
         index: Holds the transaction.
         transaction_id: Its id.
         lease_ms: How long a lease lasts.
-        undoing: Whether it is renewed while it is being undone, too: by whoever undoes it.
+        undoing: Whether it is renewed while it is being undone, too.
     """
 
     def __init__(self, index: Index, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> None:
@@ -42,7 +42,7 @@ class LeaseRenewal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Renew it no more."""
+        """Stop renewing it."""
         self._ended.set()
         self._thread.join()
 
@@ -55,5 +55,5 @@ class LeaseRenewal:
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)
             except Exception:
-                # Whatever it was, the next third of the time may be better, and nobody else renews it.
+                # The next attempt, a third of the lease later, may succeed, and no other thread renews it.
                 logger.warning("The lease of transaction %s could not be renewed.", self._id, exc_info=True)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Moves:
     """Remembers, from before a listing on, which commands move files of a table.
 
-    Those that are committed have made a version, which whoever compares with the listing sees. One that was undone
-    meanwhile has made none, although the listing may hold what it had moved.
+    A committed command has made a version, which a comparison with the listing sees. A command that was undone
+    meanwhile has made none, although the listing may hold the files that it had moved.
 
     Args:
         index: Knows the transactions.

@@ -57,20 +57,16 @@ class NewFiles:
         self._threads = threads
 
     def found(
-        self,
-        table_id: int,
-        directories: Mapping[str, Location],
-        *,
-        existing: bool = True,
+        self, table_id: int, directories: Mapping[str, Location], *, existing: bool = True,
         by_hand: Collection[str] = (),
-    ) -> dict[str, tuple[DataFile, ...]]:
+    ) -> dict[str, tuple[DataFile, ...]]:  # fmt: skip
         """Return the visible files that are to be registered in each directory.
 
-        Not among them are those that a committed write is about to delete, that a relocation has left (``left`` has
-        them), and that a write in flight has promoted.
+        Left out are files that a committed write is about to delete, that a relocation has left (see ``left``), or that
+        a write in flight has promoted.
 
         Args:
-            table_id: The table's number.
+            table_id: The table.
             directories: By partition.
             existing: Whether partitions that the index has by now are among the answer.
             by_hand: The partitions whose directories somebody has named: what a relocation has left there is theirs.
@@ -79,29 +75,29 @@ class NewFiles:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
             StorageError: A directory cannot be listed.
         """
-        # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
+        # Read these before the listing: then a file that a clean-up deletes meanwhile is not registered.
         at_work = self._index.transactions.at_work()
         pending = self._pending_removals(directories, by_hand) if at_work.cleans else {}
         moves = Moves(self._index, table_id, exist=at_work.moves)
         found = self.visible(directories)
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}
-        # And these after it: whoever has committed by now has put its files into the index.
+        # Read these after the listing: the files of every write that has committed by now are in the index.
         table = self._index.tables.load_by_id(table_id)
         _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
         in_flight = self._index.transactions.uncommitted_ids(table_id, table.version)
         replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
         ignored = IgnoredNames.of(table.definition.properties)
         there = set() if existing else self._index.partitions.existing(table, sorted(found))
+
+        def is_new(name: str, entry: Entry) -> bool:
+            file = entry.location.name
+            if _is_known(entry, pending) or ignored.file(file) or transaction_id_in(file) in in_flight:
+                return False
+            return name in by_hand or not _is_known(entry, replaced)
+
         return {
-            name: tuple(
-                DataFile(entry.location.name, entry.size, entry.modified_ms, etag=entry.etag)
-                for entry in entries
-                if not _is_known(entry, pending)
-                and not ignored.file(entry.location.name)
-                and (name in by_hand or not _is_known(entry, replaced))
-                and transaction_id_in(entry.location.name) not in in_flight
-            )
+            name: tuple(_data_file(entry) for entry in entries if is_new(name, entry))
             for name, entries in found.items()
             if name not in there
         }
@@ -266,6 +262,10 @@ class NewFiles:
         except LocationNotFoundError:
             return []
         return [e for e in entries if e.kind is EntryKind.FILE]
+
+
+def _data_file(entry: Entry) -> DataFile:
+    return DataFile(entry.location.name, entry.size, entry.modified_ms, etag=entry.etag)
 
 
 def _is_known(entry: Entry, known: Mapping[str, Removal]) -> bool:

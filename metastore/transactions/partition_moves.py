@@ -66,16 +66,16 @@ class PartitionMoves:
         mover.tidy()
 
     def require_unshared(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> None:
-        """Return if nobody else is loading a file of a reserved load: a store that copies would give both its rows.
+        """Return if no other LOAD DATA moves a file of a reserved one: a store that copies would give the rows to both.
 
-        Whoever reserves last sees the other. Both give way where each was reserved before the other looked.
+        The one that reserves last sees the other. If both were reserved before either looked, both give way.
 
         Args:
             transaction: It is reserved.
             staged: All its files; None where the index has them.
 
         Raises:
-            ConflictError: Somebody is.
+            ConflictError: Another one does.
             IndexDatabaseError: The index does not answer.
         """
         plan = transaction.plan
@@ -139,7 +139,7 @@ class PartitionMoves:
     def restore(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> list[StagedLocation]:
         """Bring the files of a command that is being undone back to where they were; return all of them.
 
-        Where somebody else's file has the name of one, it gets another one beside it; where its directory can take
+        Where another file has its old name by now, a file gets a name beside that; where its directory can take
         none, the partition gets a directory of the transaction's. The index then has them there.
 
         Args:
@@ -164,7 +164,7 @@ class PartitionMoves:
                 displaced += mover.restore(batch)
                 everything += batch
         except OvertakenError:
-            # Somebody else has brought all of them back.
+            # Another process has brought all of them back.
             return []
         if displaced and transaction.plan.takes:
             _settle_others(displaced)
@@ -235,7 +235,7 @@ class PartitionMoves:
         def exile(file: StagedLocation) -> Location:
             assert file.source is not None, "commands move files"
             if plan.takes:
-                # Nobody's files but their owner's: they are put back beside their names, or not at all.
+                # They are the user's own files: they are put back beside their names, or not at all.
                 return name_beside(file.source, file)
             return below(origin, f"{DATA}/{number}/{file.source.relative_to(origin)}")
 
@@ -315,7 +315,9 @@ class PartitionMoves:
             names = {one.file.source.name: one.place.name for one in here if one.file.source is not None}
             renamed = {old: new for old, new in names.items() if old in known}
             for old, new in renamed.items():
-                logger.warning("%s/%s was written by somebody else: what had that name is %s.", directory, old, new)
+                logger.warning(
+                    "%s/%s was written by another process: the file that had that name is %s now.", directory, old, new
+                )
             added = tuple(replace(known[old], path=new) for old, new in renamed.items())
             if added:
                 changes.append(ReplaceFiles(partition.name, added, tuple(renamed)))
@@ -335,12 +337,14 @@ def _settle_others(displaced: Sequence[Displaced]) -> None:
     """Say where files of others are that could not be put back under their names.
 
     Raises:
-        CatalogExtError: A directory takes none any more: whoever can, makes it writable, and undoing ends.
+        CatalogExtError: A directory takes no files any more. When it is writable again, undoing ends.
     """
     for one in displaced:
         if one.refusal is not None:
             raise one.refusal
-        logger.warning("%s was written by somebody else: what had that name is %s.", one.file.source, one.place)
+        logger.warning(
+            "%s was written by another process: the file that had that name is %s now.", one.file.source, one.place
+        )
 
 
 def _directory(file: StagedLocation) -> Location:

@@ -149,7 +149,7 @@ def definition_of(request: BeginWrite) -> TableDefinition:
 
 
 def _locks(mode: str | None, wait: str | None) -> LockSettings:
-    """Return the settings of Hive's locks; whoever asks for the write has checked them."""
+    """Return the settings of Hive's locks; the caller has checked them."""
     if mode is None or LockMode(mode.strip().lower()) is LockMode.NONE:
         return WITHOUT_LOCKS
     wait_s = None if wait is None else duration_s(wait.strip())

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
 _DROP_LEASE_S = 24 * 3600
-"""How long whoever drops a table may take to delete its files: there is no sign of life."""
+"""How long a DROP TABLE may take to delete the files: it renews no lease."""
 
 logger = logging.getLogger(__name__)
 
 _OWNER_GONE = "its owner has been silent for longer than its lease, or than the older_than of the recovery"
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 60_000, 3_600_000
-_BY_ORDER = "somebody has had it undone by recover"
+_BY_ORDER = "recover was asked to undo it"
 
 
 class Recovery:
-    """Sees transactions through whose owner is gone.
+    """Finishes or undoes transactions whose owner is gone.
 
     Args:
         resources: Those of commits.
@@ -102,7 +102,7 @@ class Recovery:
         if dry_run:
             recovered = [self._preview(t) for t in found]
         else:
-            # Who says how old is old enough does not wait for those that are at it.
+            # With an explicit age the operator decides: what another recoverer has claimed is recovered, too.
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
             resources = replace(self._resources, policy_failures={})
@@ -120,7 +120,7 @@ class Recovery:
         return tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left)
 
     def _return_strays(self) -> None:
-        """Put back what movers that died late have of commands that had ended, either way."""
+        """Put back files that a process had taken when it died, of commands that ended without it."""
         commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
         for command in self._resources.moves.with_strays(commands):
             try:
@@ -165,9 +165,9 @@ class Recovery:
         return RecoveredTransaction(number, dropped.name, "DROP TABLE", "", action, 0, error)
 
     def _claim(self, transaction: Transaction) -> int | None:
-        """Return for how long others leave the transaction alone from now on, in milliseconds; None: another has it.
+        """Claim the transaction, and return for how long in milliseconds; None if another recoverer has it.
 
-        Where it fails again and again, as for a partition-commit policy, that time is as long as it has been failing.
+        The claim is as long as the transaction has been failing, as with a partition-commit policy that always fails.
         """
         now = self._index.now_ms()
         failing_ms = now - (transaction.ended_at_ms or now)
@@ -180,7 +180,7 @@ class Recovery:
         now = self._index.now_ms()
         found = self._index.transactions.all(table_id, states=IN_FLIGHT)
         seen = ((t, t.expires_at_ms - t.plan.lease_ms) for t in found)
-        # A sign of life that is yet to come is not its owner's: somebody has tried to recover it.
+        # A lease that was renewed in the future is a recoverer's: it tried, and set a pause before the next attempt.
         return [t for t, seen_ms in seen if seen_ms > now or seen_ms <= now - older_than_s * 1000]
 
     def _preview(self, transaction: Transaction) -> RecoveredTransaction:

@@ -70,7 +70,7 @@ class LostFile:
         partition: Its partition.
         location: Where it was, a URI.
         name: Its name in the partition's directory.
-        rows: How many rows are lost; None where nobody has counted.
+        rows: How many rows are lost; None where they were not counted.
         bytes: Its size.
         since_ms: When it was kept back, in milliseconds since the epoch, UTC.
         transaction_id: The epoch's transaction that has kept it back.
@@ -111,7 +111,7 @@ class WaitingPartition:
         partition: Its name.
         application: The query's id.
         files: How many files there are.
-        rows: Their rows; None where somebody has not counted.
+        rows: Their rows; None where one file's are not counted.
         bytes: Their size.
         since_ms: When the first was kept back, in milliseconds since the epoch, UTC.
     """
@@ -157,7 +157,7 @@ class VacuumEntry:
     Attributes:
         action: What is done with it.
         path: A URI; of versions in the index the table's name.
-        bytes: Of a file; 0 where nobody knows.
+        bytes: Of a file; 0 where it is not known.
         reason: Why nothing needs it, or why it stays or could not be removed.
         table: ``namespace.name`` of the table that it belonged to.
     """

@@ -91,12 +91,12 @@ class StoreCleanup:
             if entry is None or is_unchanged(entry, removal):
                 files.append(location)
             else:
-                logger.warning("%s was written again by somebody else since it was replaced, and stays.", location)
+                logger.warning("%s was written again since it was replaced, and stays.", location)
         self._storage.delete_files(files)
         return files
 
     def remove_staging(self, transaction: Transaction, locations: StagingLocations, kept: frozenset[Location]) -> None:
-        """Remove staged files and uploads, also those of tasks that nobody has heard of."""
+        """Remove staged files and uploads, also those of tasks that were lost."""
         if transaction.plan.promotion is Promotion.UPLOAD:
             for prefix in locations.upload_prefixes():
                 for upload in self._storage.list_uploads(prefix):
@@ -133,7 +133,7 @@ class StoreCleanup:
         return removed
 
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
-        """Remove the directory of a table that was dropped, and give it free; called again, it goes on.
+        """Remove the directory of a dropped table, which is then free for others; called again, it goes on.
 
         Args:
             dropped: The table.
@@ -149,15 +149,27 @@ class StoreCleanup:
             self._storage.delete_tree(location)
         aside = location.parent.join(f"{_DROPPED}{dropped.table_id}")
         if self._storage.store_has_directories(location):
-            # Whoever was at it before has died there.
+            # An earlier attempt died after the rename.
             self._delete_tree(aside)
         fault_point("drop.before")
+        if not self._remove_dropped_files(dropped, location, aside, late=late):
+            # Another process has deleted them already. A table that was made there since is not touched.
+            return
+        # Without the sync a power failure could bring the files back: no process would delete them again, and no table
+        # could be made there.
+        self._storage.sync_directories([location.parent])
+        # A copy of the index that still has the drop to do would delete what the next table has written here.
+        self._index.incarnations.before_deleting()
+        self._index.dropped_tables.note_deleted(dropped.table_id)
+
+    def _remove_dropped_files(self, dropped: DroppedTable, location: Location, aside: Location, *, late: bool) -> bool:
+        """Remove the files that the table had; return False where another process has done so."""
         if is_other_directory(directory_identity(dropped.location), dropped.directory):
             logger.warning(
                 "%s is another directory than the one of the dropped table %s: its files stay.", location, dropped.name
             )
         elif late and any(_is_newer(file, dropped) for _, file in self._files(location)):
-            logger.warning("Somebody has written to %s since its table was dropped: their files stay.", location)
+            logger.warning("Files were written to %s after its table was dropped: these files stay.", location)
             old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
             self._delete_while_dropped(old, dropped)
         elif self._storage.store_has_directories(location):
@@ -165,8 +177,7 @@ class StoreCleanup:
                 dropped.table_id, lambda: self._storage.rename_directory(location, aside)
             )
             if renamed is None:
-                # Others have given it free, and a table that somebody has made there since is not touched.
-                return
+                return False
             fault_point("drop.aside")
             if renamed:
                 self._delete_tree(aside)
@@ -174,14 +185,10 @@ class StoreCleanup:
                 self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         else:
             self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
-        # Nobody would delete again what came back after a power loss, and nobody could make a table there.
-        self._storage.sync_directories([location.parent])
-        # A copy of the index that still has the drop to do would delete what the next table has written here.
-        self._index.incarnations.before_deleting()
-        self._index.dropped_tables.note_deleted(dropped.table_id)
+        return True
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
-        """Remove files of a dropped table for as long as nobody else has given its directory free."""
+        """Remove files of a dropped table until another process has finished that."""
         root = Location.parse(dropped.location)
         for batch in batched(files, _AT_ONCE):
             if not self._is_undeleted(dropped):
@@ -244,7 +251,7 @@ class StoreCleanup:
         try:
             self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
         except StorageAccessDeniedError as error:
-            # An empty directory is in nobody's way, while a transaction that could never be finished is.
+            # An empty directory does no harm. A transaction that can never be finished keeps its claims.
             logger.warning("Empty directories below %s stay: %s", upto, error.message)
 
     def _registered_again(self, table_id: int | None, removals: Iterable[Removal], upto: Location) -> set[Location]:

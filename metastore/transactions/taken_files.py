@@ -1,4 +1,4 @@
-"""LOAD DATA as a write: files that somebody has put somewhere are moved into a partition, and visible at once."""
+"""LOAD DATA as a write: the user's own files are moved into a partition, and become visible together."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def take_files(
 ) -> WriteOutcome:
     """Move files into a partition, which is made where it is not there; all of them become visible at one instant.
 
-    They are renamed, on S3 copied and then deleted; from the reservation on whoever recovers the write finishes that,
-    or puts every one back.
+    They are renamed, on S3 copied and then deleted. If the process dies after the reservation, recovery finishes the
+    moves or puts every file back.
 
     Args:
         transactions: The protocol.
@@ -51,7 +51,7 @@ def take_files(
         touches: A bound predicate that is true for the partition; None where any may be touched.
 
     Raises:
-        ConflictError: Somebody else replaced the partition meanwhile. Every file is where it was.
+        ConflictError: Another writer replaced the partition meanwhile. Every file is where it was.
         StagedFileMissingError: A file is gone. The others are where they were.
         CatalogExtError: As ``Transactions.commit``.
     """
@@ -73,7 +73,7 @@ def take_files(
 
 
 def _name(name: str, transaction_id: str, number: int) -> str:
-    """Return the name that a file gets: its own with the transaction's id, so that nobody else has it.
+    """Return the name that a file gets: its own with the transaction's id, so that it is unique.
 
     One that begins with an unusual character does not become a hidden one.
     """

@@ -128,8 +128,8 @@ class Waiting:
             first = lost[0]
             raise WaitingFilesMissingError(
                 f"{len(lost)} files of the stream into table {table} that waited for their partitions to be due are "
-                f"gone; the first is {shown(first.location)} of partition {first.partition[:200]!r}. Somebody has "
-                "deleted them, or the store has aborted their uploads. Nothing was written. `catalog-ext "
+                f"gone; the first is {shown(first.location)} of partition {first.partition[:200]!r}. They were "
+                "deleted, or the store has aborted their uploads. Nothing was written. `catalog-ext "
                 f"discard-waiting {table}` or CALL <catalog>.system.discard_waiting(table => '{table}') says which "
                 "rows are lost, gives them up, and lets the query go on; or bring the files back.",
                 {"table": table, "partition": first.partition[:200], "count": str(len(lost))},

@@ -14,13 +14,12 @@ from catalog_ext.metastore.storage.promotion import discard
 from catalog_ext.metastore.transactions.reports import DiscardReport, ReleaseReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.transactions.steps.resources import Resources
-    from catalog_ext.metastore.transactions.write_protocol import Transactions
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +28,12 @@ class WaitingCommits:
     """Commits or gives up what epochs of streams have kept back until its partitions are due.
 
     Args:
-        transactions: Commits it.
         resources: Those of commits.
+        commit_final: Begins a write and commits it as the end of its query.
     """
 
-    def __init__(self, transactions: Transactions, resources: Resources) -> None:
-        self._transactions = transactions
+    def __init__(self, resources: Resources, commit_final: Callable[[BeginWrite], WriteOutcome]) -> None:
+        self._commit_final = commit_final
         self._index = resources.index
         self._storage = resources.storage
         self._waiting = resources.waiting
@@ -56,7 +55,7 @@ class WaitingCommits:
         if next(self._index.waiting_files.all(table.table_id, app_id), None) is None:
             return None
         request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
-        return self._transactions.commit(self._transactions.begin(request).transaction_id, final=True)
+        return self._commit_final(request)
 
     def release_all(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
         """Commit what epochs of one query, or of all, have kept back, although its time has not come.

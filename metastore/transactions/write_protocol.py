@@ -105,7 +105,7 @@ class Transactions:
             publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
         )  # fmt: skip
         self.locks = CommitLocks(index, deliver, metastore)
-        self.waiting = WaitingCommits(self, self._resources)
+        self.waiting = WaitingCommits(self._resources, self._commit_final)
         self._recovery = Recovery(self._resources, self.locks)
         self._beginning = Beginning(self._resources, self._recovery)
 
@@ -218,6 +218,9 @@ class Transactions:
         if not outcome.duplicate:
             _log(outcome, str(transaction.plan.asked.kind))
         return outcome
+
+    def _commit_final(self, request: BeginWrite) -> WriteOutcome:
+        return self.commit(self.begin(request).transaction_id, final=True)
 
     def abort(self, transaction_id: str, reason: str) -> None:
         """Undo a transaction whose commit was not called.

@@ -127,3 +127,16 @@ def test_a_writer_of_the_source_sees_a_dead_exchange_through(stand: Stand, tmp_p
     stand.write({"k=6": "7\n"}, table=stand.table(OTHER))
     assert stand.rows(OTHER) == {"k=6": "6\n7\n"}
     assert stand.rows() == COMMANDS["exchange"].after
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+@pytest.mark.parametrize("point", ["check.before", "check.after"])
+def test_command_succeeds_when_its_check_is_repeated(stand: Stand, tmp_path: Path, name: str, point: str) -> None:
+    """The index is away for a moment after the check has recorded the files that are to be moved."""
+    pauses: list[float] = []
+    case = Stand(stand.index, stand.storage, {"unknown_timeout_s": 60.0, "pause": pauses.append})
+    prepare(case, tmp_path / "t")
+    with armed(point, "unavailable"):
+        assert attempt(case, COMMANDS[name]) == "success"
+    assert pauses == [0.1]
+    check(case, COMMANDS[name], "success", point=point)

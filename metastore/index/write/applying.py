@@ -36,7 +36,6 @@ from catalog_ext.metastore.index.database.schema import (
     files,
     partitions,
     transaction_claims,
-    transaction_files,
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -55,6 +54,7 @@ from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_w
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.reservation_checks import check_name
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
+from catalog_ext.metastore.index.write.transaction_files import FORGET_STAGED
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.runtime.users import user_of
@@ -71,12 +71,6 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
     Delivers = Callable[[TableDefinition], bool]
 
-
-_FORGET_STAGED = Prepared(
-    sa.delete(transaction_files).where(
-        transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
-    )
-)
 
 _END = Prepared(
     sa.update(transactions)
@@ -298,7 +292,7 @@ class Applying:
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
         # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
         if not self._plan.moves:
-            _FORGET_STAGED.run(self._connection, {"id": self._id})
+            FORGET_STAGED.run(self._connection, {"id": self._id})
         self._removals.flush()
         if table is not None:
             self._removals.spare(table)

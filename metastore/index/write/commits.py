@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import IndexDatabaseError
@@ -100,18 +101,16 @@ class Commits:
             operation: What makes the commit, for the history.
             summary: Kept in the history as JSON.
             deliver: Whether to enqueue the changes for the metastore.
-            base: The table as it was when the changes were found; None where nothing matters but what they presume.
-            listed_at_ms: A time before the store was listed for files that are added, by the database's clock
-                (``now_ms``): what statements of other tables may have deleted since is not registered. None where the
-                store was not listed.
+            base: The table as it was when the changes were found; None where only what they presume matters.
+            listed_at_ms: A time before the store was listed, by the database's clock (``now_ms``): files that
+                statements may have deleted since are not registered. None where the store was not listed.
 
         Raises:
             TableNotFoundError: The table is gone.
             ConflictError: A partition or file is there already, or no longer; or after ``base`` a partition changed, or
                 the table's location or partition columns. Nothing was changed.
-            DeletedFilesError: A file that is added is being deleted, or may have been since it was listed. Nothing was
-                changed.
-            InvalidInputError: A name does not fit the table, or the changes contradict each other.
+            DeletedFilesError: An added file is being deleted, or may have been since the listing. Nothing was changed.
+            InvalidInputError: A name does not fit, or the changes contradict each other.
         """
         kept = apply_changes.worth_committing(changes)
         if not kept:
@@ -125,13 +124,16 @@ class Commits:
                 listed_at_ms=listed_at_ms, presume_new=presume_new,
             )  # fmt: skip
 
-        presume_new = apply_changes.are_many_new(kept)
+        outcome = self._written(work, presume_new=apply_changes.are_many_new(kept))
+        self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
+        return outcome
+
+    def _written(self, work: Callable[..., AppliedChanges], *, presume_new: bool) -> AppliedChanges:
+        """Return what ``work`` does in a transaction; with ``presume_new`` it does not look for rows that are there."""
         try:
-            outcome = self._database.write(lambda connection: work(connection, presume_new=presume_new))
+            return self._database.write(partial(work, presume_new=presume_new))
         except IndexDatabaseError as error:
             if not presume_new or error.__cause__ is None or not is_duplicate(error.__cause__):
                 raise
-            # One of them is there: the second time each is looked for, which says which one.
-            outcome = self._database.write(lambda connection: work(connection, presume_new=False))
-        self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
-        return outcome
+            # One of them is there. The second attempt looks for each, so that its error names it.
+            return self._database.write(partial(work, presume_new=False))

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.claims import (
     Claims,
     bound_predicate,
-    chosen_places,
     covers,
     replaced_by,
     replaces,
@@ -23,8 +22,6 @@ from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
-    InvalidPartitionNameError,
-    InvalidValueError,
 )
 from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.prepared import Prepared, together
@@ -36,7 +33,6 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transaction_rows as rows
@@ -48,21 +44,20 @@ from catalog_ext.metastore.index.write.partition_rows import (
     lock_tables,
     lock_with_transaction,
 )
+from catalog_ext.metastore.index.write.place_claims import PlaceClaims
 from catalog_ext.metastore.index.write.reservation_checks import (
     check_name,
     require_in_place,
     require_own_format,
 )
 from catalog_ext.metastore.index.write.transaction_files import ANY_STAGED, add_files, check_remembered, staged_within
-from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
-from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.model.typed_values import checked_values, claim_hash, typed_values
+from catalog_ext.metastore.model.typed_values import checked_values, claim_hash
 from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.plan import Creation
@@ -296,79 +291,14 @@ class Reservation:
                 require_own_format(table, row)
 
     def _reserve_places(self, table: Table) -> None:
-        """Claim the directories that a command chooses, so that who writes there, or comes there too, meets it.
+        """Claim the directories that a command chooses, so that a writer that goes there meets it.
 
         Raises:
-            ConflictError: Somebody does, or has come there since the command looked.
+            ConflictError: A writer is there, or has come there since the command looked.
         """
-        places = {place: self._name_at(table, place) for place in chosen_places(self._plan)}
-        if not places:
-            return
-        keys, own = table.definition.keys, touched(self._plan, ())
-        claims: dict[str, tuple[str, str | None]] = {
-            name_hash(f"at {place}"): (place, None) for place, name in places.items() if name is None
-        }
-        # What replaces a partition deletes the files of its directory, wherever that is.
-        named = [(place, name) for place, name in places.items() if name is not None]
-        named.extend(self._located_at(table, places))
-        named = [(place, name) for place, name in named if name not in own]
-        claims |= {claim_hash(typed_values(name, keys), keys): (place, name) for place, name in named}
-        self._check_predicates(table, named)
-        c = transaction_claims.c
-        for some in batched(sorted(claims), _AT_ONCE):
-            mine = (c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None))
-            statement = sa.select(c.transaction_id, c.claim_hash).where(*mine, c.claim_hash.in_(some))
-            for row in self._connection.execute(statement):
-                place, name = claims[row.claim_hash]
-                why = f"the transaction {row.transaction_id} writes to {place}"
-                raise self._checks.conflict(table, name, why, row.transaction_id)
-        # Of external tables partitions may share a directory: nothing is deleted with them, and a warning has said so.
-        if table.definition.table_type is TableType.MANAGED:
-            self._check_places(table, places, own)
-        self._claim([(digest, name or place) for digest, (place, name) in claims.items()], table.table_id, exclusive=1)
-
-    def _located_at(self, table: Table, places: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the living partitions that have one of the directories as a location of their own."""
-        for some in batched(sorted(places), _AT_ONCE):
-            for row in self._connection.execute(located_statement(table).where(partitions.c.location.in_(some))):
-                yield row.location, row.name
-
-    def _check_predicates(self, table: Table, named: Sequence[tuple[str, str]]) -> None:
-        """Raise when a reserved transaction replaces, by its predicate, a partition in a directory that is chosen."""
-        c = transaction_claims.c
-        reserved = sa.select(c.transaction_id).where(
-            c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None), c.exclusive == 1,
-            c.claim_hash == PREDICATE_CLAIM,
-        )  # fmt: skip
-        for other in self._connection.execute(reserved).scalars().all() if named else ():
-            is_replaced = self._checks.with_predicate(other, Claims(exclusive=True, names={}), table).covers
-            for place, name in named:
-                if is_replaced is not None and is_replaced(name):
-                    raise self._checks.conflict(
-                        table, name, f"the transaction {other} replaces what lies at {place}", other
-                    )
-
-    def _check_places(self, table: Table, places: Mapping[str, str | None], own: Collection[str]) -> None:
-        for some in batched(sorted(places), _AT_ONCE):
-            others = [(name, place) for place, name in self._located_at(table, some)]
-            names = [name for place in some if (name := places[place]) is not None]
-            alive = partitions.c.end_version == ALIVE
-            found = by_values(self._connection, table, names, alive) if names else ()
-            others += [(row["name"], table.directory(row["name"], row["location"])) for row in found]
-            for name, place in others:
-                if name not in own and place in places:
-                    raise self._checks.conflict(table, name, f"it has come to lie at {place}")
-
-    def _name_at(self, table: Table, place: str) -> str | None:
-        """Return the name of the partition whose default directory a place is; None where it is nobody's."""
-        root = f"{table.definition.location}/"
-        if not place.startswith(root):
-            return None
-        try:
-            checked_values(place.removeprefix(root), table.definition.keys, self._row["table_name"])
-        except (InvalidPartitionNameError, InvalidValueError):
-            return None
-        return place.removeprefix(root)
+        claims = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
+        if claims:
+            self._claim(claims, table.table_id, exclusive=1)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
         """Claims, in the table that an exchange takes partitions from, what its predicate is true for.

@@ -70,6 +70,23 @@ class TransactionFiles:
         # The reservation makes them durable; whoever dies before it has only files to be removed.
         self._database.write(work, durable=False)
 
+    def replace(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
+        """Make these the staged files of an open transaction, in place of those that an earlier call has recorded.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not open any more.
+        """
+
+        def work(connection: sa.Connection) -> None:
+            row = load_row(connection, transaction_id, lock=True)
+            if row["state"] != State.OPEN:
+                raise wrong_state(row, "take more files")
+            FORGET_STAGED.run(connection, {"id": transaction_id})
+            add_files(connection, transaction_id, files, none_before=True)
+
+        self._database.write(work, durable=False)
+
     def staged_count(self, transaction_id: str) -> int:
         """Return how many files the transaction has staged and not yet committed."""
         with self._database.reading() as connection:
@@ -147,6 +164,13 @@ def add_documents(
 def _count(connection: sa.Connection, transaction_id: str) -> int:
     return int(_STAGED.scalar(connection, {"id": transaction_id}))
 
+
+FORGET_STAGED = Prepared(
+    sa.delete(transaction_files).where(
+        transaction_files.c.transaction_id == sa.bindparam("id"), transaction_files.c.removal == 0
+    )
+)
+"""Deletes the documents of staged files."""
 
 _MINE = transaction_files.c.transaction_id == sa.bindparam("id")
 _LAST = Prepared(sa.select(sa.func.max(transaction_files.c.number).label("number")).where(_MINE))

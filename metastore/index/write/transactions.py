@@ -68,6 +68,26 @@ _BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
 
 
+def _insert(
+    connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
+    looks: bool,
+) -> Transaction:  # fmt: skip
+    """Write the row of a transaction, with the database's time; the arguments are those of ``Transactions.begin``."""
+    replaces, now = None, None
+    if transaction.plan.definition is not None:
+        replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
+        # Another table may have got the name since, with the same version numbers.
+        if replaces != replaced and not isinstance(transaction.plan.asked, Create):
+            raise replaced_meanwhile(transaction.table)
+    else:
+        now = check_table(connection, transaction, planned, looks=looks)
+    if now is None:
+        now = now_ms(connection)
+    begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
+    INSERT.run(connection, {**to_row(begun), "replaces": replaces})
+    return begun
+
+
 class Transactions:
     """The rows of transactions."""
 
@@ -100,25 +120,11 @@ class Transactions:
             ConflictError: The table's location has changed since it was loaded, or it is read otherwise than the files
                 of the write are, or another table has its name.
         """
-
-        def inserted(connection: sa.Connection) -> Transaction:
-            replaces, now = None, None
-            if transaction.plan.definition is not None:
-                replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
-                # Another table of the name has the same versions; the one that was found may be renamed, at its place.
-                if replaces != replaced and not isinstance(transaction.plan.asked, Create):
-                    raise replaced_meanwhile(transaction.table)
-            else:
-                now = check_table(connection, transaction, planned, looks=looks)
-            if now is None:
-                now = now_ms(connection)
-            begun = replace(transaction, began_at_ms=now, expires_at_ms=now + transaction.plan.lease_ms)
-            INSERT.run(connection, {**to_row(begun), "replaces": replaces})
-            return begun
-
-        # Hardly anybody asks again: the database says of those who do that the id is taken.
+        # A writer rarely asks again. If it does, the database says that the id is taken.
         try:
-            return self._database.write(inserted)
+            return self._database.write(
+                lambda connection: _insert(connection, transaction, replaced, planned, looks=looks)
+            )
         except (ConflictError, IndexDatabaseError) as error:
             if isinstance(error, IndexDatabaseError) and not (error.__cause__ and is_duplicate(error.__cause__)):
                 raise

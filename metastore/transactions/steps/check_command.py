@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
-_FILES_AT_ONCE = 5000
 _PARTITIONS_AT_ONCE = 500
 
 
@@ -313,8 +312,8 @@ class CommandCheck:
             if file.source not in sources:
                 raise _shared(table, self._transaction.operation, file.source, str(table.identifier), file.partition)
             sources.remove(file.source)
-        for chunk in batched(files, _FILES_AT_ONCE):
-            self._index.transaction_files.record(self._transaction.transaction_id, chunk)
+        # The check may be repeated: the list of the last one holds.
+        self._index.transaction_files.replace(self._transaction.transaction_id, files)
 
 
 def _shared(table: Table, operation: str, source: str, user: str, partition: str) -> TableLayoutError:

@@ -53,19 +53,9 @@ def undo(
     if transaction.plan.is_command or transaction.plan.takes:
         return _undo_moves(resources, transaction, locations, unrecorded)
     storage, cleanup, index = resources.storage, resources.cleanup, resources.index
-    # Of a transaction that was never reserved, a file under its final name is one of a commit that this index, put back
-    # to an earlier time, has forgotten: it stays.
-    remove = undo_files if transaction.reserved else discard
     cleanup.remove_staging(transaction, locations, frozenset())
     fault_point("undo.sources")
-    removed = 0
-    directories: set[Location] = set()
-    recorded = index.transaction_files.staged_files(transaction.transaction_id)
-    for batch in batched(chain(recorded, unrecorded), _AT_ONCE):
-        placed = [locations.locate(file) for file in batch]
-        remove(storage, placed, threads=resources.threads)
-        directories.update(place.target.parent for place in placed)
-        removed += len(placed)
+    removed, directories = _remove_files(resources, transaction, locations, unrecorded)
     searched = [locations.directory(partition) for partition in sorted(promoted)]
     removed += cleanup.remove_named(transaction.transaction_id, searched)
     directories.update(searched)
@@ -79,6 +69,24 @@ def undo(
     index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
     fault_point("undo.after")
     return removed
+
+
+def _remove_files(
+    resources: Resources, transaction: Transaction, locations: StagingLocations, unrecorded: Sequence[StagedFile]
+) -> tuple[int, set[Location]]:
+    """Remove the files of a write; return their number, and the directories that they had or were to get."""
+    # A transaction that was never reserved has no file under a final name. If there is one, a commit has made it that
+    # this index has forgotten, because it was put back to an earlier time: the file stays.
+    remove = undo_files if transaction.reserved else discard
+    removed = 0
+    directories: set[Location] = set()
+    recorded = resources.index.transaction_files.staged_files(transaction.transaction_id)
+    for batch in batched(chain(recorded, unrecorded), _AT_ONCE):
+        placed = [locations.locate(file) for file in batch]
+        remove(resources.storage, placed, threads=resources.threads)
+        directories.update(place.target.parent for place in placed)
+        removed += len(placed)
+    return removed, directories
 
 
 def _made_empty(resources: Resources, transaction: Transaction, locations: StagingLocations) -> list[Location]:

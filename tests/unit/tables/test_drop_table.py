@@ -100,7 +100,7 @@ def test_recover_leaves_what_somebody_has_written_there_since(
     os.utime(root / "k=7" / "000000_0", (later, later))
     assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FINISHED]
     assert [str(p.relative_to(root)) for p in root.rglob("*")] == ["k=7", "k=7/000000_0"]
-    assert "Somebody has written to" in caplog.text
+    assert "Files were written to" in caplog.text
 
 
 def test_files_that_cannot_be_deleted_are_deleted_later(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

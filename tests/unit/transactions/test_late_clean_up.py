@@ -68,7 +68,7 @@ def test_what_hive_wrote_since_stays(
     catalog.recover("s.t", older_than=0)
     assert (root / "k=1" / HIVES).read_bytes() == content
     # What a rename has taken away is not to be deleted.
-    assert (f"k=1/{HIVES} was written again by somebody else" in caplog.text) is (statement is not rename)
+    assert (f"k=1/{HIVES} was written again since it was replaced" in caplog.text) is (statement is not rename)
     assert not (root / "k=2" / HIVES).exists() or statement is not overwrite, "nobody has written this one again"
     catalog.repair_partitions("s.t")
     assert indexed(catalog)["k=1"].items() >= {HIVES: len(content)}.items()

@@ -25,8 +25,8 @@ from catalog_ext.metastore.index.write import removals, row_writes, transaction_
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.steps import run
 from catalog_ext.metastore.transactions.reports import RecoveryAction
+from catalog_ext.metastore.transactions.steps import run
 from catalog_ext.metastore.transactions.taken_files import take_files
 from catalog_ext.repair.report import UNKNOWN_RELOCATION
 from tests.index_cases import local_index
