@@ -1,8 +1,8 @@
 """The undoing of streaming epochs (``docs/spec/commit-protocol.md``, undo) as a model, searched state by state.
 
-The model has two epochs of a query, a file that waits for its partition and is due with both, a recoverer of either epoch
-at any moment, and a store that may refuse ``promote``. The older epoch may be a slow driver whose lease is over. A step
-is atomic in the model if it is atomic in reality: one database transaction, or one rename while the lock of the
+The model has two epochs of a query, a file that waits for its partition and is due with both, a recoverer of either
+epoch at any moment, and a store that may refuse ``promote``. The older epoch may be a slow driver whose lease is over.
+A step is atomic in the model if it is atomic in reality: one database transaction, or one rename while the lock of the
 transaction's row is held. The last test searches protocols with one mistake each.
 """
 
