@@ -2,14 +2,14 @@
 
 How the engine uses it (``docs/design/5-streaming.md``):
 
-* ``begin`` keeps ``chosen_options`` of the table and the write in ``WritePlan.partition_commit``, and makes a
-  ``PartitionCommit`` of them, so that an option that does not fit is heard of before anything is written.
-* ``commit`` of a streaming epoch (one with a watermark, or the end of a query) asks ``PartitionCommit.decide`` before
-  it reserves, and keeps the answer in ``WritePlan.waiting`` and ``WritePlan.due``. Files of waiting partitions are
-  not promoted; the files of due ones that earlier epochs left are promoted with those of this one.
-* The index moves waiting files in and out in the transaction that commits.
-* Clean-up (``committed → finished``) calls ``run_policies`` for the partitions that received files. It fails as a
-  whole if one of them does, so that recovery runs them again: each runs at least once a commit.
+* ``begin`` stores ``chosen_options`` of the table and the write in ``WritePlan.partition_commit``, and makes a
+  ``PartitionCommit`` of them, so that an invalid option is an error before any file is written.
+* ``check`` of a streaming epoch (one with a watermark, or the end of a query) calls ``PartitionCommit.decide`` and puts
+  the result into ``CheckedWrite.waiting`` and ``CheckedWrite.due``. ``promote`` leaves files of waiting partitions out,
+  and includes files that earlier epochs left for partitions that are due.
+* ``apply`` moves waiting files into the index and out of it.
+* ``clean`` (``committed → finished``) calls ``run_policies`` for the partitions that received files. It fails as a
+  whole if one policy fails, and recovery runs all of them again: each runs at least once per commit.
 """
 
 from __future__ import annotations

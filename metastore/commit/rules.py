@@ -1,7 +1,7 @@
 """The rules of the partition commands: what each does to which partitions, and what it is refused for.
 
-``check`` and ``commit`` go by the same rules: the former by what is there before any file is touched, the latter by
-what is there under the lock of the table's row.
+``check`` and ``apply`` use the same rules: ``check`` on the rows and files before any file is touched, ``apply`` on the
+rows under the lock of the table's row.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""docs/spec/commit-protocol.md as a model, searched state by state.
+"""A model of the commit protocol (``docs/spec/commit-protocol.md``) that is searched state by state.
 
-Two writers of one partition, a recoverer that may take any unfinished transaction at any moment (a lease says nothing
-about whether its owner still lives, so that no clock matters to it), a staged file that vanishes, answers of the
-database that get lost, and a crash of anybody between any two atomic steps. What is atomic in the model is atomic in
-the world: one database transaction, one rename or completed upload, one deletion.
+Two writers change one partition, and a recoverer may take any unfinished transaction at any moment: the model has no
+clock, since an expired lease does not prove that the owner is dead. A staged file may vanish, answers of the database
+may be lost, and every process may crash between two atomic steps. A step is atomic in the model if it is atomic in
+reality: one database transaction, one rename or completed upload, one deletion.
 
-With them goes a guest, one at a time, which keeps the search short: a repair, a vacuum, a Hive engine that writes a
-file, and again one of the same name, and deletes what was there, a store that refuses for good, or a power loss.
+One guest at a time, which keeps the search short, runs beside them: a repair, a vacuum, a Hive engine that writes a
+file, then another one of the same name, and deletes the files that were there, a store that refuses permanently, or a
+power loss.
 
-A crash of an owner needs no step of its own: for every reachable state the search also asks what recovery makes of it
-if no owner ever moves again. The last test shows that the search can fail: it is given protocols with one mistake each.
+A crash of an owner needs no step: for each reachable state the search also checks the result of recovery if no owner
+ever moves again. The tests with a ``mistake`` show that the search can fail: each gives it a protocol with one mistake.
 """
 
 from __future__ import annotations
@@ -22,12 +23,23 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The steps of whoever works on a transaction; owner and recoverer share all of them from CHECK on.
-BEGIN, STAGE, RECORD, CHECK, RESERVE, PROMOTE, COMMIT, CLEAN, FINISH = range(9)
-ABORT, GONE, UNDO, UNDONE, TAKEN, ASK, DONE, SYNC, SWEPT, TIDY = range(9, 19)
+
+class Step:
+    """The steps of an owner or a recoverer at a transaction, named as in ``metastore/transactions/steps``.
+
+    ``RECORD`` is the end of ``stage``. ``SYNC_PROMOTED`` and ``REMOVE_STAGING`` are the end of ``promote``,
+    ``SYNC_REMOVED`` and ``FINISH`` that of ``clean``, ``END_UNDO`` that of ``undo``. ``ABORT`` and ``TAKE_BACK`` make a
+    transaction ``aborting``. ``RESUME`` goes on from the state in the index, ``ASK`` after a lost answer. There is no
+    ``publish``: the model has no metastore.
+    """
+
+    BEGIN, STAGE, RECORD, CHECK, RESERVE, PROMOTE, SYNC_PROMOTED, REMOVE_STAGING, APPLY = range(9)
+    CLEAN, SYNC_REMOVED, FINISH, ABORT, TAKE_BACK, UNDO, END_UNDO, RESUME, ASK, DONE = range(9, 19)
+
+
 # The states of a transaction.
 NONE, OPEN, RESERVED, COMMITTED, FINISHED, ABORTING, ABORTED = range(7)
-# What the user was told.
+# The result that the user has seen.
 NOTHING, SUCCESS, CONFLICT, FAILURE, UNKNOWN = range(5)
 
 OLD = 1
@@ -40,10 +52,10 @@ FOREIGN = HIVE | HIVE_AGAIN
 
 
 class Transaction(NamedTuple):
-    """The row: its state, the version it read, the version it made, what it is to delete, whether it ever reserved.
+    """The row: its state, base version, own version, files to delete, and whether it ever passed ``reserve``.
 
-    ``unknown`` are the foreign files that it has found and is to delete with what it replaces, ``fixed`` are the files
-    that the index had when it was reserved, if it is to replace them.
+    ``unknown`` are foreign files that ``check`` found and an overwrite deletes too. ``fixed`` are the files that the
+    index had at ``reserve``, if the write replaces them.
     """
 
     state: int = NONE
@@ -56,7 +68,7 @@ class Transaction(NamedTuple):
 
 
 class Guest(NamedTuple):
-    """How far a repair or a vacuum has come, and what it has seen: the files, and the index before or after that."""
+    """The progress of a repair or a vacuum, with its listing of the files and what it read of the index."""
 
     step: int = 0
     version: int = 0
@@ -67,20 +79,20 @@ class Guest(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """Somebody at a step, with how far the step has come (files promoted, half files undone), and what was told."""
+    """A process at a step, with the progress (promoted files, half files undone) and the result that its user saw."""
 
-    step: int = BEGIN
+    step: int = Step.BEGIN
     at: int = 0
-    told: int = NOTHING
+    reported: int = NOTHING
 
 
 class World(NamedTuple):
-    """What survives a crash; ``late`` files were staged after an undoing had begun.
+    """What survives a crash. ``late`` files were staged after ``undo`` had begun.
 
-    Of a disk without power ``volatile`` renames may come undone, and ``ghosts``, files that were deleted, come back.
-    ``written`` are the foreign files that the Hive engine has not replaced or deleted itself, ``repaired`` is the
-    version that a repair has made. ``unsettled`` are the files that the overwrite of everything by the writer ``floor``
-    has ended, as readers see it, and whose rows do not say so yet.
+    A power loss may reverse ``volatile`` renames, and bring back ``ghosts``, which are deleted files. ``written`` are
+    the foreign files that the Hive engine has not replaced or deleted itself, ``repaired`` is the version of a repair.
+    ``unsettled`` are the files that the overwrite of everything by the writer ``floor`` has ended for readers, and
+    whose rows have no end yet.
     """
 
     staged: int = 0
@@ -100,7 +112,7 @@ class World(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """The world and where everybody is in it; the recoverer may be idle, or has lost all that it knew."""
+    """The world and the step of each process. The recoverer is None while it is idle, or after it has crashed."""
 
     world: World
     owners: tuple[Actor, Actor] = (Actor(), Actor())
@@ -110,12 +122,12 @@ class Situation(NamedTuple):
 
 @dataclass(frozen=True)
 class Protocol:
-    """The protocol, with one mistake or none.
+    """The protocol, with at most one mistake.
 
     Attributes:
-        overwrites: Of each writer, whether it overwrites the partition; otherwise it appends.
-        mistake: What this protocol does wrong.
-        guest: Who else is there: ``repair``, ``vacuum``, ``hive``, ``refusal``, ``power``, or several of them.
+        overwrites: For each writer, whether it overwrites the partition; otherwise it appends.
+        mistake: The mistake, or an empty text.
+        guest: Other processes and failures, one or two of ``repair``, ``vacuum``, ``hive``, ``refusal``, ``power``.
         settles: Whether overwrites are of so much that its rows are ended after the commit, one a step.
     """
 
@@ -125,166 +137,178 @@ class Protocol:
     settles: bool = False
 
     def conflicts(self) -> bool:
-        """Whether the two writers may not both commit if neither saw the other."""
+        """Whether at most one of the writers may commit if neither has read the other's version."""
         return any(self.overwrites)
 
     def steps(self, world: World, number: int, actor: Actor) -> Iterator[tuple[World, Actor]]:
-        """What one atomic step of ``actor`` on the transaction can lead to."""
+        """Every result of one atomic step of ``actor`` at the transaction."""
         transaction = world.transactions[number]
         match actor.step:
-            case 0:  # BEGIN
-                yield put(world, number, state=OPEN, base=world.version), Actor(STAGE)
-            case 1:  # STAGE: tasks write whatever has become of the transaction
+            case Step.BEGIN:
+                yield put(world, number, state=OPEN, base=world.version), Actor(Step.STAGE)
+            case Step.STAGE:
+                # Tasks write even if their transaction was undone.
                 late = world.late if transaction.state == OPEN else world.late | ALL[number]
-                yield world._replace(staged=world.staged | ALL[number], late=late), Actor(RECORD)
-            case 2:  # RECORD
-                yield world, Actor(CHECK if transaction.state == OPEN else TAKEN)
-            case 3:  # CHECK
+                yield world._replace(staged=world.staged | ALL[number], late=late), Actor(Step.RECORD)
+            case Step.RECORD:
+                yield world, Actor(Step.CHECK if transaction.state == OPEN else Step.RESUME)
+            case Step.CHECK:
                 missing = ALL[number] & ~world.staged
-                following = PROMOTE if self.mistake == "promote before reserve" else RESERVE
-                # An overwrite notes the foreign files that lie there now.
+                following = Step.PROMOTE if self.mistake == "promote before reserve" else Step.RESERVE
+                # An overwrite records the foreign files that are there now.
                 found = world.visible & FOREIGN & ~world.alive if self.overwrites[number] else 0
-                yield world, Actor(ABORT, told=FAILURE) if missing else Actor(following, found)
-            case 4:
+                yield world, Actor(Step.ABORT, reported=FAILURE) if missing else Actor(following, found)
+            case Step.RESERVE:
                 yield from self._reserve(world, number, actor.at)
-            case 5:
+            case Step.PROMOTE:
                 yield from self._promote(world, number, actor)
-            case 6:
-                yield from self._commit(world, number, tidied=bool(actor.at))
-            case 7:
+            case Step.APPLY:
+                yield from self._apply(world, number, is_clean=bool(actor.at))
+            case Step.CLEAN:
                 yield self._clean(world, number)
-            case 8:  # FINISH
+            case Step.FINISH:
                 won = transaction.state == COMMITTED
-                yield (put(world, number, state=FINISHED) if won else world), Actor(DONE, told=SUCCESS)
-            case 9:  # ABORT
+                yield (put(world, number, state=FINISHED) if won else world), Actor(Step.DONE, reported=SUCCESS)
+            case Step.ABORT:
                 allowed = transaction.state == OPEN or (
-                    self.mistake == "abort without comparing" and transaction.state in (RESERVED, COMMITTED)
+                    self.mistake == "abort does not compare the state" and transaction.state in (RESERVED, COMMITTED)
                 )
                 yield (
-                    (put(world, number, state=ABORTING), Actor(UNDO, told=actor.told))
+                    (put(world, number, state=ABORTING), Actor(Step.UNDO, reported=actor.reported))
                     if allowed
-                    else (world, Actor(TAKEN, told=actor.told))
+                    else (world, Actor(Step.RESUME, reported=actor.reported))
                 )
-            case 10:  # GONE
+            case Step.TAKE_BACK:
                 allowed = transaction.state == RESERVED or (
-                    self.mistake == "undo without comparing" and transaction.state in (COMMITTED, FINISHED)
+                    self.mistake == "take back does not compare the state"
+                    and transaction.state in (COMMITTED, FINISHED)
                 )
                 yield (
-                    (put(world, number, state=ABORTING), Actor(UNDO, told=FAILURE))
+                    (put(world, number, state=ABORTING), Actor(Step.UNDO, reported=FAILURE))
                     if allowed
-                    else (world, Actor(TAKEN))
+                    else (world, Actor(Step.RESUME))
                 )
-            case 11:
+            case Step.UNDO:
                 yield self._undo(world, number, actor)
-            case 16:  # SYNC
+            case Step.SYNC_PROMOTED:
                 yield world._replace(volatile=world.volatile & ~ALL[number]), self._promoted(number)
-            case 18:  # TIDY: what only adds files removes what it has staged before its commit, or fails to
-                early = self.mistake == "tidy before the promotion"
-                yield world._replace(staged=world.staged & ~ALL[number]), Actor(PROMOTE if early else COMMIT, not early)
-                yield world, Actor(COMMIT)
-            case 17:  # SWEPT: what was deleted stays so
-                after = TAKEN if self.mistake == "finish before the clean-up" else FINISH
+            case Step.REMOVE_STAGING:
+                # A write that only adds files removes its staging directory before ``apply``. This may fail.
+                early = self.mistake == "staging is removed before promote"
+                yield (
+                    world._replace(staged=world.staged & ~ALL[number]),
+                    Actor(Step.PROMOTE if early else Step.APPLY, not early),
+                )
+                yield world, Actor(Step.APPLY)
+            case Step.SYNC_REMOVED:
+                # From here on a power loss brings no deleted file back.
+                after = Step.RESUME if self.mistake == "clean finishes before it deletes" else Step.FINISH
                 yield world._replace(ghosts=world.ghosts & ~transaction.removals), Actor(after)
-            case 12:  # UNDONE
-                if "power" in self.guest and self.mistake != "an undoing is not synced":
+            case Step.END_UNDO:
+                if "power" in self.guest and self.mistake != "undo does not sync":
                     world = world._replace(ghosts=world.ghosts & ~ALL[number])
                 won = transaction.state == ABORTING
-                told = actor.told or FAILURE
-                yield (put(world, number, state=ABORTED) if won else world), Actor(DONE, told=told)
-            case 13:  # TAKEN
-                yield world, self._after_taken(transaction.state, actor)
-            case 14:  # ASK
-                again = Actor(RESERVE, actor.at)
-                yield world, again if transaction.state == OPEN else self._after_taken(transaction.state, actor)
-                yield world, Actor(DONE, told=UNKNOWN)
+                reported = actor.reported or FAILURE
+                yield (put(world, number, state=ABORTED) if won else world), Actor(Step.DONE, reported=reported)
+            case Step.RESUME:
+                yield world, self._resumed(transaction.state, actor)
+            case Step.ASK:
+                again = Actor(Step.RESERVE, actor.at)
+                yield world, again if transaction.state == OPEN else self._resumed(transaction.state, actor)
+                yield world, Actor(Step.DONE, reported=UNKNOWN)
 
     def _reserve(self, world: World, number: int, found: int) -> Iterator[tuple[World, Actor]]:
         mine, other = world.transactions[number], world.transactions[1 - number]
         if mine.state != OPEN:
-            yield world, Actor(TAKEN)
+            yield world, Actor(Step.RESUME)
             return
-        if self._comes_after(world):
-            yield self.settled(world), Actor(RESERVE, found)
+        if self._must_settle(world):
+            yield self.settled(world), Actor(Step.RESERVE, found)
             return
-        rival = other.state == RESERVED and self.mistake != "reserve forgets who is reserved"
-        seen = other.version <= mine.base or self.mistake == "reserve forgets who has committed"
+        rival = other.state == RESERVED and self.mistake != "reserve ignores reserved transactions"
+        seen = other.version <= mine.base or self.mistake == "reserve ignores committed transactions"
         later = other.state in (COMMITTED, FINISHED) and not seen
         repaired = self.overwrites[number] and world.repaired > mine.base
         if repaired or (self.conflicts() and (rival or later)):
-            yield world, Actor(ABORT, told=CONFLICT)
+            yield world, Actor(Step.ABORT, reported=CONFLICT)
             return
         fixed = world.alive if self.overwrites[number] else 0
         after = put(world, number, state=RESERVED, reserved=True, unknown=found, fixed=fixed)
         yield after, Actor(self._after_reserve(number))
         if self.mistake == "a lost answer of reserve is a failure":
-            yield after, Actor(DONE, told=FAILURE)
-        elif number == 0 and not self.guest:  # the answer, or the question, is lost; only so the search stays short
-            yield after, Actor(ASK, found)
-            yield world, Actor(ASK, found)
+            yield after, Actor(Step.DONE, reported=FAILURE)
+        elif number == 0 and not self.guest:
+            # The answer or the request is lost. Other searches leave this out to stay short.
+            yield after, Actor(Step.ASK, found)
+            yield world, Actor(Step.ASK, found)
 
     def _after_reserve(self, number: int) -> int:
-        if self.mistake == "tidy before the promotion" and not self.overwrites[number]:
-            return TIDY
-        return COMMIT if self.mistake == "promote before reserve" else PROMOTE
+        if self.mistake == "staging is removed before promote" and not self.overwrites[number]:
+            return Step.REMOVE_STAGING
+        return Step.APPLY if self.mistake == "promote before reserve" else Step.PROMOTE
 
     def _promote(self, world: World, number: int, actor: Actor) -> Iterator[tuple[World, Actor]]:
-        """Files in any order; ``at`` has the bits of those that are done."""
+        """Promote one more file, in any order; ``at`` has the bits of the promoted ones."""
         early = self.mistake == "promote before reserve" and not world.transactions[number].reserved
         for bit in FILES[number]:
             if actor.at & bit:
                 continue
             done = actor.at | bit
-            last = Actor(RESERVE) if early else Actor(SYNC) if self._syncs() else self._promoted(number)
-            following = Actor(PROMOTE, done) if done != ALL[number] else last
+            last = (
+                Actor(Step.RESERVE) if early else Actor(Step.SYNC_PROMOTED) if self._syncs() else self._promoted(number)
+            )
+            following = Actor(Step.PROMOTE, done) if done != ALL[number] else last
             if "refusal" in self.guest:
-                yield world, Actor(GONE)
+                yield world, Actor(Step.TAKE_BACK)
             if world.staged & bit:
                 volatile = world.volatile | bit if "power" in self.guest else 0
                 moved = world._replace(staged=world.staged & ~bit, visible=world.visible | bit, volatile=volatile)
                 yield moved, following
             else:
-                yield world, following if world.visible & bit else Actor(GONE)
+                yield world, following if world.visible & bit else Actor(Step.TAKE_BACK)
 
     def _promoted(self, number: int) -> Actor:
-        tidies = not self.overwrites[number] or self.mistake == "what replaces is finished by its commit"
-        return Actor(TIDY if tidies and self.mistake != "tidy before the promotion" else COMMIT)
+        tidies = not self.overwrites[number] or self.mistake == "apply finishes a replacing write"
+        return Actor(
+            Step.REMOVE_STAGING if tidies and self.mistake != "staging is removed before promote" else Step.APPLY
+        )
 
     def _syncs(self) -> bool:
-        return "power" in self.guest and self.mistake != "a promotion is not synced"
+        return "power" in self.guest and self.mistake != "promote does not sync"
 
-    def _commit(self, world: World, number: int, *, tidied: bool) -> Iterator[tuple[World, Actor]]:
+    def _apply(self, world: World, number: int, *, is_clean: bool) -> Iterator[tuple[World, Actor]]:
         mine = world.transactions[number]
-        blind = self.mistake == "commit without comparing" and mine.state != COMMITTED
+        blind = self.mistake == "apply does not compare the state" and mine.state != COMMITTED
         if mine.state != RESERVED and not blind:
-            yield world, Actor(TAKEN)
+            yield world, Actor(Step.RESUME)
             return
-        if self._comes_after(world):
-            yield self.settled(world), Actor(COMMIT, int(tidied))
+        if self._must_settle(world):
+            yield self.settled(world), Actor(Step.APPLY, int(is_clean))
             return
         # Rows without an end: all of them are alive, where nothing is unsettled.
         rows = world.alive | world.unsettled
-        # What a repair has registered since the reservation is carried over.
-        looked_at = rows if self.mistake == "a commit ends what is alive now" else mine.fixed | mine.unknown
+        # Files that a repair has registered since ``reserve`` are carried over.
+        looked_at = rows if self.mistake == "apply ends rows that came after reserve" else mine.fixed | mine.unknown
         replaced = rows & looked_at if self.overwrites[number] else 0
         unsettled = replaced if self.overwrites[number] and self.settles else world.unsettled
         removals = (0 if self.settles else replaced) | mine.unknown if self.overwrites[number] else 0
         version = world.version + 1
-        # Who has tidied and replaces nothing has nothing to clean up.
-        ended = tidied and (not removals or self.mistake == "what replaces is finished by its commit")
+        # Without a staging directory and replaced files ``clean`` has nothing to do.
+        ended = is_clean and (not removals or self.mistake == "apply finishes a replacing write")
         after = put(world, number, state=FINISHED if ended else COMMITTED, version=version, removals=removals)
         after = after._replace(alive=rows & ~replaced | ALL[number], version=version)
         if self.settles and self.overwrites[number]:
             after = after._replace(unsettled=unsettled, floor=number)
-        early = self.mistake == "finish before the clean-up"
-        yield after, Actor(DONE, told=SUCCESS) if ended else Actor(FINISH if early else CLEAN)
-        if self.mistake == "a lost answer of commit is a failure":
-            yield after, Actor(DONE, told=FAILURE)
+        early = self.mistake == "clean finishes before it deletes"
+        yield after, Actor(Step.DONE, reported=SUCCESS) if ended else Actor(Step.FINISH if early else Step.CLEAN)
+        if self.mistake == "a lost answer of apply is a failure":
+            yield after, Actor(Step.DONE, reported=FAILURE)
         elif number == 0 and not self.guest:
-            yield after, Actor(ASK)
-            yield world, Actor(ASK)
+            yield after, Actor(Step.ASK)
+            yield world, Actor(Step.ASK)
 
-    def _comes_after(self, world: World) -> bool:
-        """Whether whoever locks the table has to settle something first."""
+    def _must_settle(self, world: World) -> bool:
+        """Whether a process that locks the table must settle first."""
         return bool(world.unsettled) and self.mistake != "a writer does not settle first"
 
     def settled(self, world: World) -> World:
@@ -296,22 +320,24 @@ class Protocol:
     def _clean(self, world: World, number: int) -> tuple[World, Actor]:
         mine = world.unsettled and world.floor == number
         if mine and self.mistake != "the clean-up does not settle first":
-            return self.settled(world), Actor(CLEAN)
+            return self.settled(world), Actor(Step.CLEAN)
         removals = world.transactions[number].removals
-        if self.mistake == "the clean-up goes by names" and removals & FOREIGN:
+        if self.mistake == "clean compares names only" and removals & FOREIGN:
             removals |= FOREIGN
         left = removals & world.visible
         if not left:
-            syncs = "power" in self.guest and self.mistake != "a clean-up is not synced"
-            return world._replace(staged=world.staged & ~ALL[number]), Actor(SWEPT if syncs else FINISH)
-        return self._deleted(world, left & -left), Actor(CLEAN)
+            syncs = "power" in self.guest and self.mistake != "clean does not sync"
+            return world._replace(staged=world.staged & ~ALL[number]), Actor(
+                Step.SYNC_REMOVED if syncs else Step.FINISH
+            )
+        return self._deleted(world, left & -left), Actor(Step.CLEAN)
 
     def _deleted(self, world: World, bit: int) -> World:
         ghosts = world.ghosts | (bit & world.visible) if "power" in self.guest else 0
         return world._replace(visible=world.visible & ~bit, ghosts=ghosts, volatile=world.volatile & ~bit)
 
     def _undo(self, world: World, number: int, actor: Actor) -> tuple[World, Actor]:
-        """Half a file a step: the source, then the target."""
+        """Undo half a file: the source, then the target."""
         file, half = divmod(actor.at, 2)
         bit = FILES[number][file]
         if (half == 0) is (self.mistake != "undo deletes the target first"):
@@ -321,45 +347,45 @@ class Protocol:
         else:
             after = self._deleted(world, bit)
         more = actor.at + 1 < 2 * len(FILES[number])
-        return after, Actor(UNDO if more else UNDONE, actor.at + 1 if more else 0, actor.told)
+        return after, Actor(Step.UNDO if more else Step.END_UNDO, actor.at + 1 if more else 0, actor.reported)
 
-    def _after_taken(self, state: int, actor: Actor) -> Actor:
-        """Where whoever finds a transaction in a state goes on."""
+    def _resumed(self, state: int, actor: Actor) -> Actor:
+        """The step at which a process resumes a transaction that it finds in a state."""
         if state == OPEN:
-            return Actor(ABORT)
+            return Actor(Step.ABORT)
         if state == RESERVED:
-            return Actor(CLEAN if self.mistake == "recovery cleans up before it commits" else PROMOTE)
+            return Actor(Step.PROMOTE)
         if state == COMMITTED:
-            return Actor(CLEAN)
+            return Actor(Step.CLEAN)
         if state == FINISHED:
-            return Actor(DONE, told=SUCCESS)
-        # ABORTED: a slow owner's tasks may have written after the recoverer had removed everything.
-        return Actor(UNDO, told=actor.told or FAILURE)
+            return Actor(Step.DONE, reported=SUCCESS)
+        # Tasks of a slow owner may have written after the recoverer had removed everything, so ``undo`` runs again.
+        return Actor(Step.UNDO, reported=actor.reported or FAILURE)
 
     def successors(self, situation: Situation) -> Iterator[Situation]:
-        """Every situation that one step of anybody leads to."""
+        """Every situation that one step of a process leads to."""
         world, owners, recoverer, guest = situation
         first, second = owners
-        if first.step != DONE:
+        if first.step != Step.DONE:
             for after, actor in self.steps(world, 0, first):
                 yield Situation(after, (actor, second), recoverer, guest)
-        if second.step != DONE:
+        if second.step != Step.DONE:
             for after, actor in self.steps(world, 1, second):
                 yield Situation(after, (first, actor), recoverer, guest)
         if recoverer is None:
             for number, transaction in enumerate(world.transactions):
                 if self.guest in ("repair", "vacuum") and number == 0:
-                    # Whom somebody recovers and whom not makes no difference to those, but a long search.
+                    # Recovering this writer too would not change these guests, only lengthen the search.
                     continue
                 if transaction.state in (OPEN, RESERVED, COMMITTED, ABORTING):
-                    yield Situation(world, owners, (number, Actor(TAKEN)), guest)
+                    yield Situation(world, owners, (number, Actor(Step.RESUME)), guest)
         else:
             number, recovering = recoverer
             if not self.guest:
-                yield Situation(world, owners, None, guest)  # it crashes
+                yield Situation(world, owners, None, guest)  # The recoverer crashes.
             for after, actor in self.steps(world, number, recovering):
-                # A recoverer that has lost sight of the database starts again later.
-                yield Situation(after, owners, None if actor.step in (DONE, ASK) else (number, actor), guest)
+                # A recoverer that gets no answer of the database starts again later.
+                yield Situation(after, owners, None if actor.step in (Step.DONE, Step.ASK) else (number, actor), guest)
         if not self.guest and not world.vanished and world.staged & 2:
             yield Situation(world._replace(staged=world.staged & ~2, vanished=True), owners, recoverer)
         if "hive" in self.guest:
@@ -372,14 +398,14 @@ class Protocol:
                     yield Situation(after, owners, recoverer, seen)
 
     def _foreign(self, world: World) -> Iterator[World]:
-        """What a Hive engine does: it writes a file, and then one of the same name in its place."""
+        """A Hive engine writes a file, and later another one of the same name in its place."""
         if not world.written:
             yield world._replace(visible=world.visible | HIVE, written=HIVE)
         elif world.written == HIVE:
             yield world._replace(visible=world.visible & ~HIVE | HIVE_AGAIN, written=HIVE_AGAIN)
 
     def repair(self, world: World, guest: Guest) -> tuple[World, Guest]:
-        """The next step of a repair, which makes the index what it has listed."""
+        """The next step of a repair, which registers its listing in the index."""
         ids = sum(
             ALL[number]
             for number, transaction in enumerate(world.transactions)
@@ -403,7 +429,7 @@ class Protocol:
                 return world, guest._replace(step=3, uncommitted=asked, pending=pending)
             case 3:
                 known = guest.seen & ~guest.uncommitted & ~guest.pending
-                fenced = world.version == guest.version or self.mistake == "repair has no fence"
+                fenced = world.version == guest.version or self.mistake == "repair does not compare the version"
                 after = world
                 if fenced and known != world.alive:
                     version = world.version + 1
@@ -413,7 +439,7 @@ class Protocol:
                 return world, guest
 
     def _pending(self, world: World) -> int:
-        """What committed transactions have yet to delete."""
+        """The files that committed transactions will delete."""
         pending = 0
         for transaction in world.transactions:
             if transaction.state == COMMITTED:
@@ -421,7 +447,7 @@ class Protocol:
         return pending
 
     def vacuum(self, world: World, guest: Guest) -> tuple[World, Guest]:
-        """The next step of a vacuum that keeps no version: it deletes what writes have replaced or left."""
+        """The next step of a vacuum without retention: it deletes files that writes have replaced or left."""
         if world.unsettled and guest.step == 1:
             return self.settled(world), guest
         match guest.step:
@@ -433,11 +459,11 @@ class Protocol:
                     if transaction.version:
                         ended |= transaction.removals & ~world.alive
                     if transaction.state == ABORTED or (
-                        self.mistake == "vacuum takes what is not committed" and not transaction.version
+                        self.mistake == "vacuum deletes files of uncommitted writes" and not transaction.version
                     ):
                         left |= ALL[number]
-                if self.mistake == "vacuum goes by the clock" and ended & FOREIGN:
-                    # The one that was written since has, by the clock of the store, been written before.
+                if self.mistake == "vacuum compares times of the store's clock" and ended & FOREIGN:
+                    # By the store's clock the newer file seems to be older than the overwrite.
                     ended |= FOREIGN
                 return world, Guest(2, pending=(guest.seen & left) | ended)
             case 2:
@@ -447,13 +473,13 @@ class Protocol:
                 return world, guest
 
     def recovered(self, world: World) -> World:
-        """The world after every owner has died here and recovery has run to its end."""
+        """The world after every owner has died and recovery has finished."""
         for number in (0, 1):
             state = world.transactions[number].state
             if state in (NONE, FINISHED, ABORTED):
                 continue
-            actor = Actor(TAKEN)
-            while actor.step != DONE:
+            actor = Actor(Step.RESUME)
+            while actor.step != Step.DONE:
                 world, actor = next(self.steps(world, number, actor))
         return world
 
@@ -465,7 +491,7 @@ def put(world: World, number: int, **values: int) -> World:
 
 
 def check_world(protocol: Protocol, world: World) -> None:
-    """Promises 1, 2 and 4 as far as everybody sees them."""
+    """Assert promises 1, 2 and 4, which hold in every state."""
     committed = [t for t in world.transactions if t.version]
     looked_at = 0
     for transaction in committed:
@@ -476,39 +502,42 @@ def check_world(protocol: Protocol, world: World) -> None:
         number = world.transactions.index(transaction)
         expected = (0 if protocol.overwrites[number] else expected) | ALL[number]
     assert world.alive & ~FOREIGN == expected, "readers of the index see something that is neither old nor new"
-    # A repair takes a foreign file in, and the Hive engine replaces it.
+    # A foreign file that a repair registered may be replaced by the Hive engine afterwards.
     assert world.alive & ~world.visible & ~(FOREIGN & ~world.written) == 0, "the index names a file that is not there"
     for number, transaction in enumerate(world.transactions):
-        assert transaction.reserved or not world.visible & ALL[number], "a file was visible before its write had won"
+        assert transaction.reserved or not world.visible & ALL[number], (
+            "a file was visible before its write was reserved"
+        )
         if transaction.version:
             assert transaction.state in (COMMITTED, FINISHED), "a committed transaction was taken back"
     if protocol.conflicts() and len(committed) == 2:
         first, second = sorted(committed, key=lambda t: t.version)
-        assert first.version <= second.base, "a write committed over one that it had not seen"
+        assert first.version <= second.base, "a write committed over one that it had not read"
 
 
-def check_told(world: World, recovered: World, owners: tuple[Actor, Actor]) -> None:
-    """Promises 3 to 5 as far as users see them: what they were told holds, now and after recovery."""
+def check_reported(world: World, recovered: World, owners: tuple[Actor, Actor]) -> None:
+    """Assert promises 3 to 5: the result that a user saw stays true, now and after recovery."""
     for owner, number in zip(owners, (0, 1), strict=True):
-        told = owner.told if owner.step == DONE else NOTHING
+        reported = owner.reported if owner.step == Step.DONE else NOTHING
         transaction = world.transactions[number]
-        if told == SUCCESS:
-            assert transaction.version, "success was told of a write that is not committed"
-        if told in (CONFLICT, FAILURE):
-            assert not transaction.version, "failure was told of a write that is committed"
+        if reported == SUCCESS:
+            assert transaction.version, "success was reported for a write that is not committed"
+        if reported in (CONFLICT, FAILURE):
+            assert not transaction.version, "failure was reported for a write that is committed"
             after = recovered.transactions[number].state
-            assert after == ABORTED, "failure was told, and recovery committed the write"
-        if told == CONFLICT:
+            assert after == ABORTED, "failure was reported, and recovery committed the write"
+        if reported == CONFLICT:
             assert not transaction.reserved, "the race was lost after files had become visible"
-        # What tasks write that outlive the recovery of their transaction is hidden, and vacuum's where the owner dies.
+        # Tasks that outlive the recovery of their transaction leave hidden files. If the owner dies, vacuum deletes
+        # them.
         left = recovered.staged & ALL[number]
-        assert not (left if told else left & ~recovered.late), "a staged file was left"
+        assert not (left if reported else left & ~recovered.late), "a staged file was left"
 
 
 def check_recovered(protocol: Protocol, world: World) -> None:
-    """Promises 2 and 3 after recovery."""
+    """Assert promises 2 and 3 after recovery."""
     check_world(protocol, world)
-    # Foreign files are the next repair's.
+    # The next repair registers foreign files.
     ours = (world.visible & ~FOREIGN, world.alive & ~FOREIGN)
     assert ours[0] == ours[1], "the listing shows something other than the index"
     assert all(transaction.state in (NONE, FINISHED, ABORTED) for transaction in world.transactions)
@@ -516,7 +545,7 @@ def check_recovered(protocol: Protocol, world: World) -> None:
 
 
 def after_power_loss(world: World) -> Iterator[World]:
-    """The worlds that a power loss may leave: of what was not synced, any part has happened."""
+    """The worlds that a power loss may leave: any subset of the changes that were not synced is on disk."""
     for undone in subsets(world.volatile & world.visible):
         for back in subsets(world.ghosts):
             yield world._replace(
@@ -534,7 +563,7 @@ def subsets(bits: int) -> Iterator[int]:
 
 
 def check_repaired(protocol: Protocol, world: World) -> None:
-    """A repair after recovery takes in what is foreign, and changes nothing else."""
+    """Assert that a repair after recovery registers foreign files and changes nothing else."""
     guest = Guest()
     while guest.step < 4:
         world, guest = protocol.repair(world, guest)
@@ -543,11 +572,15 @@ def check_repaired(protocol: Protocol, world: World) -> None:
 
 
 def search(protocol: Protocol) -> tuple[int, set[tuple[int, int]]]:
-    """The number of situations, and what the two users can be told; raises where a promise breaks."""
+    """Return the number of situations, and all pairs of results that the two users can see.
+
+    Raises:
+        AssertionError: A promise is broken.
+    """
     start = Situation(World())
     if protocol.guest.endswith(" hive"):
-        # Two guests and one writer, which keeps the search short.
-        start = start._replace(owners=(Actor(DONE), Actor()))
+        # With two guests there is only one writer, which keeps the search short.
+        start = start._replace(owners=(Actor(Step.DONE), Actor()))
     seen, stack = {start}, [start]
     ends: set[tuple[int, int]] = set()
     recovered: dict[World, World] = {}
@@ -565,9 +598,9 @@ def search(protocol: Protocol) -> tuple[int, set[tuple[int, int]]]:
                     check_recovered(protocol, after)
             if protocol.guest:
                 check_repaired(protocol, after_recovery)
-        check_told(world, after_recovery, owners)
-        if owners[0].step == DONE and owners[1].step == DONE:
-            ends.add((owners[0].told, owners[1].told))
+        check_reported(world, after_recovery, owners)
+        if owners[0].step == Step.DONE and owners[1].step == Step.DONE:
+            ends.add((owners[0].reported, owners[1].reported))
         for following in protocol.successors(situation):
             if following not in seen:
                 seen.add(following)
@@ -592,22 +625,25 @@ def test_no_interleaving_breaks_a_promise(overwrites: tuple[bool, bool]) -> None
 @pytest.mark.parametrize(
     ("mistake", "broken"),
     [
-        ("promote before reserve", "a file was visible before its write had won"),
+        ("promote before reserve", "a file was visible before its write was reserved"),
         ("undo deletes the target first", "the listing shows something other than the index"),
         ("undo forgets the targets", "the listing shows something other than the index"),
-        ("commit without comparing", "neither old nor new|is not there|was taken back|committed over"),
-        ("abort without comparing", "was taken back|is not there"),
-        ("undo without comparing", "was taken back|is not there"),
-        # The second commit carries over what the first one has brought.
-        ("reserve forgets who is reserved", "a write committed over one that it had not seen|neither old nor new"),
-        ("reserve forgets who has committed", "a write committed over one that it had not seen"),
-        ("what replaces is finished by its commit", "the listing shows something other than the index"),
-        ("finish before the clean-up", "the listing shows something other than the index"),
-        ("a lost answer of reserve is a failure", "failure was told"),
-        ("a lost answer of commit is a failure", "failure was told of a write that is committed"),
+        ("apply does not compare the state", "neither old nor new|is not there|was taken back|committed over"),
+        ("abort does not compare the state", "was taken back|is not there"),
+        ("take back does not compare the state", "was taken back|is not there"),
+        # The second ``apply`` carries over the files of the first one.
+        (
+            "reserve ignores reserved transactions",
+            "a write committed over one that it had not read|neither old nor new",
+        ),
+        ("reserve ignores committed transactions", "a write committed over one that it had not read"),
+        ("apply finishes a replacing write", "the listing shows something other than the index"),
+        ("clean finishes before it deletes", "the listing shows something other than the index"),
+        ("a lost answer of reserve is a failure", "failure was reported"),
+        ("a lost answer of apply is a failure", "failure was reported for a write that is committed"),
     ],
 )
-def test_the_search_finds_a_protocol_with_a_mistake(mistake: str, broken: str) -> None:
+def test_search_finds_mistake(mistake: str, broken: str) -> None:
     with pytest.raises(AssertionError, match=broken):
         search(Protocol((True, True), mistake))
 
@@ -625,20 +661,20 @@ def test_no_guest_breaks_a_promise(guest: str) -> None:
 @pytest.mark.parametrize(
     ("guest", "mistake", "broken"),
     [
-        ("repair", "repair has no fence", "neither old nor new|is not there"),
+        ("repair", "repair does not compare the version", "neither old nor new|is not there"),
         ("repair", "repair asks for writers before it lists", "neither old nor new|is not there"),
         ("repair", "repair asks for removals after it lists", "neither old nor new|is not there"),
-        ("vacuum", "vacuum takes what is not committed", "is not there"),
-        ("hive", "the clean-up goes by names", "a foreign file was lost"),
-        ("vacuum hive", "vacuum goes by the clock", "a foreign file was lost"),
-        ("repair hive", "a commit ends what is alive now", "a foreign file was lost"),
-        ("power", "a promotion is not synced", "is not there"),
-        ("power", "a clean-up is not synced", "the listing shows something other than the index"),
-        ("refusal", "tidy before the promotion", "a file that is not there"),
-        ("refusal power", "an undoing is not synced", "the listing shows something other than the index"),
+        ("vacuum", "vacuum deletes files of uncommitted writes", "is not there"),
+        ("hive", "clean compares names only", "a foreign file was lost"),
+        ("vacuum hive", "vacuum compares times of the store's clock", "a foreign file was lost"),
+        ("repair hive", "apply ends rows that came after reserve", "a foreign file was lost"),
+        ("power", "promote does not sync", "is not there"),
+        ("power", "clean does not sync", "the listing shows something other than the index"),
+        ("refusal", "staging is removed before promote", "a file that is not there"),
+        ("refusal power", "undo does not sync", "the listing shows something other than the index"),
     ],
 )
-def test_the_search_finds_what_a_guest_makes_of_a_mistake(guest: str, mistake: str, broken: str) -> None:
+def test_search_finds_mistake_beside_guest(guest: str, mistake: str, broken: str) -> None:
     with pytest.raises(AssertionError, match=broken):
         search(Protocol(BOTH, mistake, guest))
 
@@ -658,7 +694,7 @@ def test_no_interleaving_of_what_ends_everything_breaks_a_promise(overwrites: tu
         ("", "a writer does not settle first", "neither old nor new"),
         ("", "the clean-up does not settle first", "the listing shows something other than the index"),
         ("repair", "repair does not settle first", "neither old nor new|is not there"),
-        ("repair hive", "a commit ends what is alive now", "a foreign file was lost"),
+        ("repair hive", "apply ends rows that came after reserve", "a foreign file was lost"),
     ],
 )
 def test_the_search_finds_who_does_not_settle_first(guest: str, mistake: str, broken: str) -> None:
