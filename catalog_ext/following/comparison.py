@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.conf import keys
 from catalog_ext.following.doubts import PartitionDoubt
-from catalog_ext.metastore.errors import InvalidPartitionNameError, MassDropError
-from catalog_ext.metastore.hive.mapping.conversion import partition_values_of
+from catalog_ext.metastore.errors import MassDropError
+from catalog_ext.metastore.hive.mapping.conversion import values_or_none
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import comparable_location, same_location
 from catalog_ext.metastore.hive.mapping.model import metastore_name
@@ -164,7 +164,7 @@ class Comparison:
         return any(self._is_changed(ours, each, theirs.parameters, sizes, when) for each in held)
 
     def _is_same(self, table: Table, mine: Partition, there: HivePartition, when: _When) -> bool:
-        if not same_location(table.directory(mine.name, mine.location), there.location):
+        if not same_location(table.directory_of(mine), there.location):
             return False
         sizes = _sizes(there.parameters)
         if sizes is None:
@@ -208,7 +208,7 @@ class Comparison:
     def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
         found: dict[tuple[str, ...], list[Partition]] = {}
         for partition in partitions:
-            values = _hive_values(theirs, partition.name)
+            values = values_or_none(theirs, partition.name)
             if values is not None:
                 found.setdefault(values, []).append(partition)
         return found
@@ -231,7 +231,7 @@ class Comparison:
             page, after = index.publications.page(ours, after)
             total += len(page)
             for partition in page:
-                values = _hive_values(theirs, partition.name)
+                values = values_or_none(theirs, partition.name)
                 if values is not None and (name := metastore_name(keys_, values)) not in names:
                     missing[name] = partition.name
                     place = partition.location
@@ -283,10 +283,3 @@ class Comparison:
 def _sizes(parameters: Mapping[str, str]) -> tuple[int, int] | None:
     files, size = parameters.get(FILES, ""), parameters.get(BYTES, "")
     return (int(files), int(size)) if files.isdecimal() and size.isdecimal() else None
-
-
-def _hive_values(theirs: HiveTable, name: str) -> tuple[str, ...] | None:
-    try:
-        return partition_values_of(theirs, name)
-    except InvalidPartitionNameError:
-        return None

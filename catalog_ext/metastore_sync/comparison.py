@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason, values_or_none
 from catalog_ext.metastore.hive.mapping.locations import comparable_location, relative_name, same_location
 from catalog_ext.metastore.hive.mapping.model import metastore_name
-from catalog_ext.metastore.hive.outbox.compare import values_or_none
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 

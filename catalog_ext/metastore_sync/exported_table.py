@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
-from catalog_ext.metastore.hive.mapping.conversion import to_hive
+from catalog_ext.metastore.hive.mapping.conversion import to_hive, values_or_none
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.compare import (
@@ -14,7 +14,6 @@ from catalog_ext.metastore.hive.outbox.compare import (
     definition_differs,
     key_types_differ,
     statistics_differ,
-    values_or_none,
 )
 from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.messages import (

@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason, values_or_none
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.hive.outbox.compare import (
@@ -25,7 +25,6 @@ from catalog_ext.metastore.hive.outbox.compare import (
     differing,
     key_types_differ,
     statistics_differ,
-    values_or_none,
 )
 from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.index.write.publishing import Publication

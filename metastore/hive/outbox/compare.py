@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError
 from catalog_ext.metastore.hive.mapping.conversion import (
-    partition_values_of,
     to_hive,
     user_parameters,
 )
@@ -150,11 +149,3 @@ def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[
         name in parameters and found.parameters.get(name, parameters[name]) != parameters[name]
         for name in (FILES, BYTES, ROWS)
     )
-
-
-def values_or_none(table: HiveTable, name: str) -> tuple[str, ...] | None:
-    """Return the values that the metastore has of a partition; None where it can never hold it."""
-    try:
-        return partition_values_of(table, name)
-    except InvalidPartitionNameError:
-        return None
