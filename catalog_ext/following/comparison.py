@@ -226,9 +226,7 @@ class Comparison:
         missing: dict[str, str] = {}
         renamed: set[str] = set()
         total, keys_ = 0, [c.name for c in theirs.partition_columns]
-        after: int | None = -1
-        while after is not None:
-            page, after = index.publications.page(ours, after)
+        for page in index.publications.pages(ours):
             total += len(page)
             for partition in page:
                 values = values_or_none(theirs, partition.name)

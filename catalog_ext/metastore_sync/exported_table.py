@@ -62,12 +62,9 @@ class _Exported:
             carry_out(self._client, message)
 
     def _pages(self) -> Iterator[list[PublishedPartition]]:
-        after: int | None = -1
-        while after is not None:
-            page, after = self._index.publications.page(self._table, after)
-            if page:
-                self.held += len(page)
-                yield page
+        for page in filter(None, self._index.publications.pages(self._table)):
+            self.held += len(page)
+            yield page
 
     def _found(self) -> HiveTable | None:
         try:

@@ -222,9 +222,7 @@ class Publishing:
     def _compared_view(self, client: HiveMetastore, table: Table, found: HiveTable) -> Publication:
         view = self._index.views.load(table.identifier)
         ours: set[tuple[str, ...]] = set()
-        following: int | None = -1
-        while following is not None:
-            page, following = self._index.publications.page(table, following)
+        for page in self._index.publications.pages(table):
             ours.update(values for p in page if (values := values_or_none(found, p.name)) is not None)
         names = list(client.partition_names(found.database, found.name)) if table.definition.partition_columns else []
         theirs = {values_or_none(found, name): name for name in names}
