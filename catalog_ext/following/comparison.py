@@ -17,7 +17,6 @@ from catalog_ext.metastore.errors import MassDropError
 from catalog_ext.metastore.hive.mapping.conversion import values_or_none
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import comparable_location, same_location
-from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
@@ -140,11 +139,10 @@ class Comparison:
             found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
             mine = self._by_values(theirs, self._context.index.living_partitions.of_values(ours, chunk))
             when = (followed.told_statistics(ours, chunk), oldest)
-            keys_ = [c.name for c in theirs.partition_columns]
             for partition in found:
                 held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
                 if not any(is_same(each, partition, reading, when) for each in held):
-                    doubts[name := metastore_name(keys_, partition.values)] = PartitionDoubt()
+                    doubts[name := theirs.name_of(partition.values)] = PartitionDoubt()
                     if reading.problem is None and layout.judge(name).place is Place.PARTITION:
                         places.add(comparable_location(partition.location))
         dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
@@ -225,12 +223,12 @@ class Comparison:
         index = self._context.index
         missing: dict[str, str] = {}
         renamed: set[str] = set()
-        total, keys_ = 0, [c.name for c in theirs.partition_columns]
+        total = 0
         for page in index.publications.pages(ours):
             total += len(page)
             for partition in page:
                 values = values_or_none(theirs, partition.name)
-                if values is not None and (name := metastore_name(keys_, values)) not in names:
+                if values is not None and (name := theirs.name_of(values)) not in names:
                     missing[name] = partition.name
                     place = partition.location
                     if place is not None and comparable_location(place) in places:

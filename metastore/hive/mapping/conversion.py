@@ -27,7 +27,6 @@ from catalog_ext.metastore.hive.mapping.model import (
     HivePartition,
     HiveTable,
     Storage,
-    metastore_name,
 )
 from catalog_ext.metastore.hive.mapping.spark_schema import (
     FROM_SERDE,
@@ -371,7 +370,7 @@ def hive_partition_name(table: HiveTable, name: str) -> str:
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
     """
-    return metastore_name((c.name for c in table.partition_columns), partition_values_of(table, name))
+    return table.name_of(partition_values_of(table, name))
 
 
 def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 )
 from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
 from catalog_ext.metastore.hive.mapping.locations import same_location
-from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS
 from catalog_ext.metastore.hive.outbox.alter_table import altered
 from catalog_ext.metastore.hive.outbox.ownership import check_location
@@ -22,6 +21,7 @@ from catalog_ext.metastore.messages import AlterTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.messages import PublishedPartition
     from catalog_ext.metastore.model.tables import TableDefinition
@@ -112,10 +112,16 @@ def compared(
         except InvalidPartitionNameError:
             continue  # the metastore can never hold it
         converted.setdefault(hive.values, (partition.name, hive))
-    keys = [column.name for column in table.partition_columns]
-    names = [metastore_name(keys, values) for values in converted]
-    found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
+    found = found_by_values(metastore, table, list(converted))
     return [ComparedPartition(name, hive, found.get(values)) for values, (name, hive) in converted.items()]
+
+
+def found_by_values(
+    metastore: HiveMetastore, table: HiveTable, values: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], HivePartition]:
+    """Return the partitions of a table that the metastore has, by their values: one call."""
+    names = [table.name_of(each) for each in values]
+    return {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
 
 
 def differing(
