@@ -9,7 +9,7 @@ from catalog_ext.drift.store_side import key_of
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, partition_values_of
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
-from catalog_ext.metastore.hive.mapping.model import metastore_name
+from catalog_ext.metastore.hive.outbox.compare import found_by_values
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.tables import DataFile
@@ -93,12 +93,9 @@ class AdoptedPartitions:
 
     def _places(self, names: Sequence[str]) -> dict[str, str | None]:
         """Return the location of each partition that can be taken over; None is the default one."""
-        keys = [column.name for column in self._found.partition_columns]
-        theirs = [metastore_name(keys, partition_values_of(self._found, name)) for name in names]
-        client = self._context.metastore.client()
-        given = {}
-        for partition in client.partitions_by_names(self._found.database, self._found.name, theirs):
-            given[key_of(metastore_name(keys, partition.values))] = partition
+        values = [partition_values_of(self._found, name) for name in names]
+        found = found_by_values(self._context.metastore.client(), self._found, values)
+        given = {key_of(self._found.name_of(values)): partition for values, partition in found.items()}
         known = {key_of(p.name): p.name for p in self._context.index.living_partitions.of_values(self._table, names)}
         layout, descriptors = Layout(self._table.definition), Descriptors(self._found, self._table.definition)
         places: dict[str, str | None] = {}

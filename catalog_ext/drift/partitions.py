@@ -66,11 +66,7 @@ class PartitionComparison:
             CatalogExtError: The metastore does not answer; what was yielded before stands.
         """
         descriptors = Descriptors(found, self._table.definition)
-        after: int | None = -1
-        while after is not None:
-            page, after = self._index.publications.page(self._table, after)
-            if not page:
-                continue
+        for page in filter(None, self._index.publications.pages(self._table)):
             both = compared(client, found, page)
             there = named.take([key_of(each.name) for each in both])
             if any(each.found is None and key_of(each.name) in there for each in both):

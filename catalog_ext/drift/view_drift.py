@@ -75,11 +75,7 @@ def _partitions(
 ) -> Iterator[Difference]:
     if not view.table.definition.partition_columns:
         return
-    ours: dict[str, str] = {}
-    after: int | None = -1
-    while after is not None:
-        page, after = index.publications.page(view.table, after)
-        ours.update((key_of(p.name), p.name) for p in page)
+    ours = {key_of(p.name): p.name for page in index.publications.pages(view.table) for p in page}
     theirs = {key_of(name): name for name in client.partition_names(found.database, found.name)}
     apart = sorted(ours.keys() ^ theirs.keys())
     waiting = pending.among(apart)

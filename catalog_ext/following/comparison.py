@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.conf import keys
 from catalog_ext.following.doubts import PartitionDoubt
-from catalog_ext.metastore.errors import InvalidPartitionNameError, MassDropError
-from catalog_ext.metastore.hive.mapping.conversion import partition_values_of
+from catalog_ext.metastore.errors import MassDropError
+from catalog_ext.metastore.hive.mapping.conversion import values_or_none
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import comparable_location, same_location
-from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, DDL_TIME, FILES
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
@@ -140,11 +139,10 @@ class Comparison:
             found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
             mine = self._by_values(theirs, self._context.index.living_partitions.of_values(ours, chunk))
             when = (followed.told_statistics(ours, chunk), oldest)
-            keys_ = [c.name for c in theirs.partition_columns]
             for partition in found:
                 held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
                 if not any(is_same(each, partition, reading, when) for each in held):
-                    doubts[name := metastore_name(keys_, partition.values)] = PartitionDoubt()
+                    doubts[name := theirs.name_of(partition.values)] = PartitionDoubt()
                     if reading.problem is None and layout.judge(name).place is Place.PARTITION:
                         places.add(comparable_location(partition.location))
         dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
@@ -164,7 +162,7 @@ class Comparison:
         return any(self._is_changed(ours, each, theirs.parameters, sizes, when) for each in held)
 
     def _is_same(self, table: Table, mine: Partition, there: HivePartition, when: _When) -> bool:
-        if not same_location(table.directory(mine.name, mine.location), there.location):
+        if not same_location(table.directory_of(mine), there.location):
             return False
         sizes = _sizes(there.parameters)
         if sizes is None:
@@ -208,7 +206,7 @@ class Comparison:
     def _by_values(self, theirs: HiveTable, partitions: Sequence[Partition]) -> dict[tuple[str, ...], list[Partition]]:
         found: dict[tuple[str, ...], list[Partition]] = {}
         for partition in partitions:
-            values = _hive_values(theirs, partition.name)
+            values = values_or_none(theirs, partition.name)
             if values is not None:
                 found.setdefault(values, []).append(partition)
         return found
@@ -225,14 +223,12 @@ class Comparison:
         index = self._context.index
         missing: dict[str, str] = {}
         renamed: set[str] = set()
-        total, keys_ = 0, [c.name for c in theirs.partition_columns]
-        after: int | None = -1
-        while after is not None:
-            page, after = index.publications.page(ours, after)
+        total = 0
+        for page in index.publications.pages(ours):
             total += len(page)
             for partition in page:
-                values = _hive_values(theirs, partition.name)
-                if values is not None and (name := metastore_name(keys_, values)) not in names:
+                values = values_or_none(theirs, partition.name)
+                if values is not None and (name := theirs.name_of(values)) not in names:
                     missing[name] = partition.name
                     place = partition.location
                     if place is not None and comparable_location(place) in places:
@@ -283,10 +279,3 @@ class Comparison:
 def _sizes(parameters: Mapping[str, str]) -> tuple[int, int] | None:
     files, size = parameters.get(FILES, ""), parameters.get(BYTES, "")
     return (int(files), int(size)) if files.isdecimal() and size.isdecimal() else None
-
-
-def _hive_values(theirs: HiveTable, name: str) -> tuple[str, ...] | None:
-    try:
-        return partition_values_of(theirs, name)
-    except InvalidPartitionNameError:
-        return None

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError, LocationNotAllowedError
 from catalog_ext.metastore.hive.events.event import Statistics
-from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
+from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, values_of_hive
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, partition_values
+from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.repair.options import Told
 from catalog_ext.repair.report import is_open
@@ -144,7 +144,7 @@ class PartitionFollowing:
         names = list(doubts)
         ours = _by_values(self._context.index.living_partitions.of_values(table, names))
         pending = pending_for(self._context.index, table.identifier, table)
-        theirs = {_values(p): p for p in client.partitions_by_names(hive.database, hive.name, names)}
+        theirs = {values_of_hive(p): p for p in client.partitions_by_names(hive.database, hive.name, names)}
         places: dict[str, str | None] = {}
         gone: set[str] = set()
         lost: set[str] = set()
@@ -210,7 +210,7 @@ class PartitionFollowing:
         Raises:
             LocationNotAllowedError: The service does not serve the place.
         """
-        known = next((p for p in mine if same_location(table.directory(p.name, p.location), there.location)), None)
+        known = next((p for p in mine if same_location(table.directory_of(p), there.location)), None)
         known = known or next((p for p in mine if p.in_metastore), None)
         name, location = from_hive_partition(hive, there)
         location = None if location is None else canonical_location(location)
@@ -221,7 +221,7 @@ class PartitionFollowing:
                 places[name] = location
                 return name
             return None
-        if pending.names(known.name) or same_location(table.directory(known.name, known.location), there.location):
+        if pending.names(known.name) or same_location(table.directory_of(known), there.location):
             places[known.name] = known.location
         else:
             places[known.name] = canonical_location(there.location)
@@ -247,10 +247,6 @@ def _descriptor(
 
 def _knows(name: str, mine: Sequence[Partition]) -> bool:
     return any(p.name == name for p in mine)
-
-
-def _values(partition: HivePartition) -> tuple[str | None, ...]:
-    return tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
 
 
 def _by_values(partitions: Sequence[Partition]) -> dict[tuple[str | None, ...], list[Partition]]:

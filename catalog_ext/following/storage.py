@@ -13,7 +13,6 @@ from catalog_ext.metastore.errors import ConflictError, MetastoreRefusedError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
 from catalog_ext.metastore.hive.mapping.formats import storage_of
-from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.hive.mapping.spark_schema import PROVIDER
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.definition_checks import check_storable
@@ -68,16 +67,16 @@ def check_partitions(index: Index, client: HiveMetastore, ours: Table, theirs: H
     """
     if not ours.definition.partition_columns:
         return
-    keys = [c.name for c in theirs.partition_columns]
     descriptors = Descriptors(theirs, new)
     described = 0
     for chunk in batched(client.partitions(theirs.database, theirs.name), _AT_ONCE):
-        names = [metastore_name(keys, partition.values) for partition in chunk]
-        for name, partition in zip(names, chunk, strict=True):
+        for partition in chunk:
             reading = descriptors.reading(partition)
             if reading.problem is not None or reading.differs_from(None):
-                what = f"partitions that are there keep their own: of {name[:200]!r} {reading.difference}"
+                shown = theirs.name_of(partition.values)[:200]
+                what = f"partitions that are there keep their own: of {shown!r} {reading.difference}"
                 raise not_followed(ours.definition, f"{_words(ours.definition, new)}, and {what}")
+        names = [theirs.name_of(partition.values) for partition in chunk]
         described += len(index.living_partitions.of_values(ours, names))
     if described < index.tables.load_by_id(ours.table_id).totals.partitions:
         raise not_followed(

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason, values_or_none
 from catalog_ext.metastore.hive.mapping.locations import comparable_location, relative_name, same_location
-from catalog_ext.metastore.hive.mapping.model import metastore_name
-from catalog_ext.metastore.hive.outbox.compare import values_or_none
+from catalog_ext.metastore.hive.outbox.compare import found_by_values
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 
@@ -79,10 +78,8 @@ def still_named(
         found = metastore.get_table(table.identifier.namespace, table.identifier.name)
     except TableNotFoundError:
         return []
-    values = {values_or_none(found, name) for name in names} - {None}
-    keys = [column.name for column in found.partition_columns]
-    theirs = [metastore_name(keys, each) for each in values if each is not None]
-    there = [p.location for p in metastore.partitions_by_names(found.database, found.name, theirs)]
+    values = {each for name in names if (each := values_or_none(found, name)) is not None}
+    there = [partition.location for partition in found_by_values(metastore, found, list(values)).values()]
     return [directory for directory in directories if any(same_location(directory, location) for location in there)]
 
 
@@ -124,10 +121,9 @@ class NamedPlaces:
             except TableNotFoundError:
                 self._located = frozenset()
                 return self._located
-            keys = [column.name for column in found.partition_columns]
             self._located = frozenset(
                 comparable_location(partition.location)
                 for partition in self._client().partitions(found.database, found.name)
-                if relative_name(found.location, partition.location) != metastore_name(keys, partition.values)
+                if relative_name(found.location, partition.location) != found.name_of(partition.values)
             )
         return self._located

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
-from catalog_ext.metastore.hive.mapping.conversion import to_hive
+from catalog_ext.metastore.hive.mapping.conversion import to_hive, values_or_none
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.compare import (
@@ -14,7 +14,6 @@ from catalog_ext.metastore.hive.outbox.compare import (
     definition_differs,
     key_types_differ,
     statistics_differ,
-    values_or_none,
 )
 from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.messages import (
@@ -63,12 +62,9 @@ class _Exported:
             carry_out(self._client, message)
 
     def _pages(self) -> Iterator[list[PublishedPartition]]:
-        after: int | None = -1
-        while after is not None:
-            page, after = self._index.publications.page(self._table, after)
-            if page:
-                self.held += len(page)
-                yield page
+        for page in filter(None, self._index.publications.pages(self._table)):
+            self.held += len(page)
+            yield page
 
     def _found(self) -> HiveTable | None:
         try:

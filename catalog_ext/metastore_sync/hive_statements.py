@@ -65,7 +65,7 @@ def table_statements(index: Index, table: Table) -> Iterator[str]:
     if not hive.partition_columns:
         return
     used = False
-    for page in _pages(index, table):
+    for page in index.publications.pages(table):
         for some in batched(page, _AT_ONCE):
             clauses = [_partition(hive, partition) for partition in some]
             said = [text for text in clauses if not text.startswith("--")]
@@ -107,19 +107,12 @@ def view_statements(index: Index, view: View) -> Iterator[str]:
     yield f"CREATE VIEW IF NOT EXISTS {_full(hive)}{comment}{partitioned}\nAS {hive.view_expanded_text}"
     if not keys:
         return
-    for page in _pages(index, view.table):
+    for page in index.publications.pages(view.table):
         for some in batched(page, _AT_ONCE):
             specs = [_partition(hive, p, view=True) for p in some]
             yield from (text for text in specs if text.startswith("--"))
             if said := [text for text in specs if not text.startswith("--")]:
                 yield "\n  ".join([f"ALTER VIEW {_full(hive)} ADD IF NOT EXISTS", *said])
-
-
-def _pages(index: Index, table: Table) -> Iterator[list[PublishedPartition]]:
-    after: int | None = -1
-    while after is not None:
-        page, after = index.publications.page(table, after)
-        yield page
 
 
 def _descriptor_statements(table: HiveTable, partition: PublishedPartition) -> Iterator[str]:

@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason, values_or_none
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
 from catalog_ext.metastore.hive.outbox.compare import (
@@ -25,7 +25,6 @@ from catalog_ext.metastore.hive.outbox.compare import (
     differing,
     key_types_differ,
     statistics_differ,
-    values_or_none,
 )
 from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.index.write.publishing import Publication
@@ -223,9 +222,7 @@ class Publishing:
     def _compared_view(self, client: HiveMetastore, table: Table, found: HiveTable) -> Publication:
         view = self._index.views.load(table.identifier)
         ours: set[tuple[str, ...]] = set()
-        following: int | None = -1
-        while following is not None:
-            page, following = self._index.publications.page(table, following)
+        for page in self._index.publications.pages(table):
             ours.update(values for p in page if (values := values_or_none(found, p.name)) is not None)
         names = list(client.partition_names(found.database, found.name)) if table.definition.partition_columns else []
         theirs = {values_or_none(found, name): name for name in names}

@@ -23,7 +23,6 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors
-from catalog_ext.metastore.hive.mapping.model import metastore_name
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -264,7 +263,7 @@ def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> I
 
 
 def _unreadable_partition(table: HiveTable, partition: HivePartition, problem: str) -> UnsupportedFormatError:
-    name = metastore_name((c.name for c in table.partition_columns), partition.values)
+    name = table.name_of(partition.values)
     return UnsupportedFormatError(
         f"The metastore's table {table} cannot be imported: of its partition {name[:200]!r} {problem}. Write that "
         "partition anew by the engine that has made it, in a form that is read.",

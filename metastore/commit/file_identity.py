@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import transaction_id_in
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import DataFile
 
 
 def _is_own(path: str) -> bool:
     return transaction_id_in(path.rpartition("/")[2]) is not None
 
 
-def indexed_file(path: str, size: int, modified_ms: int, etag: int | None) -> Removal:
-    """Return a file as the index has it, to be compared with what the store has.
+def indexed_file(path: str, file: DataFile) -> Removal:
+    """Return a file of the index, by a path or URI, to be compared with the store's.
 
     A write does not ask S3 for the times of its files: the index has the time of the commit, which is left out.
     """
-    has_own_time = etag is None or not _is_own(path)
-    return Removal(path, size, modified_ms if has_own_time else None, etag)
+    has_own_time = file.etag is None or not _is_own(path)
+    return Removal(path, file.size, file.modified_ms if has_own_time else None, file.etag)
 
 
 def is_same(recorded: Removal, size: int, modified_ms: int, etag: int | None) -> bool:

@@ -193,7 +193,7 @@ def deletes(asked: DropPartitions, table: Table, place: str) -> bool:
 
 def moves_files(source: Table, partition: Partition) -> bool:
     """Return whether an ``EXCHANGE`` moves the files of a partition: those in the source's directory, as in Hive."""
-    return lies_inside(source, source.directory(partition.name, partition.location))
+    return lies_inside(source, source.directory_of(partition))
 
 
 def respelled(name: str, table: Table) -> str:

@@ -84,7 +84,7 @@ class DeletionGate:
         inside = {place.removeprefix(root) for place in directories if place.startswith(root)}
         names = sorted({*(name for name in uris.values() if name), *map(_partition_below, inside)} - {""})
         living = self._index.living_partitions.of_values(self._table, names)
-        left = directories - {self._table.directory(partition.name, partition.location) for partition in living}
+        left = directories - {self._table.directory_of(partition) for partition in living}
         still = set(self._named(names, sorted(left))) if left else set()
         shown = self._table.identifier
         return {

@@ -163,9 +163,7 @@ class NewFiles:
         living = self._index.living_partitions.of_values(table, sorted(names)) if names else []
         files = self._index.living_partitions.files([partition.partition_id for partition in living])
         return {
-            f"{table.directory(partition.name, partition.location)}/{file.path}": indexed_file(
-                file.path, file.size, file.modified_ms, file.etag
-            )
+            f"{table.directory_of(partition)}/{file.path}": indexed_file(file.path, file)
             for partition in living
             for file in files.get(partition.partition_id, ())
         }
@@ -199,14 +197,15 @@ class NewFiles:
         known: dict[str, Removal] = {}
         columns = ("partition", "location", "path", "size", "modified_ms", "etag_hash")
         for batch in self._index.files.known(table, predicate):
-            for name, own, path, *is_as in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
-                known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, *is_as)
+            for name, own, path, size, at, etag in zip(*(batch.column(c).to_pylist() for c in columns), strict=True):
+                file = DataFile(path, size, at, etag=etag)
+                known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, file)
         return known
 
     def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
         """Return the files that partitions have now, by URI; given are their numbers and directories."""
         return {
-            f"{places[number]}/{file.path}": indexed_file(file.path, file.size, file.modified_ms, file.etag)
+            f"{places[number]}/{file.path}": indexed_file(file.path, file)
             for numbers in batched(places, _ASKED_AT_ONCE)
             for number, there in self._index.living_partitions.files(numbers).items()
             for file in there

@@ -296,8 +296,7 @@ class PartitionMoves:
         exiled: Collection[Location],
     ) -> list[ReplaceFiles]:
         living = {
-            Location.parse(table.directory(partition.name, partition.location)): partition
-            for partition in self._living(transaction, table)
+            Location.parse(table.directory_of(partition)): partition for partition in self._living(transaction, table)
         }
         changes: list[ReplaceFiles] = []
         for directory in sorted({_directory(one.file) for one in displaced}):

@@ -27,7 +27,6 @@ from catalog_ext.metastore.hive.mapping.model import (
     HivePartition,
     HiveTable,
     Storage,
-    metastore_name,
 )
 from catalog_ext.metastore.hive.mapping.spark_schema import (
     FROM_SERDE,
@@ -371,7 +370,7 @@ def hive_partition_name(table: HiveTable, name: str) -> str:
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
     """
-    return metastore_name((c.name for c in table.partition_columns), partition_values_of(table, name))
+    return table.name_of(partition_values_of(table, name))
 
 
 def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
@@ -399,15 +398,21 @@ def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
 
 def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str, str | None]:
     """Return the directory string of the metastore's partition, and its location unless that is the default."""
-    values = tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
     below = relative_name(table.location, partition.location)
-    if below is not None and _is_name_of(table, below, partition.values):
+    if below is not None and values_or_none(table, below) == partition.values:
         return below, None
-    return format_partition_name([c.name for c in table.partition_columns], values), partition.location
+    keys = [column.name for column in table.partition_columns]
+    return format_partition_name(keys, values_of_hive(partition)), partition.location
 
 
-def _is_name_of(table: HiveTable, name: str, values: tuple[str, ...]) -> bool:
+def values_or_none(table: HiveTable, name: str) -> tuple[str, ...] | None:
+    """Return the values of a partition as the metastore keeps them; None where it cannot hold the partition."""
     try:
-        return partition_values_of(table, name) == values
+        return partition_values_of(table, name)
     except InvalidPartitionNameError:
-        return False
+        return None
+
+
+def values_of_hive(partition: HivePartition) -> tuple[str | None, ...]:
+    """Return the values of the metastore's partition, with None for NULL."""
+    return tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)

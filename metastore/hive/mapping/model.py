@@ -88,6 +88,10 @@ class HiveTable:
         """The table's comment, which the metastore keeps among the parameters."""
         return self.parameters.get("comment")
 
+    def name_of(self, values: Sequence[str]) -> str:
+        """Return the metastore's own name of the partition with these values."""
+        return metastore_name((column.name for column in self.partition_columns), values)
+
 
 @dataclass(frozen=True, slots=True)
 class HivePartition:

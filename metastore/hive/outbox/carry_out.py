@@ -26,10 +26,10 @@ from catalog_ext.metastore.hive.mapping.model import (
     HiveDatabase,
     HivePartition,
     HiveTable,
-    metastore_name,
 )
 from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics, without_sparks_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import alter_table, make_database, rename_table
+from catalog_ext.metastore.hive.outbox.compare import found_by_values
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.hive.outbox.views import drop_view, put_view, sync_view_partitions
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
@@ -174,9 +174,7 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
 
 def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence[HivePartition]) -> None:
     """Add and alter partitions with their locations and statistics: one call each to look, add and alter."""
-    keys = [c.name for c in table.partition_columns]
-    names = [metastore_name(keys, partition.values) for partition in wanted]
-    found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
+    found = found_by_values(metastore, table, [partition.values for partition in wanted])
 
     def with_parameters_of(present: Mapping[str, str], partition: HivePartition) -> HivePartition:
         return replace(partition, parameters=with_statistics(present, partition.parameters))

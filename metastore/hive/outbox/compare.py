@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError
 from catalog_ext.metastore.hive.mapping.conversion import (
-    partition_values_of,
     to_hive,
     user_parameters,
 )
 from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
 from catalog_ext.metastore.hive.mapping.locations import same_location
-from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
 from catalog_ext.metastore.hive.mapping.statistics_parameters import BYTES, FILES, ROWS
 from catalog_ext.metastore.hive.outbox.alter_table import altered
 from catalog_ext.metastore.hive.outbox.ownership import check_location
@@ -23,6 +21,7 @@ from catalog_ext.metastore.messages import AlterTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.messages import PublishedPartition
     from catalog_ext.metastore.model.tables import TableDefinition
@@ -113,10 +112,16 @@ def compared(
         except InvalidPartitionNameError:
             continue  # the metastore can never hold it
         converted.setdefault(hive.values, (partition.name, hive))
-    keys = [column.name for column in table.partition_columns]
-    names = [metastore_name(keys, values) for values in converted]
-    found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
+    found = found_by_values(metastore, table, list(converted))
     return [ComparedPartition(name, hive, found.get(values)) for values, (name, hive) in converted.items()]
+
+
+def found_by_values(
+    metastore: HiveMetastore, table: HiveTable, values: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], HivePartition]:
+    """Return the partitions of a table that the metastore has, by their values: one call."""
+    names = [table.name_of(each) for each in values]
+    return {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
 
 
 def differing(
@@ -150,11 +155,3 @@ def statistics_contradict(found: HiveTable | HivePartition, parameters: Mapping[
         name in parameters and found.parameters.get(name, parameters[name]) != parameters[name]
         for name in (FILES, BYTES, ROWS)
     )
-
-
-def values_or_none(table: HiveTable, name: str) -> tuple[str, ...] | None:
-    """Return the values that the metastore has of a partition; None where it can never hold it."""
-    try:
-        return partition_values_of(table, name)
-    except InvalidPartitionNameError:
-        return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
-from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage, metastore_name
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH
 
 if TYPE_CHECKING:
@@ -117,10 +117,9 @@ def drop_view(metastore: HiveMetastore, message: DropView) -> None:
 def sync_view_partitions(metastore: HiveMetastore, view: HiveTable, message: SyncPartitions) -> None:
     """Drop and add the partitions of a view."""
     wanted = (*message.added, *message.altered)
-    keys = [c.name for c in view.partition_columns]
     for start in range(0, len(message.dropped), SMALL_BATCH):
         values = _representable(view, message.dropped[start : start + SMALL_BATCH])
-        metastore.drop_partitions(view.database, view.name, [metastore_name(keys, v) for v in values])
+        metastore.drop_partitions(view.database, view.name, [view.name_of(v) for v in values])
     for start in range(0, len(wanted), DEFAULT_BATCH):
         values = _representable(view, [partition.name for partition in wanted[start : start + DEFAULT_BATCH]])
         metastore.add_partitions(view.database, view.name, [HivePartition(v, "") for v in values])

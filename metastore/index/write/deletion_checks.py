@@ -16,11 +16,11 @@ from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.plan import Append, CheckedDrop, CheckedExchange, CheckedRename, CheckedWrite
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, tables
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
 from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.read.spellings import has_linked_neighbour
 from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
-from catalog_ext.metastore.index.write.partition_rows import by_values, living_of, matching_numbers
+from catalog_ext.metastore.index.write.partition_rows import by_values, living_files, living_of, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.predicates.tree import TRUE
@@ -169,10 +169,8 @@ def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Col
 
 def _living_files(connection: sa.Connection, places: Mapping[int, str]) -> Iterator[str]:
     """Yield the URIs of the living files of partitions, given by number with the directory."""
-    f = files.c
-    living = sa.select(f.partition_id, f.path).where(f.partition_id.in_(list(places)), f.end_version == ALIVE)
-    for file in connection.execute(living).all():
-        yield f"{places[file.partition_id]}/{file.path}"
+    for number, there in living_files(connection, list(places)).items():
+        yield from (f"{places[number]}/{file.path}" for file in there)
 
 
 def _replaced(

@@ -12,9 +12,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
-from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes
-from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
+from catalog_ext.metastore.index.write.partition_rows import living_named, lock_table, matching
 from catalog_ext.metastore.index.write.partition_sums import add_in_place
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
@@ -89,20 +88,10 @@ class FileStatistics:
         def work(connection: sa.Connection) -> int:
             row = lock_table(connection, table.table_id, str(table.identifier))
             locked = row.table
-            found = [each for chunk in batched(names, _AT_ONCE) for each in _living(connection, locked, chunk)]
+            found = [each for chunk in batched(names, _AT_ONCE) for each in living_named(connection, locked, chunk)]
             return _enqueue(connection, locked, found, row.now_ms)
 
         return self._database.write(work)
-
-
-def _living(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Partition]:
-    p = partitions.c
-    statement = sa.select(*PARTITION).where(
-        p.table_id == table.table_id,
-        p.name_hash.in_([name_hash(name) for name in names]),
-        p.end_version == ALIVE,
-    )
-    return [partition_of(row) for row in connection.execute(statement)]
 
 
 def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Partition]]:
@@ -129,7 +118,7 @@ class _Putting:
         counted = rows = 0
         changed: list[Partition] = []
         for chunk in batched(sorted(found), _AT_ONCE):
-            living = _living(self._connection, self._table, chunk)
+            living = living_named(self._connection, self._table, chunk)
             known = self._match({partition.partition_id: found[partition.name] for partition in living})
             counted += len(known)
             rows += sum(file.rows or 0 for _, file in known)

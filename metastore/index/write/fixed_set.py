@@ -113,13 +113,9 @@ class FixedSet:
     def _files_then(self, directories: Mapping[int, str]) -> dict[str, Removal]:
         """Return the files that partitions had, by URI; given are their numbers and directories."""
         f = files.c
-        statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.etag_hash).where(
-            f.partition_id.in_(list(directories)), *self._at(files)
-        )
-        return {
-            f"{directories[number]}/{path}": indexed_file(path, *is_as)
-            for number, path, *is_as in self._connection.execute(statement)
-        }
+        statement = sa.select(f.partition_id, *FILE).where(f.partition_id.in_(list(directories)), *self._at(files))
+        then = [(directories[number], file_of(row)) for number, *row in self._connection.execute(statement)]
+        return {f"{directory}/{file.path}": indexed_file(file.path, file) for directory, file in then}
 
     def _at(self, rows: sa.Table) -> tuple[sa.ColumnElement[bool], ...]:
         return (rows.c.begin_version <= self._version, rows.c.end_version > self._version)

@@ -302,7 +302,7 @@ class PartitionCommand:
         changed = [
             {"p": partition.partition_id, "moved": file.path, "at": stored.modified_ms, "etag": stored.etag}
             for file in self._files_of(partition)
-            if (stored := self._stored_as_indexed(target, file.path, _recorded(f"{directory}/{file.path}", file)))
+            if (stored := self._stored_as_indexed(target, file.path, indexed_file(f"{directory}/{file.path}", file)))
         ]
         if changed:
             statement = (
@@ -328,12 +328,8 @@ class PartitionCommand:
             file = file_of(row)
             uri = f"{directory}/{file.path}"
             path = self._moved[uri].name if uri in self._moved else file.path
-            stored = self._stored_as_indexed(target, path, _recorded(uri, file))
+            stored = self._stored_as_indexed(target, path, indexed_file(uri, file))
             at, etag = stored or (file.modified_ms, file.etag)
             found = {} if statistics is None else statistics_from_dict(json.loads(statistics))
             known = own_statistics(table, found, begin_version)
             yield DataFile(path, file.size, file.modified_ms if at is None else at, file.rows, known or None, etag)
-
-
-def _recorded(uri: str, file: DataFile) -> Removal:
-    return indexed_file(uri, file.size, file.modified_ms, file.etag)

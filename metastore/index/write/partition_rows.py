@@ -281,6 +281,15 @@ def living_of(connection: sa.Connection, numbers: Sequence[int]) -> list[Partiti
     return sorted(map(partition_of, connection.execute(statement)), key=attrgetter("name"))
 
 
+def living_named(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Partition]:
+    """Return the living partitions of some hundred names, as they are spelled; the caller holds the table's lock."""
+    p = partitions.c
+    statement = sa.select(*PARTITION).where(
+        p.table_id == table.table_id, p.name_hash.in_(list(map(name_hash, names))), p.end_version == ALIVE
+    )
+    return [partition_of(row) for row in connection.execute(statement)]
+
+
 def mark_in_metastore(
     connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Partition]
 ) -> list[AddPartition]:

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, living, outbox, partitions
-from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.view_partitions import all_as_added
 from catalog_ext.metastore.index.write.outbox import (
@@ -21,7 +20,7 @@ from catalog_ext.metastore.index.write.outbox import (
     published,
 )
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
-from catalog_ext.metastore.index.write.partition_rows import lock_table, mark_published, successors
+from catalog_ext.metastore.index.write.partition_rows import living_named, lock_table, mark_published, successors
 from catalog_ext.metastore.messages import AlterTable, CreateTable, PutView
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
@@ -110,6 +109,13 @@ class Publications:
 
         return self._database.write(work)
 
+    def pages(self, table: Table) -> Iterator[list[PublishedPartition]]:
+        """Yield all partitions that the metastore is to have, as ``page`` returns them."""
+        after: int | None = -1
+        while after is not None:
+            found, after = self.page(table, after)
+            yield found
+
     def page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
         """Return the next partitions that the metastore is to have, and where the page after them begins, if any.
 
@@ -149,13 +155,8 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
 def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None) -> Iterator[list[Partition]]:
     """Yield the living partitions of some names, or all, that the metastore is to have."""
     if names is not None:
-        p = partitions.c
-        for chunk in batched(list(names), _IN_QUERY):
-            named = sa.select(*PARTITION).where(
-                p.table_id == table.table_id, p.name_hash.in_(list(map(name_hash, chunk))), p.end_version == ALIVE,
-                p.in_metastore == 1,
-            )  # fmt: skip
-            yield [partition_of(row) for row in connection.execute(named)]
+        for chunk in batched(names, _IN_QUERY):
+            yield [partition for partition in living_named(connection, table, chunk) if partition.in_metastore]
         return
     after: int | None = -1
     while after is not None:

@@ -75,7 +75,7 @@ class Removals:
         for file in ended:
             uri = f"{directory}/{file.path}"
             if uri not in self._as_found:
-                self.add(indexed_file(uri, file.size, file.modified_ms, file.etag))
+                self.add(indexed_file(uri, file))
 
     def spare(self, table: Table) -> None:
         """Take back what partitions of the table still have: several may have come to lie in one directory.

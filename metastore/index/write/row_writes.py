@@ -14,7 +14,7 @@ from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file
 from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.commit.staged_files import StoredFile
-from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import settling
@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_pl
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
+    living_files,
     living_of,
     mark_in_metastore,
     matching_numbers,
@@ -320,7 +321,6 @@ class RowWrite:
         found = self._found(partition.name)
         if not found:
             return []
-        f = files.c
-        statement = sa.select(f.path).where(f.partition_id == partition.partition_id, f.end_version == ALIVE)
-        present = set(self._connection.execute(statement).scalars())
+        living = living_files(self._connection, [partition.partition_id]).get(partition.partition_id, ())
+        present = {file.path for file in living}
         return [file for file in found if file.path not in present]

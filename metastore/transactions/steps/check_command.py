@@ -134,7 +134,7 @@ class CommandCheck:
         directories = {
             partition.name: Location.parse(directory)
             for partition in self._index.living_partitions.matching(table, predicate)
-            if rules.deletes(asked, table, directory := table.directory(partition.name, partition.location))
+            if rules.deletes(asked, table, directory := table.directory_of(partition))
         }
         self._refuse_linked(table, directories)
         found = self._new_files.contents(directories, table)
@@ -266,7 +266,7 @@ class CommandCheck:
         taken: set[tuple[str, str]] = set()
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
             files = self._index.living_partitions.files([partition.partition_id for _, (partition, _) in chunk])
-            directories = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
+            directories = {number: table.directory_of(p) for number, (p, _) in chunk}
             self._refuse_linked(table, {p.name: _location(table, p.name, p.location) for _, (p, _) in chunk})
             contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
             listed = {str(entry.location): entry for entries in contents.values() for entry in entries}
@@ -334,7 +334,7 @@ def _bound(predicate: Predicate, table: Table) -> Predicate:
 def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition]) -> set[tuple[int, str]]:
     """Return the table's number with each place of partitions that come, or are there (``_top``)."""
     coming = {table.directory(name) for name in names}
-    there = {table.directory(partition.name, partition.location) for partition in partitions}
+    there = {table.directory_of(partition) for partition in partitions}
     return {(table.table_id, _top(table, directory)) for directory in coming | there}
 
 

@@ -9,6 +9,7 @@ import pytest
 from catalog_ext.metastore.commit.file_identity import indexed_file, is_same
 from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.model.etags import etag_hash, same_etag
+from catalog_ext.metastore.model.tables import DataFile
 
 OWN = f"s3a://b/t/k=1/part-0-{'0123456789abcdef' * 2}.parquet"
 HIVES = "s3a://b/t/k=1/000000_0"
@@ -17,17 +18,17 @@ HIVES = "s3a://b/t/k=1/000000_0"
 @pytest.mark.parametrize(
     ("recorded", "now", "same"),
     [
-        (indexed_file(OWN, 1, 5_000, 7), (1, 90_000, 7), True),
-        (indexed_file(OWN, 1, 5_000, 7), (1, 5_000, 8), False),
-        (indexed_file(OWN, 1, 5_000, None), (1, 90_000, 8), True),
-        (indexed_file(OWN, 1, 5_000, 7), (1, 90_000, None), True),
+        (indexed_file(OWN, DataFile(OWN, 1, 5_000, etag=7)), (1, 90_000, 7), True),
+        (indexed_file(OWN, DataFile(OWN, 1, 5_000, etag=7)), (1, 5_000, 8), False),
+        (indexed_file(OWN, DataFile(OWN, 1, 5_000, etag=None)), (1, 90_000, 8), True),
+        (indexed_file(OWN, DataFile(OWN, 1, 5_000, etag=7)), (1, 90_000, None), True),
         # A RENAME has listed it: a copy that brings the same content back has a later time.
         (Removal(OWN, 1, 5_000, 7), (1, 90_000, 7), False),
         (Removal(OWN, 1, 5_000, 7), (1, 5_000, 7), True),
-        (indexed_file(HIVES, 1, 5_000, 7), (1, 5_123, 7), True),
-        (indexed_file(HIVES, 1, 5_000, 7), (1, 5_000, 8), False),
-        (indexed_file(HIVES, 1, 5_000, 7), (1, 90_000, 7), False),
-        (indexed_file(HIVES, 1, 5_000, None), (1, 5_000, 8), True),
+        (indexed_file(HIVES, DataFile(HIVES, 1, 5_000, etag=7)), (1, 5_123, 7), True),
+        (indexed_file(HIVES, DataFile(HIVES, 1, 5_000, etag=7)), (1, 5_000, 8), False),
+        (indexed_file(HIVES, DataFile(HIVES, 1, 5_000, etag=7)), (1, 90_000, 7), False),
+        (indexed_file(HIVES, DataFile(HIVES, 1, 5_000, etag=None)), (1, 5_000, 8), True),
     ],
 )
 def test_file_is_same_if_nothing_known_of_it_differs(
