@@ -1,9 +1,9 @@
 """Deletion claims: vacuum records the files that it is about to delete, so that nothing registers them meanwhile.
 
 A claim is a transaction in state ``committed`` whose removals are the files. ``registration_checks`` refuses to
-register them. The vacuum finishes its claim when the files are deleted; after a crash ``recover`` deletes them and
-finishes it. A finished claim says when files near the table were deleted, for repairs that listed them before. It is
-forgotten with the versions of the table.
+register them. The vacuum finishes its claim (``Transactions.finish``) when the files are deleted; after a crash
+``recover`` deletes them and finishes it. A finished claim says when files near the table were deleted, for repairs that
+listed them before. It is forgotten with the versions of the table.
 """
 
 from __future__ import annotations
@@ -66,10 +66,19 @@ class Deletions:
             yield from map(removal_from_json, json.loads(payload))
 
     def forget(self, transaction_id: str) -> None:
-        """Remove the list of what a committed transaction had to delete."""
+        """Remove the list of what a committed transaction had to delete, and date the transaction after the deletion.
+
+        A registration that listed files before that then compares them with the store.
+        """
         t = transaction_files.c
         done = sa.delete(transaction_files).where(t.transaction_id == transaction_id, t.removal == 1)
-        self._database.write(lambda connection: connection.execute(done))
+        mine = sa.update(transactions).where(transactions.c.transaction_id == transaction_id)
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(done).rowcount:
+                connection.execute(mine.values(ended_at_ms=now_ms(connection)))
+
+        self._database.write(work)
 
     def claim(self, table: Table, removals: Sequence[Removal], owner: str, staging: str) -> DeletionClaim:
         """Claim files that no living partition of any table has, under the lock of the table's row.
@@ -101,18 +110,6 @@ class Deletions:
             return DeletionClaim(claim.transaction_id, users)
 
         return self._database.write(work)
-
-    def finish_claim(self, transaction_id: str) -> None:
-        """Finish a claim: its files are deleted, or stay for good."""
-
-        def work(connection: sa.Connection) -> None:
-            files, own = transaction_files.c, transactions.c
-            connection.execute(sa.delete(transaction_files).where(files.transaction_id == transaction_id))
-            now = now_ms(connection)
-            finished = {"state": str(State.FINISHED), "ended_at_ms": now, "expires_at_ms": now + _LEASE_MS}
-            connection.execute(sa.update(transactions).where(own.transaction_id == transaction_id).values(finished))
-
-        self._database.write(work)
 
 
 def _transaction(table: Table, deletes: DataDeletion, version: int, now: int, owner: str, staging: str) -> Transaction:

@@ -7,6 +7,7 @@ table may have been unregistered and registered again since.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,13 @@ from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
 from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
+from catalog_ext.metastore.index.database.schema import (
+    partitions,
+    tables,
+    transaction_claims,
+    transaction_files,
+    transactions,
+)
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
@@ -33,7 +40,7 @@ from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -43,6 +50,9 @@ _T = transactions.c
 
 _PLACES_AT_ONCE = 50
 """Directories in one query: it has a part for each."""
+_ENDED = (State.FINISHED, State.ABORTED)
+_MOVING = (State.RESERVED, State.ABORTING, State.ABORTED)
+"""States in which the target of a moved file may lose it."""
 _APPENDS = '%"kind":"append"%'
 """What the plans of appends have. They delete no file that another table could register, unless they move some."""
 
@@ -52,7 +62,7 @@ class DeletedFilesError(ConflictError):
 
     Attributes:
         directories: The directories with such files; of a statement that has ended, those near its table.
-        has_ended: Whether the statement has ended: the store says which files are left.
+        has_ended: Whether the statement has ended, or was undone: the store says which files are left.
         deletion: Which statement deletes which file, in words.
     """
 
@@ -61,31 +71,48 @@ class DeletedFilesError(ConflictError):
     deletion = ""
 
 
+def _since() -> sa.ColumnElement[int]:
+    """Return a time before the files were listed, as SQL."""
+    own = transactions.alias("own")
+    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
+    return sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
+
+
+_IS_OTHERS = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
+_ENDED_SINCE = _T.ended_at_ms >= _since()
+_MAY_HAVE_DELETED = sa.and_(_ENDED_SINCE, sa.or_(_IS_OTHERS, _T.operation == VACUUM))
+"""Of the table's own statements the versions of partitions say enough, but for vacuum, which makes none."""
+
+
 def _deleting() -> sa.Select[Any]:
     """Return the query of transactions that delete or move files, or have since the registration listed its own.
 
     A finished one has forgotten its removals, so that a command that listed the directory before it would register
-    files that are gone. Its lease ends after its commit: that condition is the one that the index has. Of the table's
-    own statements the versions of partitions say enough, but for vacuum, which makes none.
+    files that are gone. One that was undone has moved files back from where the directory had them. The lease ends
+    after both: that condition is the one that the index has.
     """
-    own = transactions.alias("own")
-    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
-    since = sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
-    others = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
+    ended = (_T.expires_at_ms >= _since(), _ENDED_SINCE)
+    deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES))
     return sa.select(transactions).where(
         _T.transaction_id != sa.bindparam("mine"),
         sa.or_(
             _T.state == str(State.COMMITTED),
-            sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), others),
-            sa.and_(
-                _T.state == str(State.FINISHED), _T.expires_at_ms >= since, _T.ended_at_ms >= since,
-                sa.or_(others, _T.operation == VACUUM), sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES)),
-            ),
+            sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), _IS_OTHERS),
+            sa.and_(_T.state == str(State.FINISHED), *ended, _MAY_HAVE_DELETED, deletes),
+            sa.and_(_T.state == str(State.ABORTED), *ended, _T.plan.like(MOVES)),
         ),
-    )  # fmt: skip
+    )
 
 
 _DELETING = Prepared(_deleting())
+_FORGOTTEN = Prepared(
+    sa.select(_T.transaction_id).where(
+        _T.transaction_id == sa.bindparam("other"),
+        _MAY_HAVE_DELETED,
+        ~sa.exists().where(transaction_files.c.transaction_id == _T.transaction_id, transaction_files.c.removal == 1),
+    )
+)
+"""The query of a transaction that has forgotten, since the files were listed, which files it deleted."""
 
 
 def require_unclaimed(
@@ -121,19 +148,33 @@ def require_unclaimed(
         _hold_tables(connection, table, found)
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     ended: list[tuple[Transaction, dict[str, str]]] = []
-    for row in _DELETING.rows(connection, asked):
-        other = from_row(row)
-        if other.state is State.RESERVED and row["replaces"] == table.table_id:
-            # It leaves what a repair of its own table registers from now on, for the new table.
-            continue
-        taken = {own_names.get(at, at): uri for at, uri in _taken(connection, other, row["replaces"], found).items()}
-        if taken and other.state is State.FINISHED:
-            ended.append((other, taken))
-        elif taken:
+    for other, there in _deletions(connection, asked, found):
+        taken = {own_names.get(at, at): uri for at, uri in there.items()}
+        if other.state not in _ENDED:
             raise _refusal(table, other, taken)
+        ended.append((other, taken))
     if ended:
         # Together: the caller looks again at all of them, and asks from that time on.
         raise _refusal(table, ended[0][0], {place: uri for _, taken in ended for place, uri in taken.items()})
+
+
+def _deletions(
+    connection: sa.Connection, asked: Mapping[str, Any], found: Mapping[str, Mapping[str, DataFile]]
+) -> Iterator[tuple[Transaction, dict[str, str]]]:
+    """Yield the transactions that delete or move files of the directories, or may have, each with ``_taken``."""
+    for row in _DELETING.rows(connection, asked):
+        other, replaces = from_row(row), row["replaces"]
+        if other.state is State.RESERVED and replaces == asked["table_id"]:
+            # It leaves what a repair of its own table registers from now on, for the new table.
+            continue
+        taken = _taken(connection, other, replaces, found)
+        if not taken and other.state is State.COMMITTED and any(map(other.plan.may_delete_near, found)):
+            # The deletion takes no lock of a table: it may have ended, and forgotten its list, before that was read.
+            if _FORGOTTEN.rows(connection, {**asked, "other": other.transaction_id}):
+                other = replace(other, state=State.FINISHED)
+                taken = _taken(connection, other, replaces, found)
+        if taken:
+            yield other, taken
 
 
 def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> DeletedFilesError:
@@ -147,7 +188,7 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
     )
     error = DeletedFilesError(refused.message, refused.parameters)
     error.directories = frozenset(taken)
-    error.has_ended = other.state is State.FINISHED
+    error.has_ended = other.state in _ENDED
     error.deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
     return error
 
@@ -184,8 +225,7 @@ def _taken(
     connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
-    moving = other.state in (State.RESERVED, State.ABORTING)
-    if other.plan.moves and moving:
+    if other.plan.moves and other.state in _MOVING:
         return _moved(connection, other, found)
     taken: dict[str, str] = {}
     if other.state is State.COMMITTED:
@@ -204,11 +244,12 @@ def _moved(
     connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
-    moving = other.state in (State.RESERVED, State.ABORTING)
     taken: dict[str, str] = {}
     for value in staged_within(connection, other.transaction_id):
-        targets = [f"{other.plan.directory(value['partition'])}/{value['name']}"] if moving else []
-        for uri in (value["source"], *targets):
+        target = f"{other.plan.directory(value['partition'])}/{value['name']}"
+        # One that was undone has moved the files back to their sources.
+        sources = [] if other.state is State.ABORTED else [value["source"]]
+        for uri in (*sources, *([target] if other.state in _MOVING else ())):
             directory, _, name = uri.rpartition("/")
             if name in found.get(directory, ()):
                 taken.setdefault(directory, uri)

@@ -261,10 +261,10 @@ def test_recover_deletes_what_a_dead_vacuum_had_claimed(overwritten: Stand, tmp_
     def die(_: str) -> None:
         raise Crash
 
-    finish, stand.index.deletions.finish_claim = stand.index.deletions.finish_claim, lambda _: None  # type: ignore[method-assign]
+    finish, stand.index.transactions.finish = stand.index.transactions.finish, lambda _: False  # type: ignore[method-assign]
     with armed("vacuum.claimed", die), contextlib.suppress(Crash):
         stand.engine.vacuum(stand.table(), 0)
-    stand.index.deletions.finish_claim = finish  # type: ignore[method-assign]
+    stand.index.transactions.finish = finish  # type: ignore[method-assign]
     (claimed,) = stand.index.transactions.all(states=(State.COMMITTED,))
     assert claimed.operation == VACUUM
     with pytest.raises(ConflictError):
