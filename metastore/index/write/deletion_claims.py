@@ -9,25 +9,24 @@ listed them before. It is forgotten with the versions of the table.
 from __future__ import annotations
 
 import json
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
+from catalog_ext.metastore.commit.plan import DataDeletion
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.rules import lies_inside
-from catalog_ext.metastore.commit.transaction import VACUUM, State, Transaction
+from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import transaction_files, transactions
 from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.write.deletion_transactions import deletion
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.settling import Settlements
 from catalog_ext.metastore.index.write.transaction_files import documents
 from catalog_ext.metastore.index.write.transaction_rows import insert_within
-from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.needed_files import FileUser
     from catalog_ext.metastore.model.tables import Table
-
-_LEASE_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,11 @@ class Deletions:
                 return DeletionClaim(None, users)
             is_inside = all(lies_inside(table, removal.path) for removal in left)
             deletes = DataDeletion.INSIDE if is_inside else DataDeletion.ALL
-            claim = _transaction(table, deletes, row["version"], row["now_ms"], owner, staging)
+            claim = deletion(
+                table.table_id, str(table.identifier), table.definition.location, deletes,
+                operation=VACUUM, state=State.COMMITTED, owner=owner, staging=staging,
+                version=row["version"], now_ms=row["now_ms"],
+            )  # fmt: skip
             insert_within(connection, claim)
             files = Removals(connection, claim.transaction_id)
             for removal in left:
@@ -110,15 +111,3 @@ class Deletions:
             return DeletionClaim(claim.transaction_id, users)
 
         return self._database.write(work)
-
-
-def _transaction(table: Table, deletes: DataDeletion, version: int, now: int, owner: str, staging: str) -> Transaction:
-    location = table.definition.location
-    promotion = Promotion.UPLOAD if location.startswith("s3a:") else Promotion.RENAME
-    # The plan says where files are deleted. No partition, and no staging directory, goes with them.
-    change = CheckedDrop(DropPartitions(TRUE, deletes))
-    return Transaction(
-        secrets.token_hex(16), table.table_id, str(table.identifier), VACUUM, State.COMMITTED, owner, version, now,
-        now + _LEASE_MS, WritePlan(change, location, staging, location, promotion), ended_at_ms=now,
-        version=version,
-    )  # fmt: skip

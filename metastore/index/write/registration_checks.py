@@ -32,7 +32,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
-from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
+from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write import settling
 from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.tables import DataFile, Table
 
 _T = transactions.c
@@ -69,6 +70,17 @@ class DeletedFilesError(ConflictError):
     directories: Collection[str] = ()
     has_ended = False
     deletion = ""
+
+    @classmethod
+    def of(
+        cls, refused: ConflictError, directories: Collection[str], deletion: str, *, has_ended: bool
+    ) -> DeletedFilesError:
+        """Return a conflict with its attributes."""
+        error = cls(refused.message, refused.parameters)
+        error.directories = frozenset(directories)
+        error.deletion = deletion
+        error.has_ended = has_ended
+        return error
 
 
 def _since() -> sa.ColumnElement[int]:
@@ -146,6 +158,8 @@ def require_unclaimed(
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
         _hold_tables(connection, table, found)
+    for place, dropped in being_deleted(connection, found).items():
+        raise _dropped(table, own_names.get(place, place), dropped)
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     ended: list[tuple[Transaction, dict[str, str]]] = []
     for other, there in _deletions(connection, asked, found):
@@ -186,11 +200,19 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
         "finishes it.",
         {"table": str(table.identifier), "location": first, "transaction": other.transaction_id},
     )
-    error = DeletedFilesError(refused.message, refused.parameters)
-    error.directories = frozenset(taken)
-    error.has_ended = other.state in _ENDED
-    error.deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
-    return error
+    deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
+    return DeletedFilesError.of(refused, taken, deletion, has_ended=other.state in _ENDED)
+
+
+def _dropped(table: Table, place: str, dropped: DroppedTable) -> DeletedFilesError:
+    refused = ConflictError(
+        f"Table {table.identifier} cannot register files at {place}: the files of table {dropped.name}, which was "
+        f"dropped, are being deleted at {dropped.location}. Try again when that has ended. If its process is gone, "
+        "`catalog-ext recover --older-than 0s` deletes the rest.",
+        {"table": str(table.identifier), "location": place},
+    )
+    deletion = f"the DROP TABLE of {dropped.name} deletes the files at {dropped.location}"
+    return DeletedFilesError.of(refused, (place,), deletion, has_ended=False)
 
 
 def _hold_tables(connection: sa.Connection, table: Table, directories: Collection[str]) -> None:
