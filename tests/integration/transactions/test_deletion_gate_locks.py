@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.plan import AddPartitions, NewPartition, Write
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -166,3 +167,35 @@ def test_registration_fails_when_it_begins_during_the_commit_of_a_deletion(index
     assert isinstance(error, ConflictError) or index.url.startswith("sqlite"), error
     # Raises where a row's file is gone.
     shared.stand.rows(shared.gaining)
+
+
+def test_load_fails_when_a_registration_of_its_files_commits_during_its_reserve(index: Index, tmp_path: Path) -> None:
+    """The files lie near no table: both commits had looked for the other one, and neither had seen it."""
+    shared = SharedDirectory(index, tmp_path, "load")
+    stand, landed = shared.stand, tmp_path / "in" / "000000_0.csv"
+    landed.parent.mkdir()
+    landed.write_text("7\n")
+    (entry,) = stand.storage.list_directory(f"file://{tmp_path}/in")
+    looked = Stop()
+
+    def register() -> None:
+        asked = AddPartitions((NewPartition("k=7", f"file://{tmp_path}/in"),))
+        stand.engine.command(stand.table(shared.gaining), asked, "ADD PARTITION")
+
+    def load() -> None:
+        take_files(stand.engine, stand.table(shared.losing), "k=7", [entry], replaces=False)
+
+    def writes_row(text: str, _: object) -> bool:
+        return text.startswith("INSERT INTO partitions")
+
+    with ThreadPoolExecutor(2) as pool:
+        with before_statement(index, writes_row, looked.here):
+            registering = pool.submit(register)
+            assert looked.reached.wait(60)
+        loading = pool.submit(load)
+        wait([loading], timeout=min(shared.patience_s, 10))
+        looked.go.set()
+        errors = [registering.exception(), loading.exception()]
+    assert any(isinstance(error, ConflictError) for error in errors), errors
+    # Raises where a row's file is gone.
+    assert (stand.rows(shared.gaining), landed.exists()) in (({"k=7": "7\n"}, True), ({}, False), ({}, True))
