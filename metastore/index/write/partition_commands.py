@@ -179,7 +179,9 @@ class PartitionCommand:
         }
         require_unclaimed(self._connection, self._table, there, self._id)
         places = {
-            name: self._table.directory(name, location) for name, (location, files_there) in found.items() if files_there
+            name: self._table.directory(name, location)
+            for name, (location, files_there) in found.items()
+            if files_there
         }
         require_undisturbed(self._connection, self._table, self._base_version, places)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -23,8 +22,6 @@ from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
-    partitions,
-    tables,
     transaction_claims,
     transaction_files,
     transactions,
@@ -32,12 +29,11 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
-from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables, inside, overlap, overlaps
+from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables
 from catalog_ext.metastore.index.write import settling
-from catalog_ext.metastore.index.write.deletion_checks import ends_files
+from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
-from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -49,8 +45,6 @@ if TYPE_CHECKING:
 
 _T = transactions.c
 
-_PLACES_AT_ONCE = 50
-"""Directories in one query: it has a part for each."""
 _ENDED = (State.FINISHED, State.ABORTED)
 _MOVING = (State.RESERVED, State.ABORTING, State.ABORTED)
 """States in which the target of a moved file may lose it."""
@@ -157,7 +151,7 @@ def require_unclaimed(
     if connection.dialect.name != "sqlite":
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
-        _hold_tables(connection, table, found)
+        hold_tables(connection, tables_near(connection, table, found))
     for place, dropped in being_deleted(connection, found).items():
         raise _dropped(table, own_names.get(place, place), dropped)
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
@@ -182,13 +176,23 @@ def _deletions(
             # It leaves what a repair of its own table registers from now on, for the new table.
             continue
         taken = _taken(connection, other, replaces, found)
-        if not taken and other.state is State.COMMITTED and any(map(other.plan.may_delete_near, found)):
-            # The deletion takes no lock of a table: it may have ended, and forgotten its list, before that was read.
-            if _FORGOTTEN.rows(connection, {**asked, "other": other.transaction_id}):
-                other = replace(other, state=State.FINISHED)
-                taken = _taken(connection, other, replaces, found)
+        if not taken and other.state is State.COMMITTED and _is_forgotten(connection, asked, other, found):
+            other = replace(other, state=State.FINISHED)
+            taken = _taken(connection, other, replaces, found)
         if taken:
             yield other, taken
+
+
+def _is_forgotten(
+    connection: sa.Connection, asked: Mapping[str, Any], other: Transaction, directories: Collection[str]
+) -> bool:
+    """Return whether a transaction that was committed has forgotten its list, perhaps before the list was read.
+
+    A clean-up takes no lock of a table: it may end, or fail at a policy after its deletions, at any moment.
+    """
+    if not any(map(other.plan.may_delete_near, directories)):
+        return False
+    return bool(_FORGOTTEN.rows(connection, {**asked, "other": other.transaction_id}))
 
 
 def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> DeletedFilesError:
@@ -213,34 +217,6 @@ def _dropped(table: Table, place: str, dropped: DroppedTable) -> DeletedFilesErr
     )
     deletion = f"the DROP TABLE of {dropped.name} deletes the files at {dropped.location}"
     return DeletedFilesError.of(refused, (place,), deletion, has_ended=False)
-
-
-def _hold_tables(connection: sa.Connection, table: Table, directories: Collection[str]) -> None:
-    """Take shared locks of the other tables whose statements may delete files in the directories."""
-    hold_tables(connection, tables_that_may_delete(connection, table, directories))
-
-
-def tables_that_may_delete(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
-    """Return the numbers of the other tables whose statements may delete files in directories of a table."""
-    root = table.definition.location
-    outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
-    numbers: set[int] = set()
-    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES_AT_ONCE):
-        asked = overlap(*places)
-        numbers.update(_others_at(tuple(asked)).scalars(connection, {**asked, "table_id": table.table_id}))
-    return numbers
-
-
-@cache
-def _others_at(asked: tuple[str, ...]) -> Prepared:
-    """Return the query of the other tables at, in or around some places, or that have or had a partition there."""
-    p = partitions.c
-    mine: sa.BindParameter[int] = sa.bindparam("table_id")
-    others = [
-        sa.select(tables.c.table_id).where(tables.c.table_id != mine, overlaps(tables.c.location, dict.fromkeys(asked)))
-    ]
-    others += [sa.select(p.table_id).where(p.table_id != mine, one) for one in inside(p.location, asked)]
-    return Prepared(sa.union(*others))
 
 
 def _taken(

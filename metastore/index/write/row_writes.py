@@ -26,9 +26,9 @@ from catalog_ext.metastore.index.write.partition_rows import (
     matching_numbers,
 )
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
 from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
 from catalog_ext.metastore.index.write.reservation_checks import require_in_place, require_own_format
+from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition

@@ -152,17 +152,17 @@ def test_registration_fails_when_it_begins_during_the_commit_of_a_deletion(index
     def ends(text: str, _: object) -> bool:
         return text.startswith("UPDATE transactions") and "outcome" in text
 
-    with ThreadPoolExecutor(2) as pool:
-        with before_statement(index, ends, committing.here), armed("check.after", listed.here, nth=2):
-            deleting = pool.submit(shared.overwrite)
-            assert committing.reached.wait(60)
-            time.sleep(0.01)
-            registering = pool.submit(shared.register)
-            listed.reached.wait(shared.patience_s)
-            committing.go.set()
-            deleting.result()
-            listed.go.set()
-            error = registering.exception()
+    at_listing = armed("check.after", listed.here, nth=2)
+    with ThreadPoolExecutor(2) as pool, before_statement(index, ends, committing.here), at_listing:
+        deleting = pool.submit(shared.overwrite)
+        assert committing.reached.wait(60)
+        time.sleep(0.01)
+        registering = pool.submit(shared.register)
+        listed.reached.wait(shared.patience_s)
+        committing.go.set()
+        deleting.result()
+        listed.go.set()
+        error = registering.exception()
     # On SQLite the command begins after the commit.
     assert isinstance(error, ConflictError) or index.url.startswith("sqlite"), error
     # Raises where a row's file is gone.
@@ -188,10 +188,9 @@ def test_load_fails_when_a_registration_of_its_files_commits_during_its_reserve(
     def writes_row(text: str, _: object) -> bool:
         return text.startswith("INSERT INTO partitions")
 
-    with ThreadPoolExecutor(2) as pool:
-        with before_statement(index, writes_row, looked.here):
-            registering = pool.submit(register)
-            assert looked.reached.wait(60)
+    with ThreadPoolExecutor(2) as pool, before_statement(index, writes_row, looked.here):
+        registering = pool.submit(register)
+        assert looked.reached.wait(60)
         loading = pool.submit(load)
         wait([loading], timeout=min(shared.patience_s, 10))
         looked.go.set()

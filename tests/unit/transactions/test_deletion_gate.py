@@ -25,8 +25,7 @@ from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.read import ended_files
 from catalog_ext.metastore.index.tables.dropped import overlap
-from catalog_ext.metastore.index.write.deletion_checks import _neighbours
-from catalog_ext.metastore.index.write.registration_checks import tables_that_may_delete
+from catalog_ext.metastore.index.write.deletion_checks import _neighbours, tables_near
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -456,7 +455,7 @@ def test_locks_for_many_places_take_a_few_queries(tmp_path: Path) -> None:
         places = [f"file://{tmp_path}/{place}" for place in ("t/k=1", "far", *(f"other/k={i}" for i in range(200)))]
         table, before = stand.table(B), index.query_count
         with index._database.reading() as connection:
-            found = tables_that_may_delete(connection, table, places)
+            found = tables_near(connection, table, places)
         assert found == {stand.table().table_id, stand.table(TableIdentifier("s", "c")).table_id}
         assert index.query_count - before <= 10
 
