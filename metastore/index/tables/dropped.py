@@ -339,7 +339,7 @@ def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
         names = [place.removeprefix(root) for place in both_spellings(location) if place.startswith(root)]
         # "0" is the character after "/".
         inside_of = (sa.or_(p.name == name, sa.and_(p.name > f"{name}/", p.name < f"{name}0")) for name in names)
-        by_name = (
+        by_name: sa.Select[Any] = (
             sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
             .select_from(partitions)
             .join(tables, tables.c.table_id == p.table_id)
