@@ -60,7 +60,7 @@ def require_unneeded(
         TableLayoutError: One has. Nothing was changed.
         ConflictError: The same, for an append: it finds other files to delete when it runs again.
     """
-    if not (ends_files(plan) or _unknown(plan)) or not _has_neighbours(connection, table):
+    if not (ends_files(plan) or unknown_files(plan)) or not _has_neighbours(connection, table):
         return
     if isinstance(plan.change, CheckedRename | CheckedExchange):
         moving = {moved.partition_id for moved in plan.change.partitions}
@@ -132,9 +132,10 @@ def ends_files(plan: WritePlan) -> bool:
             return False
 
 
-def _unknown(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
+def unknown_files(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
     """Return the files that the statement deletes although the index does not know them, by partition."""
-    return plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
+    unknown = plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
+    return {name: removals for name, removals in unknown.items() if removals}
 
 
 def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
@@ -190,7 +191,7 @@ def _others_at(asked: tuple[str, ...]) -> Prepared:
 
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:
     """Yield the files that the statement deletes, by URI."""
-    unknown = dict(_unknown(plan))
+    unknown = dict(unknown_files(plan))
     for rows in _rows(connection, plan, table, names) if ends_files(plan) else ():
         places = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in rows}
         if isinstance(plan.change, CheckedDrop):

@@ -31,7 +31,7 @@ from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables
 from catalog_ext.metastore.index.write import settling
-from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near
+from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near, unknown_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
 
@@ -49,7 +49,9 @@ _ENDED = (State.FINISHED, State.ABORTED)
 _MOVING = (State.RESERVED, State.ABORTING, State.ABORTED)
 """States in which the target of a moved file may lose it."""
 _APPENDS = '%"kind":"append"%'
-"""What the plans of appends have. They delete no file that another table could register, unless they move some."""
+"""What the plans of appends have. They delete no file that another table could register, but for what they move and
+what relocations have left in the directories of new partitions."""
+_DELETES_NOTHING = '%"removes":{}%'
 
 
 class DeletedFilesError(ConflictError):
@@ -98,7 +100,7 @@ def _deleting() -> sa.Select[Any]:
     after both: that condition is the one that the index has.
     """
     ended = (_T.expires_at_ms >= _since(), _ENDED_SINCE)
-    deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES))
+    deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))
     return sa.select(transactions).where(
         _T.transaction_id != sa.bindparam("mine"),
         sa.or_(
@@ -223,8 +225,6 @@ def _taken(
     connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
-    if other.plan.moves and other.state in _MOVING:
-        return _moved(connection, other, found)
     taken: dict[str, str] = {}
     if other.state is State.COMMITTED:
         taken = _removed(connection, other, found)
@@ -235,7 +235,8 @@ def _taken(
     elif other.state is State.RESERVED:
         taken = _to_be_removed(connection, other, found)
     # A load has moved its sources before it is committed, from places that its plan does not name.
-    return {**_moved(connection, other, found), **taken} if other.plan.takes else taken
+    moves = other.plan.takes or (other.plan.moves and other.state in _MOVING)
+    return {**_moved(connection, other, found), **taken} if moves else taken
 
 
 def _moved(
@@ -256,7 +257,8 @@ def _moved(
 
 def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
     """Return the directories whose files a finished transaction may have deleted after they were listed."""
-    if not (ends_files(plan) or plan.takes or (plan.definition is not None and replaces is not None)):
+    deletes = ends_files(plan) or unknown_files(plan) or plan.takes
+    if not (deletes or (plan.definition is not None and replaces is not None)):
         return {}
     return {place: f"{place}/{min(found[place])}" for place in found if plan.may_delete_near(place)}
 

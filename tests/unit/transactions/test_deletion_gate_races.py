@@ -25,6 +25,7 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.transactions import steps
+from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.repair_cases import local_catalog
 from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
 from tests.writes import crash_at
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.storage.entries import Entry
 
 B = TableIdentifier("s", "b")
 
@@ -74,6 +76,10 @@ def overwrite(stand: Stand) -> None:
     stand.write({"k=1": "9\n"}, DYNAMIC)
 
 
+def overwrite_relocating(stand: Stand) -> None:
+    stand.write({"k=1": "9\n"}, DYNAMIC, options=RELOCATE)
+
+
 def replace_where(stand: Stand) -> None:
     stand.write({"k=1": "9\n"}, WriteKind.OVERWRITE, predicate=K1)
 
@@ -100,6 +106,17 @@ def after_listing(work: Callable[[], object], registration: Callable[[], object]
 
     with armed("check.after", meanwhile), pytest.raises(ConflictError):
         registration()
+
+
+def refusal(stand: Stand, entry: Entry, listed_at_ms: int) -> DeletedFilesError:
+    """The error of a repair of table b that has listed a file."""
+    found = DataFile(entry.location.name, entry.size, entry.modified_ms)
+    change = AddPartition("k=7", (found,), str(entry.location.parent))
+    with pytest.raises(DeletedFilesError) as refused:
+        stand.index.commits.apply_changes(
+            stand.table(B).table_id, [change], operation="repair", deliver=False, listed_at_ms=listed_at_ms
+        )
+    return refused.value
 
 
 @pytest.mark.parametrize("registration", [add_own, set_location])
@@ -138,13 +155,9 @@ def test_repair_registers_no_files_that_a_drop_is_deleting(catalog: Catalog, sta
     listed_at_ms = stand.index.now_ms()
     (entry,) = stand.storage.list_directory(f"file://{tmp_path}/t/k=1")
     crash_at("drop.before", lambda: catalog.drop_table("s.t"))
-    found = DataFile(entry.location.name, entry.size, entry.modified_ms)
-    change = AddPartition("k=7", (found,), f"file://{tmp_path}/t/k=1")
-    with pytest.raises(DeletedFilesError, match=r"s\.t, which was dropped") as refused:
-        stand.index.commits.apply_changes(
-            stand.table(B).table_id, [change], operation="repair", deliver=False, listed_at_ms=listed_at_ms
-        )
-    assert (set(refused.value.directories), refused.value.has_ended) == ({f"file://{tmp_path}/t/k=1"}, False)
+    refused = refusal(stand, entry, listed_at_ms)
+    assert "s.t, which was dropped" in refused.message
+    assert (set(refused.directories), refused.has_ended) == ({f"file://{tmp_path}/t/k=1"}, False)
 
 
 @pytest.mark.filterwarnings("ignore::catalog_ext.tables.locations.TableOverlapWarning")
@@ -188,12 +201,32 @@ def test_partition_gets_no_files_that_were_deleted_before_a_policy_failed(
     assert stand.rows(B) == {}
 
 
+def landed(stand: Stand, folder: Path) -> Entry:
+    """A file that LOAD DATA can take."""
+    (folder / "in").mkdir()
+    (folder / "in" / "000000_0.csv").write_text("9\n")
+    (entry,) = stand.storage.list_directory(f"file://{folder}/in")
+    return entry
+
+
+@pytest.mark.parametrize("point", ["reserve.after", "promote.after", "commit.before"])
+def test_partition_gets_no_files_that_a_reserved_load_replaces(stand: Stand, tmp_path: Path, point: str) -> None:
+    """Only the files that LOAD DATA OVERWRITE moves were looked for, and not those that it deletes."""
+    create(stand, tmp_path)
+    entry = landed(stand, tmp_path)
+    crash_at(point, lambda: take_files(stand.engine, stand.table(), "k=1", [entry], replaces=True))
+    with pytest.raises(ConflictError, match="is deleting or moving"):
+        add(stand, tmp_path)
+    stand.engine.recover(older_than_s=0)
+    assert (stand.rows(B), stand.rows()["k=1"]) == ({}, "9\n")
+
+
 def overwrite_in_part(stand: Stand) -> None:
     crash_at("clean.before", lambda: overwrite(stand))
 
 
 def vacuum_in_part(stand: Stand) -> None:
-    stand.write({"k=1": "9\n"}, DYNAMIC, options=RELOCATE)
+    overwrite_relocating(stand)
     time.sleep(0.005)
     with contextlib.ExitStack() as stack:
         finish, stand.index.transactions.finish = stand.index.transactions.finish, lambda _: False  # type: ignore[method-assign]
@@ -214,10 +247,16 @@ def test_repair_registers_no_files_that_were_deleted_after_its_listing(
     listed_at_ms = stand.index.now_ms()
     time.sleep(0.005)
     stand.engine.recover(older_than_s=0)
-    found = DataFile(entry.location.name, entry.size, entry.modified_ms)
-    change = AddPartition("k=7", (found,), f"file://{tmp_path}/t/k=1")
-    with pytest.raises(DeletedFilesError) as refused:
-        stand.index.commits.apply_changes(
-            stand.table(B).table_id, [change], operation="repair", deliver=False, listed_at_ms=listed_at_ms
-        )
-    assert refused.value.has_ended
+    assert refusal(stand, entry, listed_at_ms).has_ended
+
+
+def test_repair_registers_no_replaced_files_that_an_append_has_deleted(stand: Stand, tmp_path: Path) -> None:
+    """Appends did not count. One that makes a partition deletes what a relocating overwrite has left there."""
+    create(stand, tmp_path)
+    overwrite_relocating(stand)
+    stand.engine.command(stand.table(), DropPartitions(K1, DataDeletion.NONE), "DROP PARTITION")
+    listed_at_ms = stand.index.now_ms()
+    (entry,) = stand.storage.list_directory(f"file://{tmp_path}/t/k=1")
+    stand.write({"k=1": "3\n"})
+    assert stand.storage.stat(entry.location) is None
+    assert refusal(stand, entry, listed_at_ms).has_ended
