@@ -103,7 +103,7 @@ class DeletionGate:
                 staged = self._index.transaction_files.staged_files(one.transaction_id)
                 sources.update((file.source, reason) for file in staged if file.source is not None)
             reason = Need(_COMMAND.format(one.operation, one.transaction_id, one.table))
-            directories.update((place, reason) for place in _places(one))
+            directories.update((place, reason) for place in named_directories(one))
         found = {uri: need for uri in uris if (need := directories.get(uri.rpartition("/")[0])) is not None}
         return found | {uri: sources[uri] for uri in uris if uri in sources}
 
@@ -114,7 +114,7 @@ def needed_by(user: FileUser) -> Need:
     return Need(f"needed by version {user.version} of table {user.table}{part}")
 
 
-def _places(command: Transaction) -> Iterable[str]:
+def named_directories(command: Transaction) -> Iterable[str]:
     """Return the directories that a partition command names."""
     plan = command.plan
     match plan.asked:

@@ -18,6 +18,7 @@ from catalog_ext.metastore.predicates.tree import TRUE
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.moving import Mover, name_beside
 from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
+from catalog_ext.metastore.transactions.deletion_gate import named_directories
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
@@ -66,36 +67,30 @@ class PartitionMoves:
         mover.tidy()
 
     def require_unshared(self, transaction: Transaction, staged: Sequence[StagedFile] | None) -> None:
-        """Return if no other LOAD DATA moves a file of a reserved one: a store that copies would give the rows to both.
+        """Return if nothing else has, registers or loads a file of a reserved load.
 
-        The one that reserves last sees the other. If both were reserved before either looked, both give way.
+        Two loads of one file would give both its rows on a store that copies. The transaction that is reserved last
+        sees the other one. Both give way where each was reserved before the other looked.
 
         Args:
             transaction: It is reserved.
             staged: All its files; None where the index has them.
 
         Raises:
-            ConflictError: Another one does.
+            ConflictError: A partition has one, or another transaction registers or loads it.
             IndexDatabaseError: The index does not answer.
         """
-        plan = transaction.plan
-        if not plan.takes or plan.promotion is not Promotion.UPLOAD:
+        if not transaction.plan.takes:
+            return
+        files = self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+        own = {file.source for file in files if file.source is not None}
+        self._require_unregistered(transaction, own)
+        if transaction.plan.promotion is not Promotion.UPLOAD:
             # A rename takes a file once.
             return
-        others = [
-            other
-            for other in self._index.transactions.moving_commands((State.RESERVED, State.COMMITTED))
-            if other.plan.takes and other.transaction_id != transaction.transaction_id
-        ]
-        if not others:
-            return
-        own = {
-            f.source
-            for f in (
-                self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
-            )
-        }
-        for other in others:
+        for other in self._index.transactions.moving_commands((State.RESERVED, State.COMMITTED)):
+            if not other.plan.takes or other.transaction_id == transaction.transaction_id:
+                continue
             shared = next(
                 (f.source for f in self._index.transaction_files.staged_files(other.transaction_id) if f.source in own),
                 None,
@@ -107,6 +102,29 @@ class PartitionMoves:
                     "again if the file is still there.",
                     {"table": transaction.table, "location": shared, "transaction": other.transaction_id},
                 )
+
+    def _require_unregistered(self, transaction: Transaction, sources: Collection[str]) -> None:
+        """Return if no partition has a file that a reserved load moves, and no reserved command is to register it.
+
+        The files may lie near no table, so that no lock puts the commit of a command before ``reserve`` or after it.
+        A command that is reserved after the load finds the load in its commit.
+        """
+        commands = {
+            place: f"the {one.operation} {one.transaction_id} of table {one.table}"
+            for one in self._index.transactions.all(states=(State.RESERVED,))
+            for place in named_directories(one)
+        }
+        # Commands first: one that ends between the two questions has its files in the index by the second.
+        found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
+        users = self._index.needed_files.users(sources)
+        found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}
+        if found:
+            uri, by = min(found.items())
+            raise ConflictError(
+                f"LOAD DATA would move the file {shown(uri)} into table {transaction.table}, which {by} takes. Nothing "
+                "was changed; run the statement again, or copy the rows with INSERT … SELECT.",
+                {"table": transaction.table, "location": uri},
+            )
 
     def make_directories(self, transaction: Transaction) -> None:
         """Make the directories of partitions that move and have no files: without one, a repair would drop them.

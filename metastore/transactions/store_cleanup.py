@@ -26,6 +26,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import directory_identity, is_other_directory
+from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
@@ -160,7 +161,7 @@ class StoreCleanup:
         self._storage.sync_directories([location.parent])
         # A copy of the index that still has the drop to do would delete what the next table has written here.
         self._index.incarnations.before_deleting()
-        self._index.dropped_tables.note_deleted(dropped.table_id)
+        self._index.dropped_tables.note_deleted(dropped, this_process())
 
     def _remove_dropped_files(self, dropped: DroppedTable, location: Location, aside: Location, *, late: bool) -> bool:
         """Remove the files that the table had; return False where another process has done so."""

@@ -176,7 +176,7 @@ class Vacuum:
             # The index forgets these files: after a power failure no later run would delete them again.
             self._storage.sync_directories(directories)
         finally:
-            self._index.deletions.finish_claim(claim.transaction_id)
+            self._index.transactions.finish(claim.transaction_id)
         return going
 
     def _spared(self, found: Mapping[str, Found], needs: Mapping[str, Need]) -> list[Found]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.plan import DataDeletion
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -21,7 +23,8 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, other_spellings, scheme_with_names
-from catalog_ext.metastore.index.write.transaction_rows import from_row
+from catalog_ext.metastore.index.write.deletion_transactions import deletion
+from catalog_ext.metastore.index.write.transaction_rows import from_row, insert_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import both_spellings
 
@@ -127,11 +130,29 @@ class DroppedTables:
 
         return self._database.write(locked)
 
-    def note_deleted(self, table_id: int) -> None:
-        """Give a dropped table's directory free, once nothing is in it."""
+    def note_deleted(self, dropped: DroppedTable, owner: str) -> None:
+        """Give a dropped table's directory free, once nothing is in it.
+
+        A finished transaction stays, for registrations that listed files of the directory before.
+
+        Args:
+            dropped: The table.
+            owner: Names the process, for people.
+        """
         d = dropped_tables.c
-        gone = sa.update(dropped_tables).where(d.table_id == table_id).values(name=None, location=None, directory=None)
-        self._database.write(lambda connection: connection.execute(gone))
+        mine = (d.table_id == dropped.table_id, d.location.is_not(None))
+        gone = sa.update(dropped_tables).where(*mine).values(name=None, location=None, directory=None)
+
+        def work(connection: sa.Connection) -> None:
+            if connection.execute(gone).rowcount:
+                deleted = deletion(
+                    dropped.table_id, dropped.name, dropped.location, DataDeletion.INSIDE,
+                    operation="DROP TABLE", state=State.FINISHED, owner=owner, staging="", version=0,
+                    now_ms=now_ms(connection),
+                )  # fmt: skip
+                insert_within(connection, deleted)
+
+        self._database.write(work)
 
 
 def any_undeleted(connection: sa.Connection) -> bool:
@@ -140,6 +161,15 @@ def any_undeleted(connection: sa.Connection) -> bool:
 
 
 _ANY_UNDELETED = Prepared(sa.select(dropped_tables.c.table_id).where(dropped_tables.c.location.is_not(None)).limit(1))
+
+
+def being_deleted(connection: sa.Connection, directories: Collection[str]) -> dict[str, DroppedTable]:
+    """Return those of some directories that lie in one of a dropped table that is still to be deleted.
+
+    The caller has the tables stay that lie there (``hold_tables``), and so comes before their DROP or after it.
+    """
+    dropped = _undeleted(connection, None) if any_undeleted(connection) else []
+    return {place: one for place in directories for one in dropped if _lies_in(place, one.location)}
 
 
 def hold_tables_around(connection: sa.Connection, locations: Collection[str]) -> None:
@@ -273,7 +303,10 @@ def _check_alone(connection: sa.Connection, table: Table) -> None:
 
 
 def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
-    """Return if no partition of another table has got its location in the directory, as by ADD PARTITION … LOCATION."""
+    """Return if no partition of another table lies in the directory.
+
+    One may have got its location there, as by ADD PARTITION … LOCATION, or have it by its name in a table around.
+    """
     location, p = table.definition.location, partitions.c
     located = (
         sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
@@ -282,15 +315,41 @@ def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
         .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
         .where(p.location.is_not(None), p.end_version == ALIVE, p.table_id != table.table_id)
     )
-    found = _first_inside(connection, located, p.location, location)
+    found = _first_inside(connection, located, p.location, location) or _first_below(connection, table)
     if found is not None:
         other = f"{found.namespace}.{found.other}"
+        place = found.location or location
         raise TableLayoutError(
             f"Table {table.identifier} cannot be dropped: the partition {found.name[:200]!r} of table {other} lies at "
-            f"{found.location}, in the directory {location} that would be deleted. Drop that partition (of an external "
+            f"{place}, in the directory {location} that would be deleted. Drop that partition (of an external "
             "table its files stay), or unregister this table, which keeps all files.",
             {"table": str(table.identifier), "location": location, "other": other, "partition": found.name[:200]},
         )
+
+
+def _first_below(connection: sa.Connection, table: Table) -> sa.Row[Any] | None:
+    """Return a partition of a table around that lies in the directory of a table by its name."""
+    location, p = table.definition.location, partitions.c
+    places = sorted({place for spelled in both_spellings(location) for place in _around(spelled)})
+    around = sa.select(tables.c.table_id, tables.c.location).where(
+        tables.c.location.in_(places), tables.c.table_id != table.table_id
+    )
+    for outer in connection.execute(around).all():
+        root = f"{outer.location.rstrip('/')}/"
+        names = [place.removeprefix(root) for place in both_spellings(location) if place.startswith(root)]
+        # "0" is the character after "/".
+        inside_of = (sa.or_(p.name == name, sa.and_(p.name > f"{name}/", p.name < f"{name}0")) for name in names)
+        by_name: sa.Select[Any] = (
+            sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
+            .select_from(partitions)
+            .join(tables, tables.c.table_id == p.table_id)
+            .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+            .where(p.table_id == outer.table_id, p.location.is_(None), p.end_version == ALIVE, sa.or_(*inside_of))
+        )
+        found = connection.execute(by_name.limit(1)).first()
+        if found is not None:
+            return found
+    return None
 
 
 def _first_inside(

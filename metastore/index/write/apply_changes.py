@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.partition_rows import changed_after, living_files, mark_in_metastore
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
+from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges, Change, DropPartition, ReplaceFiles
 
@@ -52,10 +53,7 @@ class _Application:
             c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
         ])  # fmt: skip
         self._check(drops, replaced, adds, known)
-        require_unclaimed(
-            self._applier.connection, self._applier.table, self._registered([*replaced, *adds], known),
-            listed_at_ms=self._listed_at_ms,
-        )  # fmt: skip
+        self._require_there([*replaced, *adds], known)
         dropped = [known[c.name] for c in drops]
         marked = self._marked(adds, dropped)
         self._applier.drop(dropped)
@@ -102,18 +100,22 @@ class _Application:
             if added.name in known and added.name not in dropped:
                 raise self._conflict(added.name, "it is there already")
 
-    def _registered(
-        self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]
-    ) -> dict[str, dict[str, DataFile]]:
-        """Return the files that the changes register, by directory and name."""
+    def _require_there(self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]) -> None:
+        """Raise when a file that the changes register is being deleted, or may have been since it was listed."""
         found: dict[str, dict[str, DataFile]] = {}
+        directories: dict[str, str] = {}
         for change in changes:
             files_there = change.files if isinstance(change, AddPartition) else change.added
             there = known.get(change.name) if isinstance(change, ReplaceFiles) else None
             place = change.location or (None if there is None else there.location)
             directory = self._applier.table.directory(change.name, place)
             found.setdefault(directory, {}).update({file.path: file for file in files_there})
-        return found
+            if files_there:
+                directories[change.name] = directory
+        connection, table = self._applier.connection, self._applier.table
+        require_unclaimed(connection, table, found, listed_at_ms=self._listed_at_ms)
+        if self._base is not None:
+            require_undisturbed(connection, table, self._base.version, directories)
 
     def _conflict(self, name: str, what: str) -> ConflictError:
         table = self._applier.table.identifier

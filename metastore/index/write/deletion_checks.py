@@ -19,7 +19,7 @@ from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
 from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.read.spellings import has_linked_neighbour
-from catalog_ext.metastore.index.tables.dropped import inside, overlap, overlaps
+from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
 from catalog_ext.metastore.index.write.partition_rows import by_values, living_files, living_of, matching_numbers
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _PARTITIONS, _FILES = 500, 5000
 """Partitions and files that are looked at together: a statement may delete a million."""
+_PLACES_AT_ONCE = 50
+"""Directories in one query: it has a part for each."""
 
 
 def require_unneeded(
@@ -56,7 +58,7 @@ def require_unneeded(
         TableLayoutError: One has. Nothing was changed.
         ConflictError: The same, for an append: it finds other files to delete when it runs again.
     """
-    if not (ends_files(plan) or _unknown(plan)) or not _has_neighbours(connection, table):
+    if not (ends_files(plan) or unknown_files(plan)) or not _has_neighbours(connection, table):
         return
     if isinstance(plan.change, CheckedRename | CheckedExchange):
         moving = {moved.partition_id for moved in plan.change.partitions}
@@ -79,6 +81,10 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
     Raises:
         ConflictError: One has, since the statement looked. Nothing was changed.
     """
+    sources = list(sources)
+    if connection.dialect.name != "sqlite":
+        # Repairs of the tables near the files come before this transaction, or see it.
+        hold_tables(connection, tables_near(connection, table, {uri.rpartition("/")[0] for uri in sources}))
     for some in batched(sources, _FILES):
         users = users_within(connection, set(some))
         if users:
@@ -123,9 +129,10 @@ def ends_files(plan: WritePlan) -> bool:
             return False
 
 
-def _unknown(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
+def unknown_files(plan: WritePlan) -> Mapping[str, tuple[Removal, ...]]:
     """Return the files that the statement deletes although the index does not know them, by partition."""
-    return plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
+    unknown = plan.change.unknown if isinstance(plan.change, CheckedWrite | CheckedDrop) else {}
+    return {name: removals for name, removals in unknown.items() if removals}
 
 
 def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
@@ -150,9 +157,38 @@ def _neighbours(asked: tuple[str, ...]) -> Prepared:
     return Prepared(sa.union_all(own, *others).limit(1))
 
 
+def tables_near(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
+    """Return the numbers of the other tables whose statements may delete, or register, files in some directories.
+
+    Args:
+        connection: Of the index.
+        table: The table that does the other of the two. Directories inside of its own are asked for together.
+        directories: Canonical URIs.
+    """
+    root = table.definition.location
+    outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
+    numbers: set[int] = set()
+    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES_AT_ONCE):
+        asked = overlap(*places)
+        numbers.update(_others_at(tuple(asked)).scalars(connection, {**asked, "table_id": table.table_id}))
+    return numbers
+
+
+@cache
+def _others_at(asked: tuple[str, ...]) -> Prepared:
+    """Return the query of the other tables at, in or around some places, or that have or had a partition there."""
+    p = partitions.c
+    mine: sa.BindParameter[int] = sa.bindparam("table_id")
+    others = [
+        sa.select(tables.c.table_id).where(tables.c.table_id != mine, overlaps(tables.c.location, dict.fromkeys(asked)))
+    ]
+    others += [sa.select(p.table_id).where(p.table_id != mine, one) for one in inside(p.location, asked)]
+    return Prepared(sa.union(*others))
+
+
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:
     """Yield the files that the statement deletes, by URI."""
-    unknown = dict(_unknown(plan))
+    unknown = dict(unknown_files(plan))
     for replaced in _replaced(connection, plan, table, names) if ends_files(plan) else ():
         places = {partition.partition_id: table.directory_of(partition) for partition in replaced}
         if isinstance(plan.change, CheckedDrop):

@@ -38,6 +38,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     matching,
 )
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
+from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -173,6 +174,12 @@ class PartitionCommand:
             for name, (location, files_there) in found.items()
         }
         require_unclaimed(self._connection, self._table, there, self._id)
+        places = {
+            name: self._table.directory(name, location)
+            for name, (location, files_there) in found.items()
+            if files_there
+        }
+        require_undisturbed(self._connection, self._table, self._base_version, places)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""

@@ -7,7 +7,7 @@ table may have been unregistered and registered again since.
 from __future__ import annotations
 
 import json
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -20,30 +20,33 @@ from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
 from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
+from catalog_ext.metastore.index.database.schema import transaction_claims, transaction_files, transactions
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
-from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
+from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables
 from catalog_ext.metastore.index.write import settling
-from catalog_ext.metastore.index.write.deletion_checks import ends_files
+from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near, unknown_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
-from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.tables import DataFile, Table
 
 _T = transactions.c
 
-_PLACES_AT_ONCE = 50
-"""Directories in one query: it has a part for each."""
+_ENDED = (State.FINISHED, State.ABORTED)
+_MOVING = (State.RESERVED, State.ABORTING, State.ABORTED)
+"""States in which the target of a moved file may lose it."""
 _APPENDS = '%"kind":"append"%'
-"""What the plans of appends have. They delete no file that another table could register, unless they move some."""
+"""What the plans of appends have. They delete no file that another table could register, but for what they move and
+what relocations have left in the directories of new partitions."""
+_DELETES_NOTHING = '%"removes":{}%'
 
 
 class DeletedFilesError(ConflictError):
@@ -51,7 +54,7 @@ class DeletedFilesError(ConflictError):
 
     Attributes:
         directories: The directories with such files; of a statement that has ended, those near its table.
-        has_ended: Whether the statement has ended: the store says which files are left.
+        has_ended: Whether the statement has ended, or was undone: the store says which files are left.
         deletion: Which statement deletes which file, in words.
     """
 
@@ -59,32 +62,60 @@ class DeletedFilesError(ConflictError):
     has_ended = False
     deletion = ""
 
+    @classmethod
+    def of(
+        cls, refused: ConflictError, directories: Collection[str], deletion: str, *, has_ended: bool
+    ) -> DeletedFilesError:
+        """Return a conflict with its attributes."""
+        error = cls(refused.message, refused.parameters)
+        error.directories = frozenset(directories)
+        error.deletion = deletion
+        error.has_ended = has_ended
+        return error
+
+
+def _since() -> sa.ColumnElement[int]:
+    """Return a time before the files were listed, as SQL."""
+    own = transactions.alias("own")
+    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
+    return sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
+
+
+_IS_OTHERS = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
+_ENDED_SINCE = _T.ended_at_ms >= _since()
+_MAY_HAVE_DELETED = sa.and_(_ENDED_SINCE, sa.or_(_IS_OTHERS, _T.operation == VACUUM))
+"""Of the table's own statements the versions of partitions say enough, but for vacuum, which makes none."""
+
 
 def _deleting() -> sa.Select[Any]:
     """Return the query of transactions that delete or move files, or have since the registration listed its own.
 
     A finished one has forgotten its removals, so that a command that listed the directory before it would register
-    files that are gone. Its lease ends after its commit: that condition is the one that the index has. Of the table's
-    own statements the versions of partitions say enough, but for vacuum, which makes none.
+    files that are gone. One that was undone has moved files back from where the directory had them. The lease ends
+    after both: that condition is the one that the index has.
     """
-    own = transactions.alias("own")
-    began = sa.select(own.c.began_at_ms).where(own.c.transaction_id == sa.bindparam("mine")).scalar_subquery()
-    since = sa.func.coalesce(sa.bindparam("listed_at_ms", type_=sa.BigInteger()), began)
-    others = sa.func.coalesce(_T.table_id, 0) != sa.bindparam("table_id")
+    ended = (_T.expires_at_ms >= _since(), _ENDED_SINCE)
+    deletes = sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES), ~_T.plan.like(_DELETES_NOTHING))
     return sa.select(transactions).where(
         _T.transaction_id != sa.bindparam("mine"),
         sa.or_(
             _T.state == str(State.COMMITTED),
-            sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), others),
-            sa.and_(
-                _T.state == str(State.FINISHED), _T.expires_at_ms >= since, _T.ended_at_ms >= since,
-                sa.or_(others, _T.operation == VACUUM), sa.or_(~_T.plan.like(_APPENDS), _T.plan.like(MOVES)),
-            ),
+            sa.and_(_T.state.in_([str(State.RESERVED), str(State.ABORTING)]), _IS_OTHERS),
+            sa.and_(_T.state == str(State.FINISHED), *ended, _MAY_HAVE_DELETED, deletes),
+            sa.and_(_T.state == str(State.ABORTED), *ended, _T.plan.like(MOVES)),
         ),
-    )  # fmt: skip
+    )
 
 
 _DELETING = Prepared(_deleting())
+_FORGOTTEN = Prepared(
+    sa.select(_T.transaction_id).where(
+        _T.transaction_id == sa.bindparam("other"),
+        _MAY_HAVE_DELETED,
+        ~sa.exists().where(transaction_files.c.transaction_id == _T.transaction_id, transaction_files.c.removal == 1),
+    )
+)
+"""The query of a transaction that has forgotten, since the files were listed, which files it deleted."""
 
 
 def require_unclaimed(
@@ -117,22 +148,48 @@ def require_unclaimed(
     if connection.dialect.name != "sqlite":
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
-        _hold_tables(connection, table, found)
+        hold_tables(connection, tables_near(connection, table, found))
+    for place, dropped in being_deleted(connection, found).items():
+        raise _dropped(table, own_names.get(place, place), dropped)
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     ended: list[tuple[Transaction, dict[str, str]]] = []
-    for row in _DELETING.rows(connection, asked):
-        other = from_row(row)
-        if other.state is State.RESERVED and row["replaces"] == table.table_id:
-            # It leaves what a repair of its own table registers from now on, for the new table.
-            continue
-        taken = {own_names.get(at, at): uri for at, uri in _taken(connection, other, row["replaces"], found).items()}
-        if taken and other.state is State.FINISHED:
-            ended.append((other, taken))
-        elif taken:
+    for other, there in _deletions(connection, asked, found):
+        taken = {own_names.get(at, at): uri for at, uri in there.items()}
+        if other.state not in _ENDED:
             raise _refusal(table, other, taken)
+        ended.append((other, taken))
     if ended:
         # Together: the caller looks again at all of them, and asks from that time on.
         raise _refusal(table, ended[0][0], {place: uri for _, taken in ended for place, uri in taken.items()})
+
+
+def _deletions(
+    connection: sa.Connection, asked: Mapping[str, Any], found: Mapping[str, Mapping[str, DataFile]]
+) -> Iterator[tuple[Transaction, dict[str, str]]]:
+    """Yield the transactions that delete or move files of the directories, or may have, each with ``_taken``."""
+    for row in _DELETING.rows(connection, asked):
+        other, replaces = from_row(row), row["replaces"]
+        if other.state is State.RESERVED and replaces == asked["table_id"]:
+            # It leaves what a repair of its own table registers from now on, for the new table.
+            continue
+        taken = _taken(connection, other, replaces, found)
+        if not taken and other.state is State.COMMITTED and _is_forgotten(connection, asked, other, found):
+            other = replace(other, state=State.FINISHED)
+            taken = _taken(connection, other, replaces, found)
+        if taken:
+            yield other, taken
+
+
+def _is_forgotten(
+    connection: sa.Connection, asked: Mapping[str, Any], other: Transaction, directories: Collection[str]
+) -> bool:
+    """Return whether a transaction that was committed has forgotten its list, perhaps before the list was read.
+
+    A clean-up takes no lock of a table: it may end, or fail at a policy after its deletions, at any moment.
+    """
+    if not any(map(other.plan.may_delete_near, directories)):
+        return False
+    return bool(_FORGOTTEN.rows(connection, {**asked, "other": other.transaction_id}))
 
 
 def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> DeletedFilesError:
@@ -144,48 +201,25 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
         "finishes it.",
         {"table": str(table.identifier), "location": first, "transaction": other.transaction_id},
     )
-    error = DeletedFilesError(refused.message, refused.parameters)
-    error.directories = frozenset(taken)
-    error.has_ended = other.state is State.FINISHED
-    error.deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
-    return error
+    deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
+    return DeletedFilesError.of(refused, taken, deletion, has_ended=other.state in _ENDED)
 
 
-def _hold_tables(connection: sa.Connection, table: Table, directories: Collection[str]) -> None:
-    """Take shared locks of the other tables whose statements may delete files in the directories."""
-    hold_tables(connection, tables_that_may_delete(connection, table, directories))
-
-
-def tables_that_may_delete(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
-    """Return the numbers of the other tables whose statements may delete files in directories of a table."""
-    root = table.definition.location
-    outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
-    numbers: set[int] = set()
-    for places in batched([*outside, *([root] if len(outside) < len(directories) else ())], _PLACES_AT_ONCE):
-        asked = overlap(*places)
-        numbers.update(_others_at(tuple(asked)).scalars(connection, {**asked, "table_id": table.table_id}))
-    return numbers
-
-
-@cache
-def _others_at(asked: tuple[str, ...]) -> Prepared:
-    """Return the query of the other tables at, in or around some places, or that have or had a partition there."""
-    p = partitions.c
-    mine: sa.BindParameter[int] = sa.bindparam("table_id")
-    others = [
-        sa.select(tables.c.table_id).where(tables.c.table_id != mine, overlaps(tables.c.location, dict.fromkeys(asked)))
-    ]
-    others += [sa.select(p.table_id).where(p.table_id != mine, one) for one in inside(p.location, asked)]
-    return Prepared(sa.union(*others))
+def _dropped(table: Table, place: str, dropped: DroppedTable) -> DeletedFilesError:
+    refused = ConflictError(
+        f"Table {table.identifier} cannot register files at {place}: the files of table {dropped.name}, which was "
+        f"dropped, are being deleted at {dropped.location}. Try again when that has ended. If its process is gone, "
+        "`catalog-ext recover --older-than 0s` deletes the rest.",
+        {"table": str(table.identifier), "location": place},
+    )
+    deletion = f"the DROP TABLE of {dropped.name} deletes the files at {dropped.location}"
+    return DeletedFilesError.of(refused, (place,), deletion, has_ended=False)
 
 
 def _taken(
     connection: sa.Connection, other: Transaction, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories with files that the transaction deletes or moves, each with the URI of one."""
-    moving = other.state in (State.RESERVED, State.ABORTING)
-    if other.plan.moves and moving:
-        return _moved(connection, other, found)
     taken: dict[str, str] = {}
     if other.state is State.COMMITTED:
         taken = _removed(connection, other, found)
@@ -196,18 +230,20 @@ def _taken(
     elif other.state is State.RESERVED:
         taken = _to_be_removed(connection, other, found)
     # A load has moved its sources before it is committed, from places that its plan does not name.
-    return {**_moved(connection, other, found), **taken} if other.plan.takes else taken
+    moves = other.plan.takes or (other.plan.moves and other.state in _MOVING)
+    return {**_moved(connection, other, found), **taken} if moves else taken
 
 
 def _moved(
     connection: sa.Connection, other: Transaction, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories with files that the transaction moves, from or to them, or has moved from them."""
-    moving = other.state in (State.RESERVED, State.ABORTING)
     taken: dict[str, str] = {}
     for file in staged_within(connection, other.transaction_id):
-        target = f"{other.plan.directory(file.partition)}/{file.name}" if moving else None
-        for uri in filter(None, (file.source, target)):
+        target = f"{other.plan.directory(file.partition)}/{file.name}"
+        # One that was undone has moved the files back to their sources.
+        sources = [] if other.state is State.ABORTED or file.source is None else [file.source]
+        for uri in (*sources, *([target] if other.state in _MOVING else ())):
             directory, _, name = uri.rpartition("/")
             if name in found.get(directory, ()):
                 taken.setdefault(directory, uri)
@@ -216,7 +252,8 @@ def _moved(
 
 def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
     """Return the directories whose files a finished transaction may have deleted after they were listed."""
-    if not (ends_files(plan) or plan.takes or (plan.definition is not None and replaces is not None)):
+    deletes = ends_files(plan) or unknown_files(plan) or plan.takes
+    if not (deletes or (plan.definition is not None and replaces is not None)):
         return {}
     return {place: f"{place}/{min(found[place])}" for place in found if plan.may_delete_near(place)}
 

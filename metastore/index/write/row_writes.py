@@ -31,6 +31,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
 from catalog_ext.metastore.index.write.reservation_checks import require_in_place, require_own_format
+from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -124,6 +125,8 @@ class RowWrite:
             # Files of others, which an append to an external table takes in with the partition that it makes.
             there = {self._plan.directory(n): {f.path: f for f in found} for n, found in self._write.found.items()}
             require_unclaimed(self._connection, self._table, there, self._id)
+            places = {name: self._plan.directory(name) for name, found in self._write.found.items() if found}
+            require_undisturbed(self._connection, self._table, self._base_version, places)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)

@@ -69,7 +69,10 @@ def _move_statement(dialect: str, *, ends: bool, fails: bool) -> sa.Update:
     t = transactions.c
     values: dict[str, Any] = {"state": sa.bindparam("to")}
     if ends:
-        values["ended_at_ms"] = database_now_ms(dialect).scalar_subquery()
+        now = database_now_ms(dialect).scalar_subquery()
+        values["ended_at_ms"] = now
+        # Registrations look for ended transactions by the index of the lease, which has to end after them.
+        values["expires_at_ms"] = sa.case((t.expires_at_ms < now, now), else_=t.expires_at_ms)
     if fails:
         values["error"] = sa.bindparam("why")
     from_ = t.state.in_(sa.bindparam("from", expanding=True))

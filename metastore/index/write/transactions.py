@@ -143,7 +143,10 @@ class Transactions:
             return None
 
     def finish(self, transaction_id: str) -> bool:
-        """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
+        """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.
+
+        It ends now, after the last deletion: a registration that began before compares its files with the store.
+        """
         return self.move(transaction_id, (State.COMMITTED,), State.FINISHED)
 
     def load(self, transaction_id: str) -> Transaction:
@@ -268,12 +271,13 @@ class Transactions:
             moved["why"] = ascii_safe(error)[:_ERROR_LENGTH]
 
         def work(connection: sa.Connection) -> bool:
-            if move_query(ends=to is State.ABORTED, fails=error is not None).changed(connection, moved) != 1:
+            ends = to in (State.ABORTED, State.FINISHED)
+            if move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
                 return False
             if to in (State.ABORTING, State.ABORTED):
                 # Files are still to be moved back: until then the partitions are nobody else's.
                 (END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else END_CLAIMS).run(connection, mine)
-            if to in (State.ABORTED, State.FINISHED):
+            if ends:
                 forget_locations(connection, transaction_id)
                 # A slow mover may have died with one of a command's files: that is to be put back, too.
                 FORGET_FILES_UNLESS_MOVING.run(connection, mine)

@@ -25,8 +25,7 @@ from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
 from catalog_ext.metastore.index.read import ended_files
 from catalog_ext.metastore.index.tables.dropped import overlap
-from catalog_ext.metastore.index.write.deletion_checks import _neighbours
-from catalog_ext.metastore.index.write.registration_checks import tables_that_may_delete
+from catalog_ext.metastore.index.write.deletion_checks import _neighbours, tables_near
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -261,10 +260,10 @@ def test_recover_deletes_what_a_dead_vacuum_had_claimed(overwritten: Stand, tmp_
     def die(_: str) -> None:
         raise Crash
 
-    finish, stand.index.deletions.finish_claim = stand.index.deletions.finish_claim, lambda _: None  # type: ignore[method-assign]
+    finish, stand.index.transactions.finish = stand.index.transactions.finish, lambda _: False  # type: ignore[method-assign]
     with armed("vacuum.claimed", die), contextlib.suppress(Crash):
         stand.engine.vacuum(stand.table(), 0)
-    stand.index.deletions.finish_claim = finish  # type: ignore[method-assign]
+    stand.index.transactions.finish = finish  # type: ignore[method-assign]
     (claimed,) = stand.index.transactions.all(states=(State.COMMITTED,))
     assert claimed.operation == VACUUM
     with pytest.raises(ConflictError):
@@ -456,7 +455,7 @@ def test_locks_for_many_places_take_a_few_queries(tmp_path: Path) -> None:
         places = [f"file://{tmp_path}/{place}" for place in ("t/k=1", "far", *(f"other/k={i}" for i in range(200)))]
         table, before = stand.table(B), index.query_count
         with index._database.reading() as connection:
-            found = tables_that_may_delete(connection, table, places)
+            found = tables_near(connection, table, places)
         assert found == {stand.table().table_id, stand.table(TableIdentifier("s", "c")).table_id}
         assert index.query_count - before <= 10
 
