@@ -293,7 +293,7 @@ class Transactions:
             transaction = self._owner.forward(decided, lock)
             elapsed_ms = round((time.monotonic() - started) * 1000)
             if transaction.state is State.COMMITTED:
-                self._settle(transaction)
+                self._complete_delete(transaction)
             pending = self._deliver(transaction)
             if transaction.state is State.COMMITTED:
                 self._clean_up(transaction)
@@ -302,10 +302,10 @@ class Transactions:
         _tell(outcome, str(transaction.plan.asked.kind))
         return outcome
 
-    def _settle(self, transaction: Transaction) -> None:
-        """Settle the write, so that the metastore hears of all that it has ended."""
+    def _complete_delete(self, transaction: Transaction) -> None:
+        """Complete a deferred delete before the delivery, so that the metastore drops all its partitions."""
         try:
-            self._index.settlements.settle_write(transaction.transaction_id)
+            self._index.deletions.complete(transaction.transaction_id)
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
             logger.warning(
                 "Table %s is written; its rows in the index could not all be ended yet, recover does it: %s",

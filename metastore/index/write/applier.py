@@ -197,7 +197,7 @@ class Applier:
         return int(self.row["total_partitions"] + self.row["total_files"] - given)
 
     def end_everything(self, but: Sequence[Mapping[str, Any]]) -> None:
-        """Count out all living partitions but some, given by their rows; their own rows are left to settling."""
+        """Count out all living partitions but some, given by their rows; a deferred delete ends their rows."""
         before = self.row
         n_files = before["total_files"] - sum(row["n_files"] for row in but)
         n_bytes = before["total_bytes"] - sum(row["n_bytes"] for row in but)
@@ -268,7 +268,7 @@ class Applier:
         Args:
             late: The partitions, each with the files that come.
             anew: Whether the rows of all of them begin with this version, also where nothing ends and nothing comes:
-                the settling of a floor ends all rows that began before.
+                a deferred delete ends all rows that began before.
         """
         self.carried.extend(partition.row["name"] for partition, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):

@@ -17,7 +17,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, file
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
-from catalog_ext.metastore.index.write.settling import require_settled
+from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
 from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
@@ -127,7 +127,7 @@ def changed_after(
             name = hashes[row.name_hash]
             ended = row.end_version
             if ended == ALIVE:
-                # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
+                # A deferred delete gives the row its end later.
                 ended = floor if row.begin_version < floor else 0
             last[name] = max(last.get(name, 0), row.begin_version, ended)
         changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
@@ -137,7 +137,7 @@ def changed_after(
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
     """Return the table's row, which nobody else changes before the transaction ends; with ``namespace`` and ``now_ms``.
 
-    Rows of its partitions that have no end are alive: what a write of everything has left is settled first.
+    A deferred delete is completed first: rows of its partitions that have no end are alive.
 
     Raises:
         TableNotFoundError: It is gone.
@@ -145,7 +145,7 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     row = locked_row(connection, table_id)
     if row is None:
         raise gone_meanwhile(shown)
-    require_settled(table_id, row["floor_version"])
+    require_complete(table_id, row["floor_version"])
     return row
 
 
@@ -168,7 +168,7 @@ def lock_with_transaction(
     (locked,) = table() or (None,)
     if locked is None:
         raise gone_meanwhile(transaction.table)
-    require_settled(locked["table_id"], locked["floor_version"])
+    require_complete(locked["table_id"], locked["floor_version"])
     return locked, row(), [other() for other in others]
 
 

@@ -18,7 +18,6 @@ from catalog_ext.metastore.commit.plan import CheckedDrop, CheckedWrite, Overwri
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
-from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import partitions, tables, transaction_claims, transactions
@@ -26,7 +25,7 @@ from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropped import hold_tables, inside, overlap, overlaps
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write.deferred_deletes import require_write_complete
 from catalog_ext.metastore.index.write.deletion_checks import ends_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
@@ -106,7 +105,7 @@ def require_unclaimed(
 
     Raises:
         DeletedFilesError: One is. Nothing was changed.
-        ComesAfter: A DELETE of everything has not listed all its files yet.
+        RetryAfter: A DELETE of everything has not listed all its files yet.
     """
     found = {directory: files for directory, files in found.items() if files}
     if not found:
@@ -246,8 +245,7 @@ def _removed(
     taken: dict[str, str] = {}
     if not any(map(other.plan.may_delete_near, found)):
         return taken
-    if settling.is_unsettled(connection, other.transaction_id):
-        raise ComesAfter(lambda database: settling.Settlements(database).settle_write(other.transaction_id))
+    require_write_complete(connection, other.transaction_id)
     after: int | None = -1
     while after is not None:
         after, payload = next_document(connection, other.transaction_id, after, removal=True)

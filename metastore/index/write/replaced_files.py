@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
+from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import CheckedWrite, WritePlan
+    import sqlalchemy as sa
+
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
-    from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Table
 
     Row = Mapping[str, Any]
@@ -92,3 +96,16 @@ class ReplacedFiles:
 
     def _directory(self, row: Row) -> str:
         return self._table.directory(row["name"], row["location"])
+
+
+def list_deferred(
+    connection: sa.Connection, table: Table, transaction_id: str, plan: WritePlan, rows: Sequence[Row]
+) -> None:
+    """List the files of partitions whose deletion a committed write has deferred, given by their rows."""
+    assert isinstance(plan.change, CheckedWrite), "only a write defers its deletes"
+    removals = Removals(connection, transaction_id)
+    for name, found in plan.change.unknown.items():
+        # The commit has listed these as they were found.
+        removals.pass_over(table.directory(name), found)
+    ReplacedFiles(plan, replace(plan.change, unknown={}), table, removals).remove((), rows)
+    removals.flush()

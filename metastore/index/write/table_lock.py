@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def locked_row(connection: sa.Connection, table_id: int) -> Mapping[str, Any] | None:
     """Return the table's row, which nobody else changes before the transaction ends; None where it is gone.
 
-    It has ``namespace`` and ``now_ms`` besides. ``partition_rows.lock_table`` is what to call, except while settling.
+    It has ``namespace`` and ``now_ms`` besides. Writers call ``partition_rows.lock_table``, which completes a deferred
+    delete first.
     """
     return LOCK.row(connection, {"table_id": table_id})
 
