@@ -15,6 +15,7 @@ from catalog_ext.metastore.commit.plan import (
     WritePlan,
 )
 from catalog_ext.metastore.index.read.partition_groups import Wanted
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
@@ -120,7 +121,7 @@ def check(index: Index, table: Table, statement: Statement) -> None:
         for name, paths in files_by_partition(index, table).items()
     }
     assert left == {name: tuple(sorted(paths)) for name, paths in statement.left.items()}
-    index.settlements.settle_write(made.transaction_id)
+    deferred_deletes.complete(index._database, transaction_id=made.transaction_id)
     removals = [r.path for r in index.deletions.of(made.transaction_id) if not r.is_directory]
     location = table.definition.location
     assert sorted(removals) == [f"{location}/{name}/{path}" for name in statement.deleted for path in OLD]

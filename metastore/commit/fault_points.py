@@ -43,8 +43,7 @@ VACUUM_POINTS = ("vacuum.claimed",)
 """Those of vacuum: before the files are deleted that it has claimed."""
 
 SETTLE_POINTS = ("settle.before", "settle.page", "settle.after")
-"""Those of settling what a write of everything has ended: before it, after each of its transactions, and when the last
-one is done."""
+"""Those of completing a deferred delete: before it, after each of its transactions, and after the last one."""
 
 RESTORE_POINTS = ("restored.begun", "restored.written", "restored.repaired")
 """Those of the command restored: when the incarnation has begun in the index, when it is in the warehouse, and when all

@@ -31,6 +31,7 @@ from catalog_ext.metastore.index.tables.namespaces import Namespaces
 from catalog_ext.metastore.index.tables.properties import Properties
 from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write.commits import Commits
+from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_claims import Deletions
 from catalog_ext.metastore.index.write.etags import Etags
 from catalog_ext.metastore.index.write.expire_versions import Versions
@@ -42,7 +43,6 @@ from catalog_ext.metastore.index.write.partition_rows import LivingPartitions
 from catalog_ext.metastore.index.write.publishing import Publications
 from catalog_ext.metastore.index.write.repairs import Repairs
 from catalog_ext.metastore.index.write.restoration import Restoration
-from catalog_ext.metastore.index.write.settling import Settlements
 from catalog_ext.metastore.index.write.transaction_files import TransactionFiles
 from catalog_ext.metastore.index.write.transactions import Transactions
 from catalog_ext.metastore.index.write.verifications import Verifications
@@ -96,7 +96,6 @@ class Index:
         self.transactions = Transactions(database)
         self.transaction_files = TransactionFiles(database)
         self.waiting_files = WaitingLists(database)
-        self.settlements = Settlements(database)
         self.forgotten_transactions = ForgottenTransactions(database)
         self.needed_files = NeededFiles(database)
         self.ended_files = EndedFiles(database)
@@ -188,7 +187,7 @@ class Index:
             IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
         """
         if revision != "head" and migration.current_revision(self._database) == migration.head_revision():
-            self.settlements.settle_all()
+            complete(self._database)
         return migration.migrate(self._database, revision)
 
     def current_revision(self) -> str | None:

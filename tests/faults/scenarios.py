@@ -11,7 +11,7 @@ from catalog_ext.metastore.commit.fault_points import InjectedFault
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from tests.write_cases import TABLE, Stand, definition
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def settling_each() -> Iterator[None]:
     """Have everything be much, and be settled a partition at a time."""
-    before = settling.FEW, settling._PAGE
-    settling.FEW, settling._PAGE = 0, 1
+    before = deferred_deletes.MANY, deferred_deletes._PAGE
+    deferred_deletes.MANY, deferred_deletes._PAGE = 0, 1
     try:
         yield
     finally:
-        settling.FEW, settling._PAGE = before
+        deferred_deletes.MANY, deferred_deletes._PAGE = before
 
 
 State_ = Mapping[str, str] | None

@@ -60,15 +60,15 @@ class PoolState:
     limit: int
 
 
-class ComesAfter(Exception):
-    """The work of a transaction raises this where others have to come before it: see ``Database.write``.
+class RetryAfter(Exception):
+    """Raised by the work of a transaction that other transactions have to precede; ``Database.write`` runs them.
 
     Attributes:
         others: Runs those, in transactions of their own.
     """
 
     def __init__(self, others: Callable[[Database], object]) -> None:
-        super().__init__("it comes after others")
+        super().__init__("other transactions come first")
         self.others = others
 
 
@@ -197,7 +197,7 @@ class Database:
     def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
         """Return what ``work`` returns, its changes committed.
 
-        It runs again when the database preferred another transaction, and when it says that it ``ComesAfter`` others.
+        It runs again when the database preferred another transaction, and after the transactions of a ``RetryAfter``.
 
         Args:
             work: Reads and changes in one transaction.
@@ -224,7 +224,7 @@ class Database:
             while True:
                 try:
                     return _LOST_RACES.attempt(attempt, is_lost_race)
-                except ComesAfter as later:
+                except RetryAfter as later:
                     others = later.others
                 others(self)
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:

@@ -234,7 +234,7 @@ settlements = sa.Table(
     _big("committed_at_ms"),
     _big("settled_id"),
 )  # fmt: skip
-"""Tables with a floor: how far the rows that it ends are ended by themselves."""
+"""Deferred deletes: up to which partition the rows of a table with a floor have their ends."""
 
 transactions = sa.Table(
     "transactions", metadata,
@@ -451,7 +451,7 @@ index_properties = sa.Table(
 def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
     """Return the clause for rows of ``partitions`` that nothing has ended, for who does not hold the table's lock.
 
-    Whoever holds it finds no floor (``write.settling``): what then has no end is alive.
+    Under the lock a table has no floor (``write.deferred_deletes``): rows without an end are alive.
     """
     floor = sa.select(tables.c.floor_version).where(tables.c.table_id == table_id).scalar_subquery()
     return sa.and_(rows.c.end_version == ALIVE, rows.c.begin_version >= sa.func.coalesce(floor, 0))

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write.settling import Settlements
+from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.transactions import Transactions
 from catalog_ext.metastore.model.batches import batched
 
@@ -79,7 +79,7 @@ class EndedFiles:
         versions = {version for version in relocations if version <= before_version}
         if not versions:
             return iter(())
-        Settlements(self._database).settle(table.table_id)
+        complete(self._database, table_id=table.table_id)
         return _Ended(self._database, table, before_version, versions, with_named=named_again).pages()
 
 

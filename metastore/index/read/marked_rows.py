@@ -59,7 +59,7 @@ def in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool],
 
 
 def _above_floor(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clause that leaves out what a DELETE or overwrite of everything has ended, until it is settled."""
+    """Return the clause that leaves out what a deferred DELETE or overwrite of everything has ended."""
     return (rows.c.begin_version >= table.begins_at,) if table.begins_at else ()
 
 

@@ -39,8 +39,8 @@ from catalog_ext.metastore.index.tables.dropped import (
 )
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.tables.table_rows import load, not_found
+from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
-from catalog_ext.metastore.index.write.settling import require_settled
 from catalog_ext.metastore.messages import DropTable
 from catalog_ext.metastore.runtime.local_paths import directory_identity
 
@@ -70,7 +70,7 @@ def drop_within(
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
     # Somebody may have renamed or moved it before the lock.
     table = load(connection, identifier)
-    require_settled(table.table_id, table.floor)
+    require_complete(table.table_id, table.floor)
     check_droppable(connection, table, deletes=deletes, by=by)
     if keeps_files:
         # After the lock: an epoch that keeps rows back has committed them before it, or finds the table gone.

@@ -189,7 +189,7 @@ class Applier:
         return self.table.totals.partitions + self.table.totals.files - beside
 
     def end_everything(self, but: Sequence[Partition]) -> None:
-        """Count out all living partitions but some; their own rows are left to settling."""
+        """Count out all living partitions but some; a deferred delete ends their rows."""
         before = self.table.totals
         n_files = before.files - sum(kept.files for kept in but)
         n_bytes = before.bytes - sum(kept.bytes for kept in but)
@@ -259,7 +259,7 @@ class Applier:
         Args:
             late: The partitions, each with the files that come.
             anew: Whether the rows of all of them begin with this version, also where nothing ends and nothing comes:
-                the settling of a floor ends all rows that began before.
+                a deferred delete ends all rows that began before.
         """
         self.carried.extend(late_one.partition.name for late_one, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):

@@ -42,7 +42,7 @@ from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropping import drop_within
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applied import NamedPartitions
 from catalog_ext.metastore.index.write.applier import COUNTS, Applier
@@ -144,7 +144,7 @@ class Applying:
                 applier.flush()
                 outcome = self._record(applier, outcome, deliver=delivers)
                 if self._ends_everything:
-                    settling.raise_floor(self._connection, table, self._id, self._now, delivers=delivers)
+                    deferred_deletes.defer(self._connection, table, self._id, self._now, delivers=delivers)
             else:
                 outcome = replace(outcome, version=table.version - 1)
             self._end(outcome, None if creation else table, state)

@@ -9,7 +9,7 @@ from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.tables import Tables
-from catalog_ext.metastore.index.write import apply_changes, reservations, settling
+from catalog_ext.metastore.index.write import apply_changes, deferred_deletes, reservations
 from catalog_ext.metastore.index.write.applying import Applying
 from catalog_ext.metastore.model.changes import AppliedChanges
 
@@ -118,7 +118,7 @@ class Commits:
 
         def work(connection: sa.Connection, *, presume_new: bool) -> AppliedChanges:
             row = table_rows.raise_version(connection, table_id)
-            settling.require_settled(table_id, row.table.floor)
+            deferred_deletes.require_complete(table_id, row.table.floor)
             return apply_changes.commit(
                 connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
                 listed_at_ms=listed_at_ms, presume_new=presume_new,

@@ -21,10 +21,10 @@ from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import transaction_files, transactions
 from catalog_ext.metastore.index.read.needed_files import users_within
+from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_transactions import deletion
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.removals import Removals
-from catalog_ext.metastore.index.write.settling import Settlements
 from catalog_ext.metastore.index.write.transaction_files import documents
 from catalog_ext.metastore.index.write.transaction_rows import insert_within
 
@@ -56,9 +56,13 @@ class Deletions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def complete(self, transaction_id: str) -> None:
+        """Complete the delete that a committed write has deferred: then all its removals and messages are recorded."""
+        complete(self._database, transaction_id=transaction_id)
+
     def of(self, transaction_id: str) -> Iterator[Removal]:
         """Yield what a committed transaction still has to delete, by absolute URIs, a document at a time."""
-        Settlements(self._database).settle_write(transaction_id)
+        self.complete(transaction_id)
         for payload in documents(self._database, transaction_id, removal=True):
             yield from map(removal_from_json, json.loads(payload))
 

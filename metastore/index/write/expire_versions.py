@@ -20,9 +20,9 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.forgotten_transactions import forget
 from catalog_ext.metastore.index.write.partition_sums import merge_sums
-from catalog_ext.metastore.index.write.settling import Settlements
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -53,12 +53,11 @@ class Versions:
             aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
                 and would be taken for somebody's by a repair: only after such files were looked for.
         """
-        limit, floor, left = self._limit(table_id, before_version)
-        if settles := 0 < floor <= limit:
-            # What has ended goes by the rows that say so.
-            Settlements(self._database).settle(table_id)
-        if not (left or aborted or settles):
+        limit, left = self._limit(table_id, before_version)
+        if not (left or aborted):
             return 0
+        # Rows that a deferred delete has not ended yet would stay for ever.
+        complete(self._database, table_id=table_id)
         t = tables.c
         raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
         self._database.write(lambda connection: connection.execute(raise_oldest.values(oldest_version=limit)))
@@ -74,17 +73,17 @@ class Versions:
             removed += page
         return removed
 
-    def _limit(self, table_id: int, before_version: int) -> tuple[int, int, bool]:
-        """Return the oldest version that is to stay, the table's floor, and whether anything is left of older ones."""
+    def _limit(self, table_id: int, before_version: int) -> tuple[int, bool]:
+        """Return the oldest version that is to stay, and whether anything is left of older ones."""
         t, v = tables.c, table_versions.c
         oldest = sa.case((t.version >= before_version, before_version), else_=0)
-        asked = sa.select(t.oldest_version, oldest, t.floor_version).where(t.table_id == table_id)
+        asked = sa.select(t.oldest_version, oldest).where(t.table_id == table_id)
         with self._database.reading() as connection:
             row = connection.execute(asked).one_or_none()
-            limit, floor = (0, 0) if row is None else (max(row[:2]), row.floor_version)
+            limit = 0 if row is None else max(row)
             history = sa.exists().where(v.table_id == table_id, v.version < limit)
             left = connection.execute(sa.select(sa.or_(history, sa.exists().where(_ended(table_id, limit))))).scalar()
-        return limit, floor, bool(left)
+        return limit, bool(left)
 
 
 def _ended(table_id: int, limit: int) -> sa.ColumnElement[bool]:

@@ -19,7 +19,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, file
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
-from catalog_ext.metastore.index.write.settling import require_settled
+from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
 from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
@@ -117,7 +117,7 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
         for name_hashed, begin, ended in found:
             name = hashes[name_hashed]
             if ended == ALIVE:
-                # Of what a write of everything has ended, and nobody has settled yet, the floor says when that was.
+                # A deferred delete gives the row its end later.
                 ended = floor if begin < floor else 0
             last[name] = max(last.get(name, 0), begin, ended)
         changed |= {name: at or oldest for name, at in last.items() if at == 0 or at > version}
@@ -127,7 +127,7 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow:
     """Lock the table's row until the end of the transaction, and return it.
 
-    Rows of its partitions that have no end are alive: what a write of everything has left is settled first.
+    A deferred delete is completed first: rows of its partitions that have no end are alive.
 
     Raises:
         TableNotFoundError: It is gone.
@@ -135,7 +135,7 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> TableRow
     row = locked_row(connection, table_id)
     if row is None:
         raise gone_meanwhile(shown)
-    require_settled(table_id, row.table.floor)
+    require_complete(table_id, row.table.floor)
     return row
 
 
@@ -159,7 +159,7 @@ def lock_with_transaction(
     if found is None:
         raise gone_meanwhile(transaction.table)
     locked = table_row_of(found)
-    require_settled(locked.table.table_id, locked.table.floor)
+    require_complete(locked.table.table_id, locked.table.floor)
     return locked, row(), [other() for other in others]
 
 

@@ -18,14 +18,13 @@ from catalog_ext.metastore.commit.plan import CheckedDrop, CheckedWrite, Overwri
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import ConflictError, TableNotFoundError
-from catalog_ext.metastore.index.database.database import ComesAfter
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import transaction_claims, transaction_files, transactions
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write.deferred_deletes import require_write_complete
 from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near, unknown_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
@@ -136,7 +135,7 @@ def require_unclaimed(
 
     Raises:
         DeletedFilesError: One is. Nothing was changed.
-        ComesAfter: A DELETE of everything has not listed all its files yet.
+        RetryAfter: A DELETE of everything has not listed all its files yet.
     """
     found = {directory: files for directory, files in found.items() if files}
     if not found:
@@ -282,8 +281,7 @@ def _removed(
     taken: dict[str, str] = {}
     if not any(map(other.plan.may_delete_near, found)):
         return taken
-    if settling.is_unsettled(connection, other.transaction_id):
-        raise ComesAfter(lambda database: settling.Settlements(database).settle_write(other.transaction_id))
+    require_write_complete(connection, other.transaction_id)
     after: int | None = -1
     while after is not None:
         after, payload = next_document(connection, other.transaction_id, after, removal=True)

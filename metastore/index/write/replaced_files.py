@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
+from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from catalog_ext.metastore.commit.plan import CheckedWrite, WritePlan
+    import sqlalchemy as sa
+
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
-    from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Partition, Table
 
 _AT_ONCE = 5000
@@ -86,3 +90,16 @@ class ReplacedFiles:
                 self._removals.add(Removal(f"{directory}/{self._policies.success_file}", size=0))
             if not partition.files:
                 self._removals.add(Removal(f"{directory}/"))
+
+
+def list_deferred(
+    connection: sa.Connection, table: Table, transaction_id: str, plan: WritePlan, ended: Sequence[Partition]
+) -> None:
+    """List the files of partitions whose deletion a committed write has deferred."""
+    assert isinstance(plan.change, CheckedWrite), "only a write defers its deletes"
+    removals = Removals(connection, transaction_id)
+    for name, found in plan.change.unknown.items():
+        # The commit has listed these as they were found.
+        removals.pass_over(table.directory(name), found)
+    ReplacedFiles(plan, replace(plan.change, unknown={}), table, removals).remove((), ended)
+    removals.flush()

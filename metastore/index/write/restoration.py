@@ -32,7 +32,7 @@ from catalog_ext.metastore.index.tables.incarnations import (
     Incarnations,
     new_mark,
 )
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.transaction_rows import MOVES
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Restoration:
             position: The incarnation and its first counter, above all that the store knows of.
             newest_table: The greatest number that a table has had, as far as the store knows.
         """
-        settling.Settlements(self._database).settle_all()
+        complete(self._database)
         first = max(Incarnations(self._database).newest_table_number(), newest_table) + _NUMBERS_LEFT_OUT
         self._database.write(lambda connection: _begin(connection, position))
         # Last, since MySQL commits with it: a number that is left out twice is no loss.

@@ -17,7 +17,7 @@ from catalog_ext.metastore.commit.staged_files import StoredFile
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write.applied import Rewrite
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
 from catalog_ext.metastore.index.write.own_statistics import own_statistics
@@ -97,7 +97,7 @@ class RowWrite:
         removals: Takes what is to be deleted.
 
     Attributes:
-        ends_everything: Whether all that the table had before ends, and the rows that say so are left to settling.
+        ends_everything: Whether all that the table had before ends, by a deferred delete.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class RowWrite:
             return False
         if not keys or self._write.static_partition is not None or bound_predicate(self._plan, self._table) != TRUE:
             return False
-        if self._applier.rows_beside(named) <= settling.FEW:
+        if self._applier.rows_beside(named) <= deferred_deletes.MANY:
             return False
         return self._connection.execute(located_statement(self._table).limit(1)).first() is None
 

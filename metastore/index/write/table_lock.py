@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def locked_row(connection: sa.Connection, table_id: int) -> TableRow | None:
     """Lock the table's row until the end of the transaction and return it; None for a table that is gone.
 
-    Only settling calls this; others call ``partition_rows.lock_table``.
+    Writers call ``partition_rows.lock_table``, which completes a deferred delete first.
     """
     row = LOCK.row(connection, {"table_id": table_id})
     return None if row is None else table_row_of(row)

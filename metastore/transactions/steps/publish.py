@@ -26,16 +26,16 @@ def publish(resources: Resources, commit: Commit) -> Commit:
     transaction = commit.transaction
     assert transaction.outcome is not None, "a committed transaction has an outcome"
     if transaction.state is State.COMMITTED:
-        _settle(resources, transaction)
+        _complete_delete(resources, transaction)
     pending = _deliver(resources, transaction, transaction.outcome.pending_deliveries)
     outcome = replace(transaction.outcome, pending_deliveries=pending)
     return replace(commit, transaction=replace(transaction, outcome=outcome))
 
 
-def _settle(resources: Resources, transaction: Transaction) -> None:
-    """Settle the write, so that the outbox has a message about each partition that it has ended."""
+def _complete_delete(resources: Resources, transaction: Transaction) -> None:
+    """Complete a deferred delete before the delivery, so that the metastore drops all its partitions."""
     try:
-        resources.index.settlements.settle_write(transaction.transaction_id)
+        resources.index.deletions.complete(transaction.transaction_id)
     except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
         logger.warning(
             "Table %s is written; its rows in the index could not all be ended yet, recover does it: %s",

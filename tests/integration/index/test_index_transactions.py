@@ -15,7 +15,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.repairs import RepairRecord, SkippedPath
@@ -343,8 +343,8 @@ def test_repairs_that_end_at_the_same_time_are_both_recorded(index: Index, table
 
 
 def test_a_commit_keeps_what_was_registered_after_reserve(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    for few in (settling.FEW, 0):
-        monkeypatch.setattr(settling, "FEW", few)
+    for few in (deferred_deletes.MANY, 0):
+        monkeypatch.setattr(deferred_deletes, "MANY", few)
         for number, statement in enumerate(fixed_set_cases.STATEMENTS):
             there = fixed_set_cases.filled(index, f"fixed_{few}_{number}")
             fixed_set_cases.check(index, there, statement)

@@ -13,14 +13,14 @@ from catalog_ext.drift.difference import Difference, DriftKind, Side
 from catalog_ext.metastore.errors import InvalidInputError, StorageAccessDeniedError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HivePartition, HiveTable, Storage
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
 from tests.repair_cases import deny, local_catalog, register, write
-from tests.unit.index.test_settling import delete
+from tests.unit.index.test_deferred_deletes import delete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -457,7 +457,7 @@ def test_a_catalog_without_a_metastore_compares_the_store_alone(tmp_path: Path) 
 def test_what_a_delete_of_everything_has_not_told_the_metastore_yet_is_pending(
     catalog: Catalog, metastore: FakeMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "FEW", 0)
+    monkeypatch.setattr(deferred_deletes, "MANY", 0)
     delete(catalog.index, catalog.load_table("s.t"))
     gone = [d for d in found(catalog) if d.kind is DriftKind.PARTITION]
     assert [(d.subject, d.index, d.pending) for d in gone] == [("ds=1", "missing", True), ("ds=2", "missing", True)]

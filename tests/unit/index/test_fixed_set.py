@@ -23,7 +23,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.errors import ConflictError, PartitionAlreadyExistsError
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.tables import Column, DataFile
@@ -70,7 +70,7 @@ def reserved(index: Index, table: Table, write: WritePlan, *partitions: str) -> 
 
 def deleted(index: Index, transaction_id: str) -> list[str]:
     """The files, by partition and name, that a committed transaction deletes."""
-    index.settlements.settle_write(transaction_id)
+    deferred_deletes.complete(index._database, transaction_id=transaction_id)
     removals = index.deletions.of(transaction_id)
     return sorted("/".join(r.path.split("/")[-2:]) for r in removals if not r.is_directory)
 
@@ -84,7 +84,7 @@ def test_a_statement_keeps_what_was_registered_after_reserve(index: Index, table
 def test_a_floor_keeps_what_was_registered_after_reserve(
     index: Index, table: Table, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(settling, "FEW", 0)
+    monkeypatch.setattr(deferred_deletes, "MANY", 0)
     (statement,) = (s for s in STATEMENTS if s.kind == kind)
     check(index, table, statement)
 

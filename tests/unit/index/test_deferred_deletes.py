@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
 from catalog_ext.metastore.index.read.marked_rows import at_version
 from catalog_ext.metastore.index.read.partition_groups import Wanted
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile
@@ -33,8 +33,8 @@ KEYS = {"k": "int", "r": "string"}
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    monkeypatch.setattr(settling, "FEW", 0)
-    monkeypatch.setattr(settling, "_PAGE", 3)
+    monkeypatch.setattr(deferred_deletes, "MANY", 0)
+    monkeypatch.setattr(deferred_deletes, "_PAGE", 3)
     with local_index(tmp_path) as index:
         yield index
 
@@ -80,7 +80,7 @@ def test_its_commit_asks_as_much_of_a_table_of_any_size(index: Index) -> None:
         assert outcome is not None
         assert (outcome.partitions_removed, outcome.files_removed) == (count, 2 * count)
         assert unended(index, table) == rows
-        index.settlements.settle(table.table_id)
+        deferred_deletes.complete(index._database, table_id=table.table_id)
         assert unended(index, table) == (0, 0)
     assert asked[0] == asked[1] < 30
 
@@ -91,7 +91,7 @@ def test_readers_see_at_once_what_it_has_done(index: Index) -> None:
     transaction_id = delete(index, table, "k=1/r=a", "k=9/r=b")
     for settled in (False, True):
         if settled:
-            index.settlements.settle_write(transaction_id)
+            deferred_deletes.complete(index._database, transaction_id=transaction_id)
         now = index.tables.load(table.identifier)
         assert (now.floor == 0) is settled
         assert (now.totals.partitions, now.totals.files) == (2, 2)
@@ -116,7 +116,7 @@ def test_what_it_has_ended_has_changed_before_it_is_settled(index: Index) -> Non
     transaction_id = delete(index, table, "k=2/r=a")
     for settled in (False, True):
         if settled:
-            index.settlements.settle_write(transaction_id)
+            deferred_deletes.complete(index._database, transaction_id=transaction_id)
         now = index.tables.load(table.identifier)
         assert index.living_partitions.changed_after(table, names) == dict.fromkeys(names[:3], now.version)
         assert index.living_partitions.changed_after(now, names) == {}
@@ -215,7 +215,7 @@ def test_the_metastore_hears_of_what_was_settled_before_what_came_after(index: I
 
 def test_few_rows_are_ended_by_the_commit(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     table = filled(index)
-    monkeypatch.setattr(settling, "FEW", 24)
+    monkeypatch.setattr(deferred_deletes, "MANY", 24)
     write(index, table, plan(table, WriteKind.OVERWRITE))
     assert index.tables.load(table.identifier).floor == 0
     assert unended(index, table) == (0, 0)

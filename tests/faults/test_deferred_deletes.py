@@ -24,7 +24,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.schema import tables
-from catalog_ext.metastore.index.write import settling
+from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -52,8 +52,8 @@ _FAULTS = (
 
 @pytest.fixture(autouse=True)
 def _everything_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "FEW", 0)
-    monkeypatch.setattr(settling, "_PAGE", 2)
+    monkeypatch.setattr(deferred_deletes, "MANY", 0)
+    monkeypatch.setattr(deferred_deletes, "_PAGE", 2)
 
 
 def floor_of(index: Index, table: Table) -> int:
@@ -204,7 +204,7 @@ class History:
         return self.unknown
 
     def settle(self, table: Table) -> STATE:
-        self.stand.index.settlements.settle(table.table_id)
+        deferred_deletes.complete(self.stand.index._database, table_id=table.table_id)
         return self.state
 
     def recover(self, _: Table) -> STATE:

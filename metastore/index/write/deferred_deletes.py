@@ -1,0 +1,98 @@
+"""Deferred deletes: the rows that a DELETE or overwrite of everything ends get their ends after its commit, in pages.
+
+The commit writes its version into ``tables.floor_version``, and readers leave out rows that began before that version.
+Each writer that locks the table completes the deferred delete first: readers alone handle the floor.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.index.database.database import RetryAfter
+from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
+from catalog_ext.metastore.index.database.schema import ALIVE, files, partition_ids, partitions, settlements, tables
+from catalog_ext.metastore.index.write import transaction_rows
+from catalog_ext.metastore.index.write.outbox import enqueue_dropped
+from catalog_ext.metastore.index.write.replaced_files import list_deferred
+from catalog_ext.metastore.index.write.table_lock import locked_row
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+MANY = 10_000
+"""A commit defers the delete of more rows of partitions and files than these."""
+_PAGE, _FILES = 1000, 5000
+"""Partitions, and about as many files, that one transaction ends at the most: other writers wait for it."""
+_OF = settlements.c
+_FLOOR = sa.update(tables).where(tables.c.table_id == sa.bindparam("of_table"))
+
+
+def defer(connection: sa.Connection, table: Table, transaction_id: str, now_ms: int, *, delivers: bool) -> None:
+    """End all that began before the table's version, in the commit of that version and under the table's lock."""
+    connection.execute(_FLOOR, {"of_table": table.table_id, "floor_version": table.version})
+    row = {
+        "table_id": table.table_id, "version": table.version, "transaction_id": transaction_id,
+        "delivers": int(delivers), "committed_at_ms": now_ms, "settled_id": partition_ids(table.table_id)[0] - 1,
+    }  # fmt: skip
+    connection.execute(sa.insert(settlements), row)
+
+
+def require_complete(table_id: int, floor: int) -> None:
+    """Raise ``RetryAfter``, which completes the delete, where the locked row of a table has a floor."""
+    if floor:
+        raise RetryAfter(partial(complete, table_id=table_id))
+
+
+def require_write_complete(connection: sa.Connection, transaction_id: str) -> None:
+    """Raise ``RetryAfter`` where a committed write has deferred its delete: not all its files are listed yet."""
+    if connection.execute(sa.select(_OF.version).where(_OF.transaction_id == transaction_id)).first():
+        raise RetryAfter(partial(complete, transaction_id=transaction_id))
+
+
+def complete(database: Database, **of: int | str) -> None:
+    """Complete the deferred deletes of a table (``table_id``), of a write (``transaction_id``), or all of them."""
+    with database.reading() as connection:
+        chosen = connection.execute(sa.select(_OF.table_id, _OF.transaction_id).filter_by(**of)).all()
+        rows = [transaction_rows.load_row(connection, each.transaction_id) for each in chosen]
+    for each, row in zip(chosen, rows, strict=True):
+        fault_point("settle.before")
+        end_page, left = partial(_end_page, **each._mapping, plan=transaction_rows.from_row(row).plan), True
+        while left:
+            left = database.write(end_page)
+            fault_point("settle.page")
+        fault_point("settle.after")
+
+
+def _end_page(connection: sa.Connection, table_id: int, transaction_id: str, plan: WritePlan) -> bool:
+    """End some partitions, list their files and enqueue their messages; return False where none was left."""
+    p, row = partitions.c, locked_row(connection, table_id)
+    mine = sa.and_(_OF.table_id == table_id, _OF.transaction_id == transaction_id)
+    delete = connection.execute(sa.select(settlements).where(mine)).one_or_none()
+    if row is None or delete is None:
+        return False
+    unended = (p.partition_id < partition_ids(table_id)[1], p.end_version == ALIVE, p.begin_version < delete.version)
+    next_page = sa.select(*PARTITION).where(p.partition_id > delete.settled_id, *unended).order_by(p.partition_id)
+    found = [partition_of(each) for each in connection.execute(next_page.limit(_PAGE))]
+    files_before = accumulate((each.files for each in found), initial=0)
+    page = [each for each, before in zip(found, files_before, strict=False) if before < _FILES]
+    if not page:
+        connection.execute(sa.delete(settlements).where(mine))
+        connection.execute(_FLOOR, {"of_table": table_id, "floor_version": 0})
+        return False
+    list_deferred(connection, row.table, transaction_id, plan, page)
+    if delete.delivers:
+        names = [each.name for each in page if each.in_metastore]
+        enqueue_dropped(connection, row.table, names, delete.committed_at_ms)
+    numbers = [each.partition_id for each in page]
+    for rows in (partitions, files):
+        ended = (rows.c.partition_id.in_(numbers), rows.c.end_version == ALIVE, rows.c.begin_version < delete.version)
+        connection.execute(sa.update(rows).where(*ended).values(end_version=delete.version))
+    connection.execute(sa.update(settlements).where(mine).values(settled_id=numbers[-1]))
+    return True
