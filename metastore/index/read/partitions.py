@@ -107,7 +107,7 @@ class Partitions:
         )
         check = Check(table, None if condition.exact else predicate)
         statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
-        return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
+        return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, spills=True)
 
     def existing(self, table: Table, names: Sequence[str]) -> set[str]:
         """Return those of the names that are partitions of the table at its version."""
