@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database import arrow_rows, database, sqlite_readers
+from catalog_ext.metastore.index.database import arrow_rows, database
 from catalog_ext.service import application, rows_response
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.server import Service
@@ -40,20 +40,20 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
         yield it
 
 
-def many_rows(catalog: Catalog, *, elsewhere: bool) -> Callable[[Request | None], ArrowStream]:
-    """The answer of an operation that has many rows of the index's, read here or by another process."""
+def many_rows(catalog: Catalog, *, spills: bool) -> Callable[[Request | None], ArrowStream]:
+    """The answer of an operation that has many rows of the index's, spilled or not."""
 
     def answer(_: Request | None) -> ArrowStream:
         rows = arrow_rows.stream(
-            catalog.index._database, ROWS, SCHEMA, lambda batch: batch, lambda: None, elsewhere=elsewhere
+            catalog.index._database, ROWS, SCHEMA, lambda batch: batch, lambda: None, spills=spills
         )
         return ArrowStream.of(rows)
 
     return answer
 
 
-def service_of(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, *, elsewhere: bool) -> Service:
-    operations_of, answer = application.operations_of, many_rows(catalog, elsewhere=elsewhere)
+def service_of(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, *, spills: bool) -> Service:
+    operations_of, answer = application.operations_of, many_rows(catalog, spills=spills)
     monkeypatch.setattr(application, "operations_of", lambda *given: {**operations_of(*given), "tables/plan": answer})
     return Service(catalog)
 
@@ -83,23 +83,19 @@ def awaited(condition: Callable[[], bool], seconds: float = 20) -> bool:
 
 # The time without a sign of life is far below, or far above, that in which the first rows are there.
 @pytest.mark.parametrize("sign_of_life", [None, "0.001", "30"])
-@pytest.mark.parametrize("elsewhere", [True, False], ids=["elsewhere", "here"])
+@pytest.mark.parametrize("spills", [True, False], ids=["spilled", "driver"])
 def test_who_does_not_read_is_given_up(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, elsewhere: bool,
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spills: bool,
     sign_of_life: str | None,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(rows_response, "UNREAD_S", 1.0)
-    readers = catalog.index._database.sqlite_readers
-    assert readers is not None
     with (
         caplog.at_level(logging.WARNING),
-        service_of(catalog, monkeypatch, elsewhere=elsewhere) as service,
+        service_of(catalog, monkeypatch, spills=spills) as service,
         closing(asking(service, sign_of_life)) as client,
     ):
         assert awaited(lambda: held(catalog) == 1)
-        assert awaited(lambda: readers._free._value == sqlite_readers.MOST - elsewhere)
         assert awaited(lambda: held(catalog) == 0)
-        assert readers._free._value == sqlite_readers.MOST
         assert catalog.index.pool.in_use == 0
         assert awaited(lambda: "has read nothing for 1 s" in caplog.text)
         assert "/v1/tables/plan" in caplog.text
@@ -123,7 +119,7 @@ def whole(client: socket.socket) -> bytes:
 
 def test_who_reads_slowly_has_all_of_it(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_response, "UNREAD_S", 1.0)
-    with service_of(catalog, monkeypatch, elsewhere=False) as service, closing(asking(service)) as client:
+    with service_of(catalog, monkeypatch, spills=False) as service, closing(asking(service)) as client:
         time.sleep(0.5)
         parts = [client.recv(1 << 23)]
         time.sleep(0.5)
@@ -135,7 +131,7 @@ def test_streams_leave_connections_to_others(catalog: Catalog, monkeypatch: pyte
     monkeypatch.setattr(database, "MOST_STREAMS", 2)
     monkeypatch.setattr(database, "_POOL_WAIT_S", 1)
     monkeypatch.setattr(catalog.index._database, "_streams", threading.BoundedSemaphore(2))
-    with service_of(catalog, monkeypatch, elsewhere=False) as service, ExitStack() as clients:
+    with service_of(catalog, monkeypatch, spills=False) as service, ExitStack() as clients:
         client = Client(service)
         first, _ = (clients.enter_context(closing(asking(service))) for _ in range(2))
         assert awaited(lambda: held(catalog) == 2)
@@ -149,18 +145,3 @@ def test_streams_leave_connections_to_others(catalog: Catalog, monkeypatch: pyte
         assert awaited(lambda: held(catalog) == 1)
         with closing(asking(service)) as another:
             assert another.recv(12) == b"HTTP/1.1 200"
-
-
-def test_few_processes_read_at_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = catalog.index._database.sqlite_readers
-    assert readers is not None
-    monkeypatch.setattr(readers, "_free", threading.BoundedSemaphore(1))
-    started, start = [], readers._started
-    monkeypatch.setattr(readers, "_started", lambda: started.append(start()) or started[-1])
-    answer = many_rows(catalog, elsewhere=True)
-    with closing(answer(None)), closing(answer(None)) as second:
-        assert len(started) == 1
-        assert sum(batch.num_rows for batch in second.batches) == 1_000_000
-    with closing(answer(None)) as third:
-        assert sum(batch.num_rows for batch in third.batches) == 1_000_000
-    assert len(started) == 2, "the first was abandoned"

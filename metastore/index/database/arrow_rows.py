@@ -1,10 +1,7 @@
-"""Results of queries as streams of Arrow batches, in bounded memory.
+"""Results as streams of Arrow batches, in bounded memory.
 
-PostgreSQL's come through ADBC where its driver is installed; many rows of a SQLite file come from another process,
-which reads it through ADBC; otherwise the driver's rows are packed in batches. In this process the ADBC driver for
-SQLite must not be used, since it carries a SQLite of its own: POSIX locks belong to the process, so that closing its
-connection silently drops the locks which Python's SQLite holds on the same file, and another process could then write
-amid our transaction (``docs/spec/index.md``).
+PostgreSQL's come through ADBC where its driver is installed; many rows of SQLite are spilled to a private file, which
+ADBC reads (``sqlite_spill``); otherwise the driver's rows are packed in batches.
 """
 
 from __future__ import annotations
@@ -16,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from catalog_ext.metastore.errors import IndexDatabaseError
-from catalog_ext.metastore.index.database import adbc
+from catalog_ext.metastore.index.database import adbc, sqlite_spill
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -32,15 +28,16 @@ BATCH_ROWS = 16_384
 """Rows of one batch: about two megabytes."""
 
 FEW_ROWS = 2048
-"""What the driver has read before another process could have answered."""
+"""Rows that the driver reads as fast as ADBC would begin to."""
 
 Step = Callable[[pa.RecordBatch], pa.RecordBatch]
 End = Callable[[], None]
+Enough = Callable[[pa.RecordBatch], bool]
 
 
 def stream(
-    database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End, *, elsewhere: bool = False,
-    few_rows: int = FEW_ROWS, enough: Callable[[pa.RecordBatch], bool] = lambda _: False,
+    database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End, *, spills: bool = False,
+    enough: Enough = lambda _: False,
 ) -> pa.RecordBatchReader:  # fmt: skip
     """Return the rows of a query as a stream.
 
@@ -53,16 +50,16 @@ def stream(
         schema: Of the rows.
         step: Applied to each batch.
         at_end: Called when every batch has been read; may raise.
-        elsewhere: Whether another process may read many rows: of a SELECT without an order and without CTEs.
-        few_rows: From how many rows on the other process reads them.
-        enough: Says of those first rows, to which ``step`` was not applied, that nobody will ask for more: then no
-            other process does.
+        spills: Whether SQLite may spill many rows: of a SELECT without an order and without CTEs, with the columns of
+            the schema alone.
+        enough: Says of those first rows, to which ``step`` was not applied, that the caller needs no more: then nothing
+            is spilled.
 
     Raises:
         IndexUnavailableError: The database is gone or locked, or many streams are read that do not end.
         IndexDatabaseError: It refused the query.
     """
-    read = _in_turn(database, _read(database, statement, schema, few_rows if elsewhere else None, enough))
+    read = _in_turn(database, _read(database, statement, schema, enough if spills else None))
     batches = _batches(read, step, at_end)
     first = next(batches, None)
     if first is None:
@@ -92,55 +89,56 @@ def _batches(read: Iterator[pa.RecordBatch], step: Step, at_end: End) -> Iterato
         yield last
 
 
-def _read(
-    database: Database, statement: Query, schema: pa.Schema, few_rows: int | None,
-    enough: Callable[[pa.RecordBatch], bool] = lambda _: False,
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Yield the rows; from ``few_rows`` on another process may read them, with None or where they are enough never."""
+def _read(database: Database, statement: Query, schema: pa.Schema, enough: Enough | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; SQLite's are spilled from ``FEW_ROWS`` on unless these are enough, with None never."""
     if database.arrow is not None:
         database.count_statement()
         text = adbc.with_values(statement, database.engine.dialect)
         for batch in database.arrow.read(text):
             yield _as(schema, batch)
         return
-    many = None if few_rows is None else database.sqlite_readers
-    with ExitStack() as place:
+    with ExitStack() as kept:
         with database.reading(streams=True) as connection:
             result = _execute(connection, statement)
+            is_sqlite = connection.dialect.name == "sqlite"
             # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
-            fetch = result.cursor.fetchmany if connection.dialect.name == "sqlite" else result.fetchmany
-            rows = fetch(few_rows or FEW_ROWS)
-            few = few_rows is None or len(rows) < few_rows or enough(to_batch(rows, schema))
-            # Where so many processes read already, these rows come more slowly, and no sooner.
-            if few or many is None or not many.reserve(place):
+            fetch = result.cursor.fetchmany if is_sqlite else result.fetchmany
+            rows = fetch(FEW_ROWS)
+            if enough is None or not is_sqlite or len(rows) < FEW_ROWS or enough(to_batch(rows, schema)):
                 while rows:
                     yield to_batch(rows, schema)
                     rows = fetch(BATCH_ROWS)
                 return
-            # What the driver got, not what the statement was made of: lists are JSON there, and truth is 1.
-            text, values = str(result.context.statement), tuple(result.context.parameters[0])
-        yield from _read_elsewhere(database, statement, schema, many.read(_typed(text, schema), values))
+            spilled = _spilled(database, connection, result, schema, kept)
+        # The connection is back in the pool: a slow reader holds none.
+        yield from _read(database, statement, schema, None) if spilled is None else spilled
 
 
-def _typed(text: str, schema: pa.Schema) -> str:
-    # By the first row the ADBC driver tells the types of columns, which may all be NULL.
-    types = ", ".join("''" if pa.types.is_string(field.type) else "0" for field in schema)
-    return f"SELECT {types} UNION ALL {text}"
+def _spilled(
+    database: Database, connection: sa.Connection, result: sa.CursorResult[Any], schema: pa.Schema, kept: ExitStack
+) -> Iterator[pa.RecordBatch] | None:
+    """Spill the rows of a query that has begun, and return what reads them; None where they cannot be spilled.
 
-
-def _read_elsewhere(
-    database: Database, statement: Query, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that another process reads; where it refuses the query, those that this one reads."""
+    Args:
+        database: The index.
+        connection: That has begun the query.
+        result: Of the query.
+        schema: Of the rows.
+        kept: Deletes the file at its end.
+    """
+    # As the driver got it, not as the statement was made: lists are JSON there, and truth is 1.
+    query = str(result.context.statement), tuple(result.context.parameters[0])
+    result.close()
     try:
-        typed = next(batches)
-    except IndexDatabaseError as refused:
-        logger.warning("Many rows are read here, more slowly, since the process for that cannot: %s", refused.message)
-        yield from _read(database, statement, schema, None)
-        return
-    yield _as(schema, typed.slice(1))
-    for batch in batches:
-        yield _as(schema, batch)
+        file = kept.enter_context(sqlite_spill.spill_file())
+        sqlite_spill.spill(connection, query, schema, file)
+    except sqlite_spill.REFUSALS as error:
+        logger.warning(
+            "Many rows of the index %s are read slowly, since they cannot be copied to the temporary directory (TMPDIR "
+            "or SQLITE_TMPDIR): %s", database.shown, error,
+        )  # fmt: skip
+        return None
+    return (_as(schema, batch) for batch in sqlite_spill.read(file, BATCH_ROWS, database.shown))
 
 
 def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:

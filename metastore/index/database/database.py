@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
-from catalog_ext.metastore.index.database import adbc, mysql_sessions, poolers, sqlite_readers
+from catalog_ext.metastore.index.database import adbc, mysql_sessions, poolers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import parse_url, shown_url
 from catalog_ext.metastore.runtime.measures import Subject, failed
@@ -40,8 +40,8 @@ BUSY_TIMEOUT_S = 30
 _POOL_SIZE, _POOL_OVERFLOW = 5, 25
 _POOL_WAIT_S = 30
 MOST_STREAMS = 20
-"""Results that are read as streams at once. Each holds a connection for as long as its reader takes, or a process; what
-is left of the pool's connections is for what is short."""
+"""Results that are read as streams at once. Each holds a connection for as long as its reader takes, or a file; what is
+left of the pool's connections is for what is short."""
 _RESTS_SINCE = "catalog_ext_rests_since"
 _REST_S = 5.0
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
@@ -93,10 +93,6 @@ class Database:
             sa.event.listen(self.engine, "connect", self._note_connection)
         self.pooler = poolers.listen(self.engine) if self.dialect == "postgresql" else None
         self.arrow = adbc.ArrowConnections(url, self.shown, self._is_pooled) if adbc.is_available(url) else None
-        others = url.database is not None and sqlite_readers.is_available(url)
-        self.sqlite_readers = (
-            sqlite_readers.SqliteReaders(str(url.database), self.shown, _timeout_s(url)) if others else None
-        )
 
     @property
     def dialect(self) -> str:
@@ -148,8 +144,6 @@ class Database:
         self.engine.dispose()
         if self.arrow is not None:
             self.arrow.close()
-        if self.sqlite_readers is not None:
-            self.sqlite_readers.close()
 
     @contextmanager
     def reading(self, *, streams: bool = False) -> Iterator[sa.Connection]:

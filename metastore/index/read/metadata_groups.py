@@ -117,7 +117,7 @@ class MetadataGroups:
             statement = _statement_of_sums(table, sums, summed)
         found = arrow_rows.stream(
             self._database, statement, _read_schema(len(summed.columns)),
-            check.step, check.finish, elsewhere=not together,
+            check.step, check.finish, spills=not together,
         )  # fmt: skip
 
         def batches() -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -107,7 +106,7 @@ class Partitions:
         )
         check = Check(table, None if condition.exact else predicate)
         statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
-        return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
+        return arrow_rows.stream(self._database, statement, PARTITION_SCHEMA, check.step, check.finish, spills=True)
 
     def existing(self, table: Table, names: Sequence[str]) -> set[str]:
         """Return those of the names that are partitions of the table at its version."""
@@ -115,8 +114,9 @@ class Partitions:
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):
                 hashes = {name_hash(name): name for name in some}
-                asked = {**_at_values(table), "hashes": list(hashes)}
-                found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, asked))
+                digest = partitions.c.name_hash
+                named = sa.select(digest).where(*at_version(partitions, table), digest.in_(list(hashes)))
+                found.update(hashes[each] for each in connection.execute(named).scalars())
         return found
 
     def within(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
@@ -161,13 +161,9 @@ class Partitions:
 
     def located_for_write(self, table: Table, predicate: Predicate | None, limit: int | None) -> LocatedPartitions:
         """Return the located partitions that satisfy a predicate; or, unread, that there are more than ``limit``."""
-        asked = _at_values(table)
         with self._database.reading() as connection:
-            if limit is None:
-                rows = _ALL_LOCATED.rows(connection, asked)
-            else:
-                rows = _SOME_LOCATED.rows(connection, {**asked, "enough": limit + 1})
-        located = {row["name"]: row["location"] for row in rows}
+            rows = connection.execute(located_statement(table).limit(None if limit is None else limit + 1))
+            located = {row.name: row.location for row in rows}
         if predicate is None or not located:
             # Hardly any table has some: its million partitions need not be read for that.
             are_all = limit is None or len(located) <= limit
@@ -236,32 +232,6 @@ def partitions_statement(
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     order = [union.selected_columns[name] for name in (*names, "name")]
     return union.order_by(*((c.nulls_first() for c in order) if dialect == "postgresql" else order)), condition.exact
-
-
-def _at(rows: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return the clauses of ``at_version``, whose numbers are the parameters of ``_at_values``."""
-    at: sa.BindParameter[int] = sa.bindparam("at")
-    return (
-        rows.c.table_id == sa.bindparam("table_id"),
-        rows.c.end_version > at,
-        rows.c.begin_version <= at,
-        rows.c.begin_version >= sa.bindparam("floor"),
-    )
-
-
-def _at_values(table: Table) -> dict[str, Any]:
-    return {"table_id": table.table_id, "at": table.version, "floor": table.begins_at}
-
-
-_NAMED = Prepared(
-    sa.select(partitions.c.name_hash).where(
-        *_at(partitions), partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
-    )
-)
-_LOCATED = sa.select(partitions.c.name, partitions.c.location).where(
-    *_at(partitions), partitions.c.location.is_not(None)
-)
-_ALL_LOCATED, _SOME_LOCATED = Prepared(_LOCATED), Prepared(_LOCATED.limit(sa.bindparam("enough")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class PlannedFiles:
 
         schema = with_bounds(bounds)
         plan = arrow_rows.stream(
-            self._database, statement, schema, check.step, check.finish, elsewhere=True, enough=enough
+            self._database, statement, schema, check.step, check.finish, spills=True, enough=enough
         )
         return plan if rows is None else enough_files(plan, rows)
 
@@ -123,7 +123,7 @@ class PlannedFiles:
         """
         statement, exact = plan_statement(self._database.dialect, table, predicate, detailed=detailed, only=only)
         check, schema = Check(table, None if exact else predicate), DETAILED_SCHEMA if detailed else PLAN_SCHEMA
-        return arrow_rows.stream(self._database, statement, schema, check.step, check.finish, elsewhere=True)
+        return arrow_rows.stream(self._database, statement, schema, check.step, check.finish, spills=True)
 
     def known(
         self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
@@ -131,7 +131,7 @@ class PlannedFiles:
         """Return what ``plan_files`` does, with the hash of each object's ETag (``KNOWN_SCHEMA``)."""
         statement, exact = plan_statement(self._database.dialect, table, predicate, ids=ids, with_etags=True)
         check = Check(table, None if exact else predicate)
-        return arrow_rows.stream(self._database, statement, KNOWN_SCHEMA, check.step, check.finish, elsewhere=True)
+        return arrow_rows.stream(self._database, statement, KNOWN_SCHEMA, check.step, check.finish, spills=True)
 
 
 def plan_statement(

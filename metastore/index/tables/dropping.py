@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     PARTITION_NUMBER_BITS,
     applications,
@@ -119,27 +118,25 @@ def remove_some(connection: sa.Connection, table_id: int) -> bool:
     low = table_id << PARTITION_NUMBER_BITS
     high = low + (1 << PARTITION_NUMBER_BITS)
     for find_end, remove in _REMOVE_BY_PARTITION:
-        end = find_end.scalar(connection, {"low": low, "high": high, "rows": _ROWS_AT_ONCE})
-        if remove.changed(connection, {"low": low, "high": high if end is None else end + 1}):
+        end = connection.execute(find_end, {"low": low, "high": high, "rows": _ROWS_AT_ONCE}).scalar()
+        if connection.execute(remove, {"low": low, "high": high if end is None else end + 1}).rowcount:
             return True
     for remove in _REMOVE_BY_TABLE:
-        remove.run(connection, {"table_id": table_id})
+        connection.execute(remove, {"table_id": table_id})
     return False
 
 
-def _by_partition(rows: sa.Table) -> tuple[Prepared, Prepared]:
+def _by_partition(rows: sa.Table) -> tuple[sa.Select[int], sa.Delete]:
     """Return the query for the last of so many rows between two numbers of partitions, and what removes them."""
     ids = rows.c.partition_id
     between = (ids >= sa.bindparam("low"), ids < sa.bindparam("high"))
     some = sa.select(ids).where(*between).order_by(ids).limit(1).offset(sa.bindparam("rows"))
-    return Prepared(some), Prepared(sa.delete(rows).where(*between))
+    return some, sa.delete(rows).where(*between)
 
 
-def _by_table(rows: sa.Table, *also: sa.ColumnElement[bool]) -> Prepared:
-    return Prepared(sa.delete(rows).where(rows.c.table_id == sa.bindparam("table_id"), *also))
+def _by_table(rows: sa.Table, *also: sa.ColumnElement[bool]) -> sa.Delete:
+    return sa.delete(rows).where(rows.c.table_id == sa.bindparam("table_id"), *also)
 
-
-DROPPED = Prepared(sa.select(dropped_tables.c.table_id))
 
 _REMOVE_BY_PARTITION = tuple(
     _by_partition(rows) for rows in (files, file_statistics, view_partition_dependencies, partitions)

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms, now_column, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     followed_doubts,
     followed_metastore,
@@ -45,11 +44,7 @@ _ERROR_LENGTH = 4000
 LAST_EVENT, UNREAD = "followed.last-event", "followed.unread"
 """Properties of the index: the event at the cursor, and how often the log could not be read on after it."""
 
-_PROPERTIES = Prepared(sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD])))
-_STATE = Prepared(
-    lambda dialect: sa.select(followed_metastore, database_now_ms(dialect).scalar_subquery().label("now_ms"))
-)
-_ID = Prepared(sa.select(followed_metastore.c.follower_id))
+_PROPERTIES = sa.select(index_properties).where(index_properties.c.name.in_([LAST_EVENT, UNREAD]))
 
 SIGN_OF_LIFE_MS = 10_000
 """How often a follower writes down that it looks, where nothing happens."""
@@ -158,8 +153,8 @@ class FollowedMetastore:
     def load(self) -> Followed:
         """Return how far the metastore is followed."""
         with self._database.reading() as connection:
-            row = _STATE.row(connection)
-            of_log = {row["name"]: json.loads(row["value"]) for row in _PROPERTIES.rows(connection)}
+            row = connection.execute(sa.select(followed_metastore, now_column(connection))).mappings().one_or_none()
+            of_log = {row.name: json.loads(row.value) for row in connection.execute(_PROPERTIES)}
         if row is None:
             return Followed()
         # What is said of another event, as by a release that does not know of it, says nothing of this one.
@@ -287,7 +282,7 @@ class FollowedMetastore:
 
     def _make_row(self) -> None:
         with self._database.reading() as connection:
-            if _ID.scalar(connection) is not None:
+            if connection.execute(sa.select(followed_metastore.c.follower_id)).scalar() is not None:
                 return
         row = {"follower_id": _THE_ONE, "held_until_ms": 0}
         try:

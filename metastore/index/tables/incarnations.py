@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexRestoredError, TableNotFoundError
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import dropped_tables, index_properties, table_versions, tables
 from catalog_ext.metastore.index.tables.properties import Properties
 
@@ -101,7 +100,7 @@ class Incarnations:
     def newest_table_number(self) -> int:
         """Return the greatest number that a table has, or a dropped one whose rows are still there."""
         with self._database.reading() as connection:
-            return max(int(number) for number in _NUMBERS.scalars(connection))
+            return max(int(number) for number in connection.execute(_NUMBERS).scalars())
 
     def require_version(self, table_id: int, version: int) -> None:
         """Return if a table has, or has had, a version in this incarnation of the index.
@@ -112,7 +111,7 @@ class Incarnations:
         """
         asked = {"table_id": table_id, "version": version}
         with self._database.reading() as connection:
-            row = _VERSION.row(connection, asked)
+            row: Any = connection.execute(_VERSION, asked).mappings().one_or_none()
         if row is None:
             raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
         require_given(table_id, version, row)
@@ -135,11 +134,9 @@ def new_mark() -> str:
     return secrets.token_hex(8)
 
 
-_NUMBERS = Prepared(
-    sa.union_all(
-        sa.select(sa.func.coalesce(sa.func.max(tables.c.table_id), 0)),
-        sa.select(sa.func.coalesce(sa.func.max(dropped_tables.c.table_id), 0)),
-    )
+_NUMBERS = sa.union_all(
+    sa.select(sa.func.coalesce(sa.func.max(tables.c.table_id), 0)),
+    sa.select(sa.func.coalesce(sa.func.max(dropped_tables.c.table_id), 0)),
 )
 
 
@@ -166,8 +163,6 @@ KNOWN = sa.exists().where(
 )
 """Whether the history has the version that is asked for."""
 
-_VERSION = Prepared(
-    sa.select(tables.c.version, tables.c.oldest_version, sa.case((KNOWN, 1), else_=0).label("known")).where(
-        tables.c.table_id == sa.bindparam("table_id")
-    )
+_VERSION = sa.select(tables.c.version, tables.c.oldest_version, sa.case((KNOWN, 1), else_=0).label("known")).where(
+    tables.c.table_id == sa.bindparam("table_id")
 )

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError
 from catalog_ext.metastore.index.database.failures import is_duplicate
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources
 from catalog_ext.metastore.index.tables import table_rows, view_partitions
 from catalog_ext.metastore.index.tables import views as view_rows
@@ -214,8 +213,8 @@ class IndexedViews:
     def stale(self) -> list[TableIdentifier]:
         """Return the automatic views one of whose tables is no longer as it was when it was last looked at."""
         with self._database.reading() as connection:
-            rows = _STALE_VIEWS.rows(connection)
-        return sorted(TableIdentifier(row["namespace"], row["name"]) for row in rows)
+            rows = connection.execute(_stale_views()).all()
+        return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
 
     def refresh(
         self, view: View, wanted: Mapping[str, Sequence[Dependency]], sources: Sequence[Source], *, deliver: bool
@@ -255,6 +254,3 @@ def _stale_views() -> sa.Select[str, str]:
         )
         .where(changed)
     )
-
-
-_STALE_VIEWS = Prepared(_stale_views())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables
 from catalog_ext.metastore.index.write.outbox import enqueue
@@ -30,16 +29,14 @@ def lock_namespace(connection: sa.Connection, namespace: str) -> int:
     Raises:
         NamespaceNotFoundError: There is none.
     """
-    found = _LOCK.scalar(connection, {"name": namespace})
+    number = sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update()
+    found = connection.execute(number, {"name": namespace}).scalar()
     if found is None:
         raise namespace_not_found(namespace)
     return int(found)
 
 
 _OF_NAME = namespaces.c.name == sa.bindparam("name")
-_LOCK = Prepared(sa.select(namespaces.c.namespace_id).where(_OF_NAME).with_for_update())
-_BY_NAME = Prepared(sa.select(namespaces).where(_OF_NAME))
-_NAMES = Prepared(sa.select(namespaces.c.name))
 
 
 class Namespaces:
@@ -51,7 +48,7 @@ class Namespaces:
     def all(self) -> list[str]:
         """Return the names, sorted."""
         with self._database.reading() as connection:
-            return sorted(_NAMES.scalars(connection))
+            return sorted(connection.execute(sa.select(namespaces.c.name)).scalars())
 
     def load(self, name: str) -> Namespace:
         """Return the namespace of this name.
@@ -161,7 +158,7 @@ def _not_empty(name: str, tables_in_it: Sequence[str]) -> NamespaceNotEmptyError
 
 
 def _load(connection: sa.Connection, name: str) -> Namespace:
-    row = _BY_NAME.row(connection, {"name": name})
+    row: Any = connection.execute(sa.select(namespaces).where(_OF_NAME), {"name": name}).mappings().one_or_none()
     if row is None:
         raise namespace_not_found(name)
     return namespace_from_row(row)

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database.failures import is_duplicate
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import index_properties
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Properties:
     def load(self) -> dict[str, str]:
         """Return the properties by name."""
         with self._database.reading() as connection:
-            return {row["name"]: row["value"] for row in _ALL.rows(connection)}
+            return {row.name: row.value for row in connection.execute(sa.select(index_properties))}
 
     def add_missing(self, values: Mapping[str, str]) -> dict[str, str]:
         """Return the properties after those that were missing have been added: of two that add one, the first wins."""
@@ -48,9 +47,6 @@ class Properties:
     def replace(self, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
         """Set properties and remove others, in one transaction."""
         self._database.write(lambda connection: replace_in(connection, values, removed))
-
-
-_ALL = Prepared(sa.select(index_properties))
 
 
 def replace_in(connection: sa.Connection, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
+    dropped_tables,
     namespaces,
     table_versions,
     tables,
@@ -19,13 +18,15 @@ from catalog_ext.metastore.index.tables.dropped import (
     overlap,
     overlaps,
 )
-from catalog_ext.metastore.index.tables.dropping import DROPPED, drop_within, remove_some
+from catalog_ext.metastore.index.tables.dropping import drop_within, remove_some
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
 from catalog_ext.metastore.index.tables.table_rows import create_within, load, load_row_by_id
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
@@ -146,7 +147,7 @@ class Tables:
     def remove_dropped_rows(self) -> None:
         """Remove the rows of every table that has been dropped, also of one whose dropping was interrupted."""
         with self._database.reading() as connection:
-            dropped = DROPPED.scalars(connection)
+            dropped = connection.execute(sa.select(dropped_tables.c.table_id)).scalars().all()
         for table_id in dropped:
             while self._database.write(lambda connection, t=table_id: remove_some(connection, t)):  # type: ignore[misc]
                 pass
@@ -155,8 +156,8 @@ class Tables:
         """Return the tables whose location is this one, in it or around it, sorted; links to this one are followed."""
         asked = overlap(location)
         with self._database.reading() as connection:
-            rows = _overlapping(tuple(asked)).rows(connection, asked)
-        return sorted(TableIdentifier(row["namespace"], row["name"]) for row in rows)
+            rows = connection.execute(_overlapping(asked), asked).all()
+        return sorted(TableIdentifier(row.namespace, row.name) for row in rows)
 
     def locations(self) -> list[tuple[int, str]]:
         """Return the number and the location of each table; views have none."""
@@ -187,10 +188,9 @@ class Tables:
         return [TableVersion(version, operation, at, json.loads(summary)) for version, operation, at, summary in rows]
 
 
-@cache
-def _overlapping(asked: tuple[str, ...]) -> Prepared:
-    return Prepared(
+def _overlapping(asked: Mapping[str, object]) -> sa.Select[str, str]:
+    return (
         sa.select(namespaces.c.name.label("namespace"), tables.c.name)
         .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(overlaps(tables.c.location, dict.fromkeys(asked)))
+        .where(overlaps(tables.c.location, asked))
     )

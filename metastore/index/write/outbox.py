@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.index.write.partition_descriptors import documents
 from catalog_ext.metastore.messages import (
@@ -26,7 +24,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.messages import Message
@@ -176,23 +174,20 @@ class Outbox:
         With ``named`` those alone that are about a table or view of that name.
         """
         with self._database.reading() as connection:
-            asked: dict[str, Any] = {"after": after, "limit": limit}
+            chosen = []
             if named is not None:
-                asked |= {"namespace": named.namespace, "table_name": named.name}
-            rows = _pending(tuple(name for name in asked if name not in ("after", "limit"))).rows(connection, asked)
-        return [_delivery(row) for row in rows]
+                chosen = [outbox.c.namespace == named.namespace, outbox.c.table_name == named.name]
+            return _pending(connection, limit, after, *chosen)
 
     def of_table(self, table_id: int, limit: int = 10, *, after: int = 0) -> list[Delivery]:
         """Return the next messages about a table numbered above ``after``, in the order of delivery, due or not."""
         with self._database.reading() as connection:
-            asked = {"table_id": table_id, "after": after, "limit": limit}
-            rows = _pending(("table_id",)).rows(connection, asked)
-        return [_delivery(row) for row in rows]
+            return _pending(connection, limit, after, outbox.c.table_id == table_id)
 
     def find(self, outbox_id: int) -> Delivery | None:
         """Return the message of a number, or None."""
         with self._database.reading() as connection:
-            row = _ONE.row(connection, {"outbox_id": outbox_id})
+            row = connection.execute(_deliveries(connection).where(outbox.c.outbox_id == outbox_id)).one_or_none()
         return None if row is None else _delivery(row)
 
     def count(self) -> int:
@@ -202,11 +197,11 @@ class Outbox:
 
     def pending_of(self, table_id: int) -> tuple[int, str | None]:
         """Return how many messages about a table there are, and the first error of one of them, if any."""
-        mine = {"table_id": table_id}
+        mine, error = outbox.c.table_id == table_id, outbox.c.last_error
+        first_error = sa.select(error).where(mine, error.is_not(None)).order_by(outbox.c.outbox_id).limit(1)
         with self._database.reading() as connection:
-            count = int(_COUNT.scalar(connection, mine))
-            error = _FIRST_ERROR.scalar(connection, mine) if count else None
-        return count, error
+            count = connection.execute(sa.select(sa.func.count()).select_from(outbox).where(mine)).scalar_one()
+            return count, connection.execute(first_error).scalar() if count else None
 
     def oldest_of(self, table_id: int) -> int | None:
         """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
@@ -216,21 +211,27 @@ class Outbox:
 
     def has_pending_predecessor(self, table: Table) -> bool:
         """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
-        name = table.identifier
-        asked = {"namespace": name.namespace, "name": name.name, "table_id": table.table_id}
+        name, o = table.identifier, outbox.c
+        earlier = (o.namespace == name.namespace, o.table_name == name.name, o.table_id != table.table_id)
         with self._database.reading() as connection:
-            return _PREDECESSOR.scalar(connection, asked) is not None
+            return connection.execute(sa.select(o.outbox_id).where(*earlier).limit(1)).scalar() is not None
 
     def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Claim a message for so long; False where it is gone, or not due."""
-        asked = {"id": outbox_id, "claim": claim, "lease_ms": lease_ms}
-        return self._database.write(lambda connection: _CLAIM.changed(connection, asked) == 1)
+
+        def work(connection: sa.Connection) -> bool:
+            now = database_now_ms(connection.dialect.name).scalar_subquery()
+            free = (outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
+            claimed = sa.update(outbox).where(*free).values(next_attempt_at_ms=now + lease_ms, claimed_by=claim)
+            return connection.execute(claimed).rowcount == 1
+
+        return self._database.write(work)
 
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
         mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
         with self._database.reading() as connection:
-            left = _LEFT.scalar(connection, {"id": outbox_id, "claim": claim})
+            left = connection.execute(sa.select(outbox.c.next_attempt_at_ms - _now(connection)).where(mine)).scalar()
         if left is None:
             return False
         return int(left) >= lease_ms // 2 or self._database.write(
@@ -241,8 +242,8 @@ class Outbox:
 
     def done(self, outbox_id: int, claim: str) -> bool:
         """Remove a message that the metastore has accepted; False, and nothing done, where somebody else has it now."""
-        mine = {"id": outbox_id, "claim": claim}
-        return self._database.write(lambda connection: _DONE.changed(connection, mine) == 1)
+        mine = sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+        return self._database.write(lambda connection: connection.execute(mine).rowcount == 1)
 
     def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
         """Record that the metastore did not accept a message, and when to try again, unless another claim has it."""
@@ -282,85 +283,31 @@ class Outbox:
         )  # fmt: skip
 
 
-@cache
-def _pending(equal: tuple[str, ...]) -> Prepared:
-    """Return the query of the next messages whose columns of these names have given values."""
-    return Prepared(partial(_pending_statement, equal))
+def _pending(connection: sa.Connection, limit: int, after: int, *chosen: sa.ColumnElement[bool]) -> list[Delivery]:
+    """Return the next messages above a number for which some clauses hold."""
+    later = _deliveries(connection).where(outbox.c.outbox_id > after, *chosen)
+    return [_delivery(row) for row in connection.execute(later.order_by(outbox.c.outbox_id).limit(limit))]
 
 
-def _pending_statement(equal: tuple[str, ...], dialect: str) -> sa.Select[Any]:
-    chosen = (outbox.c[name] == sa.bindparam(name) for name in equal)
-    later = outbox.c.outbox_id > sa.bindparam("after")
-    return _deliveries(dialect).where(later, *chosen).order_by(outbox.c.outbox_id).limit(sa.bindparam("limit"))
-
-
-def _deliveries(dialect: str) -> sa.Select[Any]:
-    due = outbox.c.next_attempt_at_ms <= database_now_ms(dialect).scalar_subquery()
+def _deliveries(connection: sa.Connection) -> sa.Select[Any]:
+    due = outbox.c.next_attempt_at_ms <= database_now_ms(connection.dialect.name).scalar_subquery()
     return sa.select(outbox, due.label("due"))
 
 
-_ONE = Prepared(lambda dialect: _deliveries(dialect).where(outbox.c.outbox_id == sa.bindparam("outbox_id")))
-
-
-def _delivery(row: Mapping[str, Any]) -> Delivery:
+def _delivery(row: sa.Row[Any]) -> Delivery:
     return Delivery(
-        outbox_id=row["outbox_id"],
-        operation=row["operation"],
-        namespace=row["namespace"],
-        table=row["table_name"],
-        payload=json.loads(row["payload"]),
-        created_at_ms=row["created_at_ms"],
-        attempts=row["attempts"],
-        last_error=row["last_error"],
-        next_attempt_at_ms=row["next_attempt_at_ms"],
-        refusals=row["refusals"],
-        due=bool(row["due"]),
+        outbox_id=row.outbox_id,
+        operation=row.operation,
+        namespace=row.namespace,
+        table=row.table_name,
+        payload=json.loads(row.payload),
+        created_at_ms=row.created_at_ms,
+        attempts=row.attempts,
+        last_error=row.last_error,
+        next_attempt_at_ms=row.next_attempt_at_ms,
+        refusals=row.refusals,
+        due=bool(row.due),
     )
-
-
-_COUNT = Prepared(
-    sa.select(sa.func.count().label("n")).select_from(outbox).where(outbox.c.table_id == sa.bindparam("table_id"))
-)
-_FIRST_ERROR = Prepared(
-    sa.select(outbox.c.last_error)
-    .where(outbox.c.table_id == sa.bindparam("table_id"), outbox.c.last_error.is_not(None))
-    .order_by(outbox.c.outbox_id)
-    .limit(1)
-)
-
-
-_PREDECESSOR = Prepared(
-    sa.select(outbox.c.outbox_id)
-    .where(
-        outbox.c.namespace == sa.bindparam("namespace"),
-        outbox.c.table_name == sa.bindparam("name"),
-        outbox.c.table_id != sa.bindparam("table_id"),
-    )
-    .limit(1)
-)
-
-
-def _claim_statement(dialect: str) -> sa.Update:
-    now = database_now_ms(dialect).scalar_subquery()
-    free = (outbox.c.outbox_id == sa.bindparam("id"), outbox.c.next_attempt_at_ms <= now)
-    lasts = now + sa.bindparam("lease_ms", type_=sa.BigInteger())
-    return sa.update(outbox).where(*free).values(next_attempt_at_ms=lasts, claimed_by=sa.bindparam("claim"))
-
-
-_CLAIM = Prepared(_claim_statement)
-
-
-def _claimed() -> tuple[sa.ColumnElement[bool], ...]:
-    return outbox.c.outbox_id == sa.bindparam("id"), outbox.c.claimed_by == sa.bindparam("claim")
-
-
-def _left_statement(dialect: str) -> sa.Select[Any]:
-    left = outbox.c.next_attempt_at_ms - database_now_ms(dialect).scalar_subquery()
-    return sa.select(left.label("left_ms")).where(*_claimed())
-
-
-_LEFT = Prepared(_left_statement)
-_DONE = Prepared(sa.delete(outbox).where(*_claimed()))
 
 
 def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:

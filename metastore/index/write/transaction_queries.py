@@ -24,39 +24,18 @@ from catalog_ext.metastore.index.write.transaction_rows import (
     row_statement,
 )
 
-STATE = Prepared(sa.select(transactions.c.state).where(transactions.c.transaction_id == sa.bindparam("id")))
+OF_TABLE = "of_table_"
 
 
-def _with_table(dialect: str) -> sa.Select[Any]:
+@cache
+def with_table(dialect: str) -> sa.Select[Any]:
+    """Return the query of a transaction's row with that of its table, whose columns begin with ``OF_TABLE``."""
     row = row_statement(dialect, lock=False)
     of_table = [column.label(f"{OF_TABLE}{column.name}") for column in tables.c]
     of_table.append(namespaces.c.name.label(f"{OF_TABLE}namespace"))
     joined = transactions.outerjoin(tables, tables.c.table_id == transactions.c.table_id)
     joined = joined.outerjoin(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
     return row.add_columns(*of_table).select_from(joined)
-
-
-OF_TABLE = "of_table_"
-
-WITH_TABLE = Prepared(_with_table)
-
-
-@cache
-def list_query(asked: frozenset[str], *, expired: bool) -> Prepared:
-    """Return the query of ``Transactions.all`` with these conditions."""
-    return Prepared(partial(_list_statement, asked=asked, expired=expired))
-
-
-def _list_statement(dialect: str, *, asked: frozenset[str], expired: bool) -> sa.Select[Any]:
-    t = transactions.c
-    statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc())
-    if "table_id" in asked:
-        statement = statement.where(t.table_id == sa.bindparam("table_id"))
-    if "states" in asked:
-        statement = statement.where(t.state.in_(sa.bindparam("states", expanding=True)))
-    if expired:
-        statement = statement.where(t.expires_at_ms < database_now_ms(dialect).scalar_subquery())
-    return statement.limit(sa.bindparam("limit")) if "limit" in asked else statement
 
 
 @cache
@@ -95,7 +74,9 @@ END_CLAIMS_UNLESS_MOVING = _of_one(transaction_claims, unless_moving=True)
 FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
 
 
-def _uncommitted() -> sa.CompoundSelect[Any]:
+@cache
+def uncommitted() -> sa.CompoundSelect[Any]:
+    """Return the query of ``Transactions.uncommitted_ids``."""
     t = transactions.c
     table_id: sa.BindParameter[int] = sa.bindparam("table_id")
     columns = sa.select(t.transaction_id, t.state)
@@ -114,10 +95,9 @@ def _uncommitted() -> sa.CompoundSelect[Any]:
     return sa.union(*not_shown, waiting)
 
 
-UNCOMMITTED = Prepared(_uncommitted())
-
-
-def _moving() -> sa.CompoundSelect[Any]:
+@cache
+def moving() -> sa.CompoundSelect[Any]:
+    """Return the query of ``Transactions.moving_commands``."""
     t, f = transactions.c, transaction_files.c
     command = sa.select(transactions).where(t.plan.like(MOVES))
     staged = sa.select(f.transaction_id).where(f.removal == 0)
@@ -127,9 +107,6 @@ def _moving() -> sa.CompoundSelect[Any]:
         command.where(t.state.in_(sa.bindparam("in_flight", expanding=True))),
         command.where(ended, t.transaction_id.in_(staged)),
     )
-
-
-MOVING = Prepared(_moving())
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +122,15 @@ class AtWork:
     moves: bool
 
 
-def _at_work() -> sa.Select[Any]:
+@cache
+def at_work() -> sa.Select[Any]:
+    """Return the query of ``Transactions.at_work``."""
     t, f = transactions.c, transaction_files.c
     moves = t.plan.like(MOVES)
     staged = sa.select(f.transaction_id).where(f.removal == 0)
     going = sa.exists().where(moves, t.state.in_([str(State.RESERVED), str(State.ABORTING)]))
-    # As in ``_moving``.
+    # As in ``moving``.
     undone = sa.exists().where(moves, sa.func.coalesce(t.state, "") == str(State.ABORTED), t.transaction_id.in_(staged))
     cleans = sa.exists().where(t.state == str(State.COMMITTED))
     columns = {"cleans": cleans, "moves": sa.or_(going, undone)}
     return sa.select(*(sa.case((is_so, 1), else_=0).label(name) for name, is_so in columns.items()))
-
-
-AT_WORK = Prepared(_at_work())
-
-RELOCATIONS = Prepared(
-    sa.select(transactions.c.version).where(
-        transactions.c.table_id == sa.bindparam("table_id"),
-        transactions.c.version.is_not(None),
-        transactions.c.plan.like('%"relocate":true%'),
-    )
-)

@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import (
     ConflictError,
     IndexDatabaseError,
 )
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -24,19 +24,16 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.beginning import DeadWritersError, check_table, replaced_meanwhile, same_request
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.transaction_queries import (
-    AT_WORK,
     END_CLAIMS,
     END_CLAIMS_UNLESS_MOVING,
     FORGET_FILES_UNLESS_MOVING,
-    MOVING,
     OF_TABLE,
-    RELOCATIONS,
-    STATE,
-    UNCOMMITTED,
-    WITH_TABLE,
     AtWork,
-    list_query,
+    at_work,
     move_query,
+    moving,
+    uncommitted,
+    with_table,
 )
 from catalog_ext.metastore.index.write.transaction_rows import (
     IN_FLIGHT,
@@ -165,8 +162,8 @@ class Transactions:
             TransactionNotFoundError: There is none, or vacuum has forgotten it.
         """
         with self._database.reading() as connection:
-            found = WITH_TABLE.row(connection, {"id": transaction_id})
-            row = usable(found, transaction_id)
+            found: Any = connection.execute(with_table(connection.dialect.name), {"id": transaction_id}).mappings()
+            row = usable(found.one_or_none(), transaction_id)
             table = {name.removeprefix(OF_TABLE): row[name] for name in row if name.startswith(OF_TABLE)}
             transaction = with_locations(connection, from_row(row))
         return transaction, None if table["table_id"] is None else table_from_row(table)
@@ -201,7 +198,8 @@ class Transactions:
     def state_of(self, transaction_id: str) -> State | None:
         """Return the transaction's state now; None where there is no such transaction."""
         with self._database.reading() as connection:
-            state: str | None = STATE.scalar(connection, {"id": transaction_id})
+            mine = sa.select(transactions.c.state).where(transactions.c.transaction_id == transaction_id)
+            state = connection.execute(mine).scalar()
         return None if state is None else State(state)
 
     def while_in_state(self, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
@@ -232,15 +230,17 @@ class Transactions:
         limit: int | None = None,
     ) -> list[Transaction]:
         """Return transactions, newest first: of a table, in some states, with a lease that is over."""
-        asked: dict[str, Any] = {}
+        t = transactions.c
+        statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
         if table_id is not None:
-            asked["table_id"] = table_id
+            statement = statement.where(t.table_id == table_id)
         if states is not None:
-            asked["states"] = [str(state) for state in states]
-        if limit is not None:
-            asked["limit"] = limit
+            statement = statement.where(t.state.in_([str(state) for state in states]))
+        if expired:
+            statement = statement.where(t.expires_at_ms < database_now_ms(self._database.dialect).scalar_subquery())
         with self._database.reading() as connection:
-            found = [from_row(row) for row in list_query(frozenset(asked), expired=expired).rows(connection, asked)]
+            rows: Any = connection.execute(statement).mappings().all()
+            found = [from_row(row) for row in rows]
             return [with_locations(connection, transaction) for transaction in found]
 
     def extend_lease(self, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
@@ -346,8 +346,8 @@ class Transactions:
         time before it was, and cannot know that it was not committed.
         """
         with self._database.reading() as connection:
-            rows = UNCOMMITTED.rows(connection, {"table_id": table_id, "version": version})
-        return {row["transaction_id"]: State(row["state"]) for row in rows}
+            rows = connection.execute(uncommitted(), {"table_id": table_id, "version": version}).all()
+        return {row.transaction_id: State(row.state) for row in rows}
 
     def moving_commands(
         self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)
@@ -362,16 +362,18 @@ class Transactions:
         ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
         in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
         with self._database.reading() as connection:
-            found = MOVING.rows(connection, {"in_flight": in_flight, "ended": ended})
+            found: Any = connection.execute(moving(), {"in_flight": in_flight, "ended": ended}).mappings().all()
         return [from_row(row) for row in found]
 
     def at_work(self) -> AtWork:
         """Return whether others may be deleting or moving files that a listing finds."""
         with self._database.reading() as connection:
-            (row,) = AT_WORK.rows(connection)
-        return AtWork(bool(row["cleans"]), bool(row["moves"]))
+            row = connection.execute(at_work()).one()
+        return AtWork(bool(row.cleans), bool(row.moves))
 
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions that relocating overwrites have made."""
+        t = transactions.c
+        mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
         with self._database.reading() as connection:
-            return set(RELOCATIONS.scalars(connection, {"table_id": table_id}))
+            return set(connection.execute(sa.select(t.version).where(*mine)).scalars())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, table_versions, tables
 from catalog_ext.metastore.index.database.schema import verifications as rows_
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -75,8 +74,8 @@ class Verifications:
         with self._database.reading() as connection:
             now = now_ms(connection)
             for some in batched([_WHOLE, *(name_hash(name) for name in names or ())], _AT_ONCE):
-                for row in _OF_NAMES.rows(connection, {"table_id": table.table_id, "hashes": list(some)}):
-                    found[row["name_hash"]] = Verified(row["verified_at_ms"], row["version"])
+                for row in connection.execute(sa.select(rows_).where(_are(table.table_id, some))):
+                    found[row.name_hash] = Verified(row.verified_at_ms, row.version)
         return LastVerified(now, found.pop(_WHOLE, None), found)
 
     def note(self, table: Table, verified: Verified, names: Iterable[str] | None) -> None:
@@ -84,18 +83,19 @@ class Verifications:
 
         A table that is gone by now has nothing kept.
         """
-        of = {"table_id": table.table_id}
         hashes = [_WHOLE] if names is None else [name_hash(name) for name in dict.fromkeys(names)]
         values = {"table_id": table.table_id, "verified_at_ms": verified.at_ms, "version": verified.version}
 
         def work(connection: sa.Connection) -> None:
             # Two that note the same partitions come one after the other.
-            if _LOCK.scalar(connection, of) is None:
+            lock = sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update()
+            if connection.execute(lock).scalar() is None:
                 return
             if names is None:
-                _FORGET_BEFORE.run(connection, {**of, "at_ms": verified.at_ms})
+                before = sa.and_(rows_.c.table_id == table.table_id, rows_.c.verified_at_ms <= verified.at_ms)
+                connection.execute(sa.delete(rows_).where(before))
             for some in batched(hashes, _AT_ONCE):
-                _FORGET_NAMES.run(connection, {**of, "hashes": list(some)})
+                connection.execute(sa.delete(rows_).where(_are(table.table_id, some)))
                 connection.execute(sa.insert(rows_), [{**values, "name_hash": each} for each in some])
 
         if hashes:
@@ -138,9 +138,5 @@ class Verifications:
         return {name: version for name, version in first.items() if version in repairs}
 
 
-_LOCK = Prepared(sa.select(tables.c.table_id).where(tables.c.table_id == sa.bindparam("table_id")).with_for_update())
-_OF_TABLE = rows_.c.table_id == sa.bindparam("table_id")
-_NAMED = rows_.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
-_OF_NAMES = Prepared(sa.select(rows_).where(_OF_TABLE, _NAMED))
-_FORGET_NAMES = Prepared(sa.delete(rows_).where(_OF_TABLE, _NAMED))
-_FORGET_BEFORE = Prepared(sa.delete(rows_).where(_OF_TABLE, rows_.c.verified_at_ms <= sa.bindparam("at_ms")))
+def _are(table_id: int, hashes: Iterable[str]) -> sa.ColumnElement[bool]:
+    return sa.and_(rows_.c.table_id == table_id, rows_.c.name_hash.in_(list(hashes)))

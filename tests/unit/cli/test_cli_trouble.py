@@ -211,17 +211,3 @@ def test_an_interruption_while_it_is_loaded_is_no_trace(index: Path, delay_s: fl
     assert "Traceback" not in err
     assert process.returncode in (0, 130, -signal.SIGINT)
     assert ("interrupted: " in err) is (process.returncode == 130)
-
-
-@pytest.mark.slow
-def test_a_reader_whose_asker_is_gone_ends_silently(index: Path) -> None:
-    program = [sys.executable, "-m", "catalog_ext.metastore.index.database.sqlite_process", str(index)]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, **_PIPED) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdout.close()
-        many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 300000) SELECT x FROM n"
-        process.stdin.write(json.dumps({"text": many, "values": []}) + "\n")
-        process.stdin.close()
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
