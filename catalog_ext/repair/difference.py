@@ -138,6 +138,8 @@ class Difference:
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
+        if not self._scratch.count("SELECT EXISTS (SELECT 1 FROM indexed_partitions)"):
+            return
         # One sort of both sides: at 200,000 files five times as fast as EXCEPT in both directions.
         self._scratch.execute(
             "INSERT INTO differing_files SELECT name, path, size, modified_ms, etag, side FROM ("

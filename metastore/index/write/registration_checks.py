@@ -111,6 +111,10 @@ def require_unclaimed(
     found = {directory: files for directory, files in found.items() if files}
     if not found:
         return
+    asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
+    if connection.dialect.name == "sqlite" and not _DELETING.rows(connection, asked):
+        # No other writer can begin a deletion before this one ends: the spellings of directories do not matter.
+        return
     own_names: dict[str, str] = {}
     for directory, spelled in other_spellings(connection, list(found)).items():
         own_names |= dict.fromkeys(spelled, directory)
@@ -119,7 +123,6 @@ def require_unclaimed(
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
         _hold_tables(connection, table, found)
-    asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     ended: list[tuple[Transaction, dict[str, str]]] = []
     for row in _DELETING.rows(connection, asked):
         other = from_row(row)

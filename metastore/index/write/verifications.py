@@ -58,7 +58,7 @@ class LastVerified:
 
     def of(self, name: str) -> Verified | None:
         """Return the last comparison of a partition, by itself or with all others."""
-        own = self.own.get(name_hash(name))
+        own = self.own.get(name_hash(name)) if self.own else None
         found = [each for each in (own, self.whole) if each is not None]
         return max(found, key=lambda each: each.at_ms, default=None)
 
@@ -74,7 +74,9 @@ class Verifications:
         found: dict[str, Verified] = {}
         with self._database.reading() as connection:
             now = now_ms(connection)
-            for some in batched([_WHOLE, *(name_hash(name) for name in names or ())], _AT_ONCE):
+            # Few tables have comparisons of single partitions: a repair then spares the look-up of each name.
+            named = names if names and _ANY_OF_ONE.rows(connection, {"table_id": table.table_id}) else ()
+            for some in batched([_WHOLE, *map(name_hash, named)], _AT_ONCE):
                 for row in _OF_NAMES.rows(connection, {"table_id": table.table_id, "hashes": list(some)}):
                     found[row["name_hash"]] = Verified(row["verified_at_ms"], row["version"])
         return LastVerified(now, found.pop(_WHOLE, None), found)
@@ -142,5 +144,6 @@ _LOCK = Prepared(sa.select(tables.c.table_id).where(tables.c.table_id == sa.bind
 _OF_TABLE = rows_.c.table_id == sa.bindparam("table_id")
 _NAMED = rows_.c.name_hash.in_(sa.bindparam("hashes", expanding=True))
 _OF_NAMES = Prepared(sa.select(rows_).where(_OF_TABLE, _NAMED))
+_ANY_OF_ONE = Prepared(sa.select(rows_.c.name_hash).where(_OF_TABLE, rows_.c.name_hash > _WHOLE).limit(1))
 _FORGET_NAMES = Prepared(sa.delete(rows_).where(_OF_TABLE, _NAMED))
 _FORGET_BEFORE = Prepared(sa.delete(rows_).where(_OF_TABLE, rows_.c.verified_at_ms <= sa.bindparam("at_ms")))
