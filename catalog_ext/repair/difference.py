@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.transaction import transaction_id_in
@@ -26,10 +27,11 @@ _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A change and the lines that the report gets when it is applied."""
+    """A change and the lines that the report gets when it is applied; ``files`` counts those that come and go."""
 
     change: Change
     lines: tuple[ReportEntry, ...]
+    files: int = 0
 
 
 class Difference:
@@ -122,19 +124,15 @@ class Difference:
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name, path"
         )
         places = self._places()
-        for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
+        for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):
             # By path: a listing may hold a file twice.
-            by_path = {
-                path: DataFile(path, size, modified, etag=etag)
-                for _, path, size, modified, etag in rows
-                if path is not None
-            }
+            by_path = {row[1]: DataFile(row[1], row[2], row[3], None, None, row[4]) for row in rows if row[1] is not None}
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
-            line = ReportEntry("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
+            line = ReportEntry("add", name, name, len(files), sum([f.size for f in files]), obstacle or NEW)
             location = places.get(name, self._location)
-            own = self._descriptors.get(name)
-            yield Proposed(AddPartition(name, files, location, in_metastore=not obstacle, descriptor=own), (line,))
+            added = AddPartition(name, files, location, not obstacle, self._descriptors.get(name))
+            yield Proposed(added, (line,), len(files))
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
@@ -207,7 +205,7 @@ class Difference:
         """Known partitions whose files, or places, differ."""
         query = "SELECT name, path, size, modified_ms, side, etag FROM differing_files ORDER BY name, path, side"
         places, descriptors = self._places(), dict(self._descriptors)
-        for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
+        for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):
             added: list[DataFile] = []
             removed: list[str] = []
             lines: list[ReportEntry] = []
@@ -223,7 +221,7 @@ class Difference:
             change = ReplaceFiles(
                 name, tuple(added), tuple(removed), places.pop(name, None), anew, descriptors.pop(name, None)
             )
-            yield Proposed(change, tuple(lines))
+            yield Proposed(change, tuple(lines), len(added) + len(removed))
         if descriptors:
             yield from self._redescribed(descriptors, places)
         for (name,) in self._scratch.rows(

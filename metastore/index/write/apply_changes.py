@@ -53,10 +53,12 @@ class _Application:
             c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
         ])  # fmt: skip
         self._check(drops, replaced, adds, known)
-        require_unclaimed(
-            self._applier.connection, self._applier.table, self._registered([*replaced, *adds], known),
-            listed_at_ms=self._listed_at_ms,
-        )  # fmt: skip
+        registering: list[AddPartition | ReplaceFiles] = [*replaced, *adds]
+        if any(map(_new_files, registering)):
+            require_unclaimed(
+                self._applier.connection, self._applier.table, lambda: self._registered(registering, known),
+                listed_at_ms=self._listed_at_ms,
+            )  # fmt: skip
         dropped = [known[c.name] for c in drops]
         marked = self._marked(adds, dropped)
         self._applier.drop(dropped)
@@ -109,11 +111,10 @@ class _Application:
         """Return the files that the changes register, by directory and name."""
         found: dict[str, dict[str, DataFile]] = {}
         for change in changes:
-            files_there = change.files if isinstance(change, AddPartition) else change.added
             row = known.get(change.name) if isinstance(change, ReplaceFiles) else None
             place = change.location or (None if row is None else row["location"])
             directory = self._applier.table.directory(change.name, place)
-            found.setdefault(directory, {}).update({file.path: file for file in files_there})
+            found.setdefault(directory, {}).update({file.path: file for file in _new_files(change)})
         return found
 
     def _conflict(self, name: str, what: str) -> ConflictError:
@@ -221,21 +222,21 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     kept = [
         c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location or c.redescribed
     ]
-    changed: set[str] = set()
-    added: set[str] = set()
-    for change in kept:
-        seen = added if isinstance(change, AddPartition) else changed
-        if change.name in seen or _names_a_file_twice(change):
-            shown = change.name[:200]
-            raise InvalidInputError(
-                f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown}
-            )
-        seen.add(change.name)
-    return kept
+    adds = [c.name for c in kept if isinstance(c, AddPartition)]
+    others = [c.name for c in kept if not isinstance(c, AddPartition)]
+    twice = next((c.name for c in kept if _names_a_file_twice(c)), None)
+    if twice is None and len({*adds}) == len(adds) and len({*others}) == len(others):
+        return kept
+    shown = (twice or next(name for names in (adds, others) for name in names if names.count(name) > 1))[:200]
+    raise InvalidInputError(f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown})
 
 
 def _names_a_file_twice(change: Change) -> bool:
     if isinstance(change, DropPartition):
         return False
-    added = change.files if isinstance(change, AddPartition) else change.added
+    added = _new_files(change)
     return len(added) > 1 and len({f.path for f in added}) != len(added)
+
+
+def _new_files(change: AddPartition | ReplaceFiles) -> Sequence[DataFile]:
+    return change.files if isinstance(change, AddPartition) else change.added

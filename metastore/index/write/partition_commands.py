@@ -175,8 +175,10 @@ class PartitionCommand:
         there = {
             self._table.directory(name, location): {file.path: file for file in files_there}
             for name, (location, files_there) in found.items()
+            if files_there
         }
-        require_unclaimed(self._connection, self._table, there, self._id)
+        if there:
+            require_unclaimed(self._connection, self._table, lambda: there, self._id)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""

@@ -91,7 +91,7 @@ _DELETING = Prepared(_deleting())
 def require_unclaimed(
     connection: sa.Connection,
     table: Table,
-    found: Mapping[str, Mapping[str, DataFile]],
+    registered: Callable[[], Mapping[str, Mapping[str, DataFile]]],
     transaction_id: str = "",
     listed_at_ms: int | None = None,
 ) -> None:
@@ -100,7 +100,7 @@ def require_unclaimed(
     Args:
         connection: Holds the lock of the table's row.
         table: The table that gets the files.
-        found: The files by directory and name; files that the transaction itself has written are not among them.
+        registered: Returns the files by directory and name, without files that the transaction itself has written.
         transaction_id: The transaction that registers them, if one does.
         listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
 
@@ -108,12 +108,12 @@ def require_unclaimed(
         DeletedFilesError: One is. Nothing was changed.
         ComesAfter: A DELETE of everything has not listed all its files yet.
     """
-    found = {directory: files for directory, files in found.items() if files}
-    if not found:
-        return
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     if connection.dialect.name == "sqlite" and not _DELETING.rows(connection, asked):
-        # No other writer can begin a deletion before this one ends: the spellings of directories do not matter.
+        # Only one process writes at a time, so that no deletion begins before this transaction ends.
+        return
+    found = {directory: files for directory, files in registered().items() if files}
+    if not found:
         return
     own_names: dict[str, str] = {}
     for directory, spelled in other_spellings(connection, list(found)).items():

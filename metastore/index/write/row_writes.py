@@ -123,7 +123,7 @@ class RowWrite:
         if self._write.found:
             # Files of others, which an append to an external table takes in with the partition that it makes.
             there = {self._plan.directory(n): {f.path: f for f in found} for n, found in self._write.found.items()}
-            require_unclaimed(self._connection, self._table, there, self._id)
+            require_unclaimed(self._connection, self._table, lambda: there, self._id)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)

@@ -59,8 +59,14 @@ class LastVerified:
     def of(self, name: str) -> Verified | None:
         """Return the last comparison of a partition, by itself or with all others."""
         own = self.own.get(name_hash(name)) if self.own else None
-        found = [each for each in (own, self.whole) if each is not None]
-        return max(found, key=lambda each: each.at_ms, default=None)
+        if own is None or self.whole is None:
+            return own or self.whole
+        return max(own, self.whole, key=lambda each: each.at_ms)
+
+    def is_later(self, name: str, at_ms: int) -> bool:
+        """Return whether a comparison of a partition began after a time."""
+        last = self.of(name)
+        return last is not None and last.at_ms > at_ms
 
 
 class Verifications:

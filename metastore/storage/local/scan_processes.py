@@ -135,7 +135,7 @@ class _Process:
         self.asked.append(wanted)
         self._send([each.path for each in wanted])
 
-    def _send(self, message: object) -> None:
+    def _send(self, message: list[str] | frozenset[str]) -> None:
         data = marshal.dumps(message)
         left = memoryview(len(data).to_bytes(4, "big") + data)
         while left and self.lives:

@@ -22,7 +22,7 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
-from catalog_ext.repair import repair, table_repair
+from catalog_ext.repair import batches, table_repair
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 from tests.writes import insert
@@ -217,7 +217,7 @@ def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_c
         return done
 
     monkeypatch.setattr(catalog.index.commits, "apply_changes", followed_by_another)
-    monkeypatch.setattr(repair, "MAX_BATCH_FILES", 2)
+    monkeypatch.setattr(batches, "MAX_BATCH_FILES", 2)
     report = catalog.repair_partitions("s.t")
     assert [e.partition for e in report.added] == names[:8]
     assert (skipped(report), commits) == ({names[8]: CHANGED.format(2)}, [1, 3, 4, 5])
