@@ -126,7 +126,7 @@ class Difference:
         places = self._places()
         for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):
             # By path: a listing may hold a file twice.
-            by_path = {row[1]: DataFile(row[1], row[2], row[3], None, None, row[4]) for row in rows if row[1] is not None}
+            by_path = {r[1]: DataFile(r[1], r[2], r[3], None, None, r[4]) for r in rows if r[1] is not None}
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
             line = ReportEntry("add", name, name, len(files), sum([f.size for f in files]), obstacle or NEW)

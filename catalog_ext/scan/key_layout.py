@@ -75,7 +75,9 @@ class Layout:
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
         # A table has many directories and few different names on each level, and one directory is asked about for
         # itself, for its files and for what lies in it: remembering takes a repair's share from half to a fifth.
-        self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component)
+        # With one key ``_looked_at`` remembers all that the name says.
+        several = len(self.keys) > 1
+        self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component) if several else self._read_component
         self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
         # Names of the deepest level that are values of its key: what most directories end in.
         self._last_names: set[str] = set()

@@ -65,7 +65,7 @@ class AllListed:
 
     def partitions(self, names: Sequence[str]) -> None:
         """Take directories of partitions."""
-        self._scratch.insert("listed_partitions", ((name,) for name in names), columns=1, ignore=True)
+        self._scratch.insert("listed_partitions", zip(names, strict=True), columns=1, ignore=True)
 
     shown_by_files = partitions
 
@@ -140,7 +140,7 @@ class _ListedSide(_Side):
         self.shown_by_files(names)
 
     def shown_by_files(self, names: Sequence[str]) -> None:
-        self.keep("listed_partitions", [(name,) for name in names])
+        self.keep("listed_partitions", list(zip(names, strict=True)))
 
     def files(self, rows: Sequence[FileRow]) -> None:
         self.digest_files(rows)

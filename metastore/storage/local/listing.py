@@ -46,8 +46,6 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISCHR, "a device"),
 )
-
-
 class _Open(NamedTuple):
     directory: str
     path: str
@@ -94,9 +92,10 @@ class LocalListing:
             if self._processes is not None:
                 self._processes.close()
 
-    def _read(self, stack: list[_Open], height: int) -> Iterator[Listed]:
-        """Yield what lies in and below the open directories above the given height, and close them."""
+    def _read(self, stack: list[_Open], height: int, first: Iterable[Listed] = ()) -> Iterator[Listed]:
+        """Yield ``first``, and then what lies in and below the open directories above the given height; close them."""
         try:
+            yield from first
             while len(stack) > height:
                 yield from self._next_step(stack)
         finally:
@@ -195,8 +194,7 @@ class LocalListing:
                 path = os.path.join(path, name)
                 stack.append(_Open(name, path, iter(())))
             height = len(stack)
-            yield from self._open(stack, wanted)
-            yield from self._read(stack, height)
+            yield from self._read(stack, height, self._open(stack, wanted))
 
 
 def _look_at(entry: os.DirEntry[str], level: _Open, root: Location, own: OwnFiles) -> Listed | None:

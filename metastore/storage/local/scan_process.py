@@ -1,9 +1,10 @@
 """Reads directories of the local file system in a process of its own: run by ``ScanProcesses``, as a script.
 
-Messages in both directions are four bytes of length and ``marshal``. The first one that comes in holds the names of
-files to leave to the parent, each later one a list of paths of directories. For each list a list goes out: of each
-directory its files as (name, bytes, modification time in milliseconds since 1970), or None where the parent has to read
-it: anything but regular files lies there, an error occurred, or the answer would become too large.
+Messages in both directions are four bytes of length and ``marshal``. The first message that comes in holds the names
+of files to leave to the parent, and the most files of an answer, which both processes hold in memory. Each later one is
+a list of paths of directories. For each list a list goes out: of each directory its files as (name, bytes, modification
+time in milliseconds since 1970), or None where the parent has to read it: anything but regular files lies there, an
+error occurred, or the answer would become too large.
 """
 
 from __future__ import annotations
@@ -15,17 +16,13 @@ import sys
 from typing import Any
 
 
-_MOST_FILES = 50_000
-"""Files of one answer, which both processes hold in memory."""
-
-
 def main() -> None:
     """Answer until the parent closes the pipe."""
     # The terminal interrupts the whole group: the parent closes the pipe then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    own_names = _receive()
+    own_names, most_files = _receive()
     while (paths := _receive()) is not None:
-        answer = marshal.dumps(_answer(paths, own_names))
+        answer = marshal.dumps(_answer(paths, own_names, most_files))
         sys.stdout.buffer.write(len(answer).to_bytes(4, "big") + answer)
         sys.stdout.buffer.flush()
 
@@ -35,8 +32,8 @@ def _receive() -> Any:  # noqa: ANN401 -- names first, then paths; None at the e
     return marshal.loads(sys.stdin.buffer.read(int.from_bytes(length, "big"))) if len(length) == 4 else None
 
 
-def _answer(paths: list[str], own_names: frozenset[str]) -> list[list[tuple[str, int, int]] | None]:
-    found, room = [], _MOST_FILES
+def _answer(paths: list[str], own_names: frozenset[str], room: int) -> list[list[tuple[str, int, int]] | None]:
+    found = []
     for path in paths:
         files = _files(path, own_names, room)
         found.append(files)

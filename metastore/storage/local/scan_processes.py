@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 _SCRIPT = Path(__file__).with_name("scan_process.py")
 _MOST = 4
+_MOST_FILES = 50_000
+"""Files of one answer; directories with more are read by this process, which streams them."""
 _AHEAD = 2
 """Requests that a process has at most: it need not wait for this one while it has a second."""
 
@@ -121,7 +123,7 @@ class _Process:
         self._received = b""
         self.asked: deque[list[Wanted]] = deque()
         self.lives = True
-        self._send(own_names)
+        self._send((own_names, _MOST_FILES))
 
     @property
     def has_time(self) -> bool:
@@ -135,7 +137,7 @@ class _Process:
         self.asked.append(wanted)
         self._send([each.path for each in wanted])
 
-    def _send(self, message: list[str] | frozenset[str]) -> None:
+    def _send(self, message: list[str] | tuple[frozenset[str], int]) -> None:
         data = marshal.dumps(message)
         left = memoryview(len(data).to_bytes(4, "big") + data)
         while left and self.lives:
