@@ -16,7 +16,7 @@ from catalog_ext.scan.equivalent_names import EquivalentNames
 from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.values import Key
@@ -117,22 +117,40 @@ class Difference:
 
     def added(self) -> Iterator[Proposed]:
         """Yield the partitions that are on the store and not registered."""
-        query = (
-            "SELECT name, path, size, modified_ms, etag FROM ("
-            " SELECT name, NULL AS path, 0 AS size, 0 AS modified_ms, NULL AS etag FROM listed_partitions"
-            " UNION ALL SELECT name, path, size, modified_ms, etag FROM listed_files) l"
-            " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name, path"
-        )
         places = self._places()
-        for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):
+        for name, rows in self._new():
             # By path: a listing may hold a file twice.
-            by_path = {r[1]: DataFile(r[1], r[2], r[3], None, None, r[4]) for r in rows if r[1] is not None}
+            by_path = {r[1]: DataFile(r[1], r[2], r[3], None, None, r[4]) for r in rows}
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
             line = ReportEntry("add", name, name, len(files), sum([f.size for f in files]), obstacle or NEW)
             location = places.get(name, self._location)
             added = AddPartition(name, files, location, not obstacle, self._descriptors.get(name))
             yield Proposed(added, (line,), len(files))
+
+    def _new(self) -> Iterator[tuple[str, Iterable[Sequence[Any]]]]:
+        """Yield the names that are not registered in their order, with the rows of their files.
+
+        ``listed_partitions`` is ordered by its primary key: only files are sorted, and the two are merged here.
+        """
+        is_new = "WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name"
+        groups = groupby(
+            self._scratch.rows(f"SELECT name, path, size, modified_ms, etag FROM listed_files l {is_new}, path"),
+            key=itemgetter(0),
+        )
+        group = next(groups, None)
+        for (name,) in self._scratch.rows(f"SELECT name FROM listed_partitions l {is_new}"):
+            while group is not None and group[0] < name:
+                yield group
+                group = next(groups, None)
+            if group is not None and group[0] == name:
+                yield group
+                group = next(groups, None)
+            else:
+                yield name, ()
+        while group is not None:
+            yield group
+            group = next(groups, None)
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
