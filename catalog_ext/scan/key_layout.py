@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import InvalidValueError
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
@@ -52,8 +52,7 @@ _UNREACHABLE = Verdict(Place.NONCONFORMING, NO_PATH)
 _REMEMBERED = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class _Component:
+class _Component(NamedTuple):
     """What one directory name says: a typed value, or the reason why it is none of a partition column."""
 
     value: Value = None
