@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _ETAGS_AT_ONCE = 500
 
+
 class Repair:
     """One repair of one table."""
 

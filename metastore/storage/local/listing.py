@@ -46,6 +46,8 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISCHR, "a device"),
 )
+
+
 class _Open(NamedTuple):
     directory: str
     path: str
