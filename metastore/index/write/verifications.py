@@ -80,10 +80,12 @@ class Verifications:
         found: dict[str, Verified] = {}
         with self._database.reading() as connection:
             now = now_ms(connection)
-            # Few tables have comparisons of single partitions: a repair then spares the look-up of each name.
-            named = names if names and _ANY_OF_ONE.rows(connection, {"table_id": table.table_id}) else ()
-            for some in batched([_WHOLE, *map(name_hash, named)], _AT_ONCE):
-                for row in _OF_NAMES.rows(connection, {"table_id": table.table_id, "hashes": list(some)}):
+            of_table = {"table_id": table.table_id}
+            # Few tables have comparisons of single partitions: a large repair then spares the look-up of each name.
+            if names and len(names) > _AT_ONCE and not _ANY_OF_ONE.rows(connection, of_table):
+                names = None
+            for some in batched([_WHOLE, *map(name_hash, names or ())], _AT_ONCE):
+                for row in _OF_NAMES.rows(connection, {**of_table, "hashes": list(some)}):
                     found[row["name_hash"]] = Verified(row["verified_at_ms"], row["version"])
         return LastVerified(now, found.pop(_WHOLE, None), found)
 

@@ -16,6 +16,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TableAlreadyExistsError,
 )
+from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -420,3 +421,14 @@ def test_planning_and_previews_never_ask_the_metastore(followed: Catalog, metast
     assert followed.files("s.t", "ds = '2025-01-01'").num_rows == 1
     assert followed.partitions("s.t", {"region": "eu"}).num_rows == 1
     assert metastore.calls.total() == before
+
+
+def test_comparison_of_one_partition_is_found_among_many_names(catalog: Catalog) -> None:
+    """Above 500 names the index is asked first whether it has comparisons of single partitions at all."""
+    table, verifications = catalog.load_table("s.t"), catalog.index.verifications
+    names = [A, *(f"ds=2025-01-01/region=r{number}" for number in range(600))]
+    assert verifications.verified(table, names).of(A) is None
+    verifications.note(table, Verified(5, table.version), [A])
+    found = verifications.verified(table, names)
+    assert (found.of(A), found.of(B)) == (Verified(5, table.version), None)
+    assert (found.is_later(A, 4), found.is_later(A, 5), found.is_later(B, 4)) == (True, False, False)
