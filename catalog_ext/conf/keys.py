@@ -142,7 +142,7 @@ REPAIR_DISTRIBUTED_LISTING: Setting[int | None] = Setting(
 )
 BATCH_PARTITIONS: Setting[int] = Setting(
     "repair.batch-partitions",
-    "1000",
+    "5000",
     "Partitions that a repair commits to the index in one atomic batch.",
     NUMBER,
     count,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.transaction import transaction_id_in
@@ -15,7 +16,7 @@ from catalog_ext.scan.equivalent_names import EquivalentNames
 from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.values import Key
@@ -26,10 +27,11 @@ _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """A change and the lines that the report gets when it is applied."""
+    """A change and the lines that the report gets when it is applied; ``files`` counts those that come and go."""
 
     change: Change
     lines: tuple[ReportEntry, ...]
+    files: int = 0
 
 
 class Difference:
@@ -115,29 +117,45 @@ class Difference:
 
     def added(self) -> Iterator[Proposed]:
         """Yield the partitions that are on the store and not registered."""
-        query = (
-            "SELECT name, path, size, modified_ms, etag FROM ("
-            " SELECT name, NULL AS path, 0 AS size, 0 AS modified_ms, NULL AS etag FROM listed_partitions"
-            " UNION ALL SELECT name, path, size, modified_ms, etag FROM listed_files) l"
-            " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name, path"
-        )
         places = self._places()
-        for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
+        for name, rows in self._new():
             # By path: a listing may hold a file twice.
-            by_path = {
-                path: DataFile(path, size, modified, etag=etag)
-                for _, path, size, modified, etag in rows
-                if path is not None
-            }
+            by_path = {r[1]: DataFile(r[1], r[2], r[3], None, None, r[4]) for r in rows}
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
-            line = ReportEntry("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
+            line = ReportEntry("add", name, name, len(files), sum([f.size for f in files]), obstacle or NEW)
             location = places.get(name, self._location)
-            own = self._descriptors.get(name)
-            yield Proposed(AddPartition(name, files, location, in_metastore=not obstacle, descriptor=own), (line,))
+            added = AddPartition(name, files, location, not obstacle, self._descriptors.get(name))
+            yield Proposed(added, (line,), len(files))
+
+    def _new(self) -> Iterator[tuple[str, Iterable[Sequence[Any]]]]:
+        """Yield the names that are not registered in their order, with the rows of their files.
+
+        ``listed_partitions`` is ordered by its primary key: only files are sorted, and the two are merged here.
+        """
+        is_new = "WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name"
+        groups = groupby(
+            self._scratch.rows(f"SELECT name, path, size, modified_ms, etag FROM listed_files l {is_new}, path"),
+            key=itemgetter(0),
+        )
+        group = next(groups, None)
+        for (name,) in self._scratch.rows(f"SELECT name FROM listed_partitions l {is_new}"):
+            while group is not None and group[0] < name:
+                yield group
+                group = next(groups, None)
+            if group is not None and group[0] == name:
+                yield group
+                group = next(groups, None)
+            else:
+                yield name, ()
+        while group is not None:
+            yield group
+            group = next(groups, None)
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
+        if not self._scratch.count("SELECT EXISTS (SELECT 1 FROM indexed_partitions)"):
+            return
         # One sort of both sides: at 200,000 files five times as fast as EXCEPT in both directions.
         self._scratch.execute(
             "INSERT INTO differing_files SELECT name, path, size, modified_ms, etag, side FROM ("
@@ -205,7 +223,7 @@ class Difference:
         """Known partitions whose files, or places, differ."""
         query = "SELECT name, path, size, modified_ms, side, etag FROM differing_files ORDER BY name, path, side"
         places, descriptors = self._places(), dict(self._descriptors)
-        for name, rows in groupby(self._scratch.rows(query), key=lambda row: row[0]):
+        for name, rows in groupby(self._scratch.rows(query), key=itemgetter(0)):
             added: list[DataFile] = []
             removed: list[str] = []
             lines: list[ReportEntry] = []
@@ -221,7 +239,7 @@ class Difference:
             change = ReplaceFiles(
                 name, tuple(added), tuple(removed), places.pop(name, None), anew, descriptors.pop(name, None)
             )
-            yield Proposed(change, tuple(lines))
+            yield Proposed(change, tuple(lines), len(added) + len(removed))
         if descriptors:
             yield from self._redescribed(descriptors, places)
         for (name,) in self._scratch.rows(

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.partition_names import (
+    MAX_VALUE_LENGTH,
     escape_path_name,
     format_partition_name,
     metastore_obstacle,
@@ -46,10 +47,12 @@ class EquivalentNames:
         """Return why the metastore cannot hold a new partition of this name, or ``''`` if it can."""
         if not name:
             return ""
-        obstacle = metastore_obstacle(name)
+        is_canonical = self._canonical.fullmatch(name) is not None
+        # Canonical names have no empty value: only a long one can be an obstacle.
+        obstacle = "" if is_canonical and len(name) <= MAX_VALUE_LENGTH else metastore_obstacle(name)
         if obstacle:
             return obstacle
-        if self._canonical.fullmatch(name):
+        if is_canonical:
             return self._beside(self._registered.get(name))
         canonical = self._canonical_name(name)
         twin = self._registered.get(canonical) or (canonical if self._holds(canonical) else self._new.get(canonical))

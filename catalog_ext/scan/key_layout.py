@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import InvalidValueError
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
@@ -52,8 +52,7 @@ _UNREACHABLE = Verdict(Place.NONCONFORMING, NO_PATH)
 _REMEMBERED = 16_384
 
 
-@dataclass(frozen=True, slots=True)
-class _Component:
+class _Component(NamedTuple):
     """What one directory name says: a typed value, or the reason why it is none of a partition column."""
 
     value: Value = None
@@ -75,7 +74,9 @@ class Layout:
         self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
         # A table has many directories and few different names on each level, and one directory is asked about for
         # itself, for its files and for what lies in it: remembering takes a repair's share from half to a fifth.
-        self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component)
+        # With one key ``_looked_at`` remembers all that the name says.
+        several = len(self.keys) > 1
+        self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component) if several else self._read_component
         self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
         # Names of the deepest level that are values of its key: what most directories end in.
         self._last_names: set[str] = set()

@@ -240,6 +240,8 @@ class StoreObserver:
 
     def _take_directory(self, directory: str) -> None:
         place = self._place_of(directory)
+        # Its files follow.
+        self._last_judged = (directory, place)
         if place is Place.PARTITION:
             self._partitions.append(directory)
             self._last_directory = directory

@@ -141,4 +141,4 @@ class Scratch:
 
     def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
         """Append entries to the report: action, partition, path, files, bytes and reason."""
-        self.insert("entries", ((None, *entry) for entry in entries), columns=7)
+        self.insert("entries (action, partition, path, files, bytes, reason)", entries, columns=6)

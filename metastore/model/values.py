@@ -37,6 +37,7 @@ _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 _TRIMMED = "".join(chr(c) for c in (*range(33), 127))
 """What Spark trims before it casts: blanks and control characters of ASCII, no others."""
+_INTEGER = re.compile(r"[+-]?0*\d{1,40}", re.ASCII)
 _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.ASCII)
 _TIMESTAMP = re.compile(
     r"\+?(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?)?)?", re.ASCII
@@ -93,7 +94,7 @@ def _cast_binary(text: str, _: DataType) -> str | None:
 
 
 def _cast_integer(text: str, data_type: DataType) -> int | None:
-    if not re.fullmatch(r"[+-]?0*\d{1,40}", text, re.ASCII):
+    if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
     half = 1 << (INTEGER_BITS[data_type.name] - 1)

@@ -13,7 +13,7 @@ from catalog_ext.metastore.storage.listed import (
     ListedOther,
     ListingFailure,
 )
-from catalog_ext.metastore.storage.local.listing import list_local
+from catalog_ext.metastore.storage.local.listing import LocalListing
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.s3.listing import S3Listing
 
@@ -86,7 +86,7 @@ def list_tree(
     """
     place = root if isinstance(root, Location) else Location.parse(root)
     if place.scheme == "file":
-        return list_local(place, descend, storage.own_files)
+        return LocalListing(place, descend, storage.own_files, max(1, depth_hint)).run()
     if place.scheme == "hdfs":
         return list_hdfs(storage, place, descend)
     levels = max(1, depth_hint) - (0 if selective else 1)

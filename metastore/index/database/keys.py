@@ -5,9 +5,12 @@ from __future__ import annotations
 from operator import getitem
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import InvalidValueError
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS
-from catalog_ext.metastore.model.key_encoding import encode_key, encode_scalar, is_truncated
+from catalog_ext.metastore.model.key_encoding import NULL_KEY, encode_key, encode_scalar, is_truncated, truncate_key
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, split_component, unescape_path_name
 from catalog_ext.metastore.model.typed_values import checked_values
+from catalog_ext.metastore.model.values import cast_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +39,8 @@ def has_long_key(values: Sequence[Value], keys: Sequence[Key]) -> bool:
 class KeyRows:
     """The contents of ``k1`` to ``k8`` by partitions' names.
 
-    Names of one load share most of their components: each is checked, cast and encoded once while it is remembered.
+    Names of one load share most of their components: each component is checked, cast and encoded once while it is
+    remembered.
 
     Args:
         keys: The table's partition columns.
@@ -65,13 +69,37 @@ class KeyRows:
             try:
                 return (*map(getitem, self._known, components), *self._rest)[:KEY_COLUMNS]
             except KeyError:
-                pass
-        # What is remembered has passed the checks: whatever is wrong with a name, the whole of it comes here.
-        values = checked_values(name, self._keys, self._table)
-        encoded = key_row(values, self._keys)
-        self.has_long_keys = self.has_long_keys or has_long_key(values, self._keys)
-        for position, (known, component) in enumerate(zip(self._known, components, strict=False)):
+                if self._learn(components):
+                    return (*map(getitem, self._known, components), *self._rest)[:KEY_COLUMNS]
+        # Names that do not fit raise here, where the error names the table and the whole partition.
+        return tuple(key_row(checked_values(name, self._keys, self._table), self._keys))
+
+    def _learn(self, components: Sequence[str]) -> bool:
+        """Remember the components of a name; return False, and remember none, if one of them does not fit."""
+        learned: list[tuple[dict[str, str | None], str, str]] = []
+        for position, (known, component) in enumerate(zip(self._known, components, strict=True)):
+            if component not in known:
+                whole = self._whole_encoding(position, component)
+                if whole is None:
+                    return False
+                learned.append((known, component, whole))
+        for known, component, whole in learned:
             if len(known) >= _REMEMBERED:
                 known.clear()
-            known[component] = encoded[position] if position < KEY_COLUMNS else None
-        return tuple(encoded)
+            encoded = known[component] = truncate_key(whole)
+            # Keys without a column cannot order partitions either.
+            self.has_long_keys = self.has_long_keys or encoded != whole or len(self._keys) > KEY_COLUMNS
+        return True
+
+    def _whole_encoding(self, position: int, component: str) -> str | None:
+        """Return the encoding of one component, of any length; None if it is not a valid value of its column."""
+        key, split = self._keys[position], split_component(component)
+        if split is None or split[0].lower() != key.name.lower():
+            return None
+        if split[1] == DEFAULT_PARTITION:
+            return NULL_KEY
+        try:
+            value = cast_text(unescape_path_name(split[1]), key.type)
+            return NULL_KEY if value is None or position >= KEY_COLUMNS else encode_scalar(value, key.type)
+        except InvalidValueError:
+            return None

@@ -102,20 +102,28 @@ class _Application:
 
     def _require_there(self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]) -> None:
         """Raise when a file that the changes register is being deleted, or may have been since it was listed."""
-        found: dict[str, dict[str, DataFile]] = {}
-        directories: dict[str, str] = {}
-        for change in changes:
-            files_there = change.files if isinstance(change, AddPartition) else change.added
-            there = known.get(change.name) if isinstance(change, ReplaceFiles) else None
-            place = change.location or (None if there is None else there.location)
-            directory = self._applier.table.directory(change.name, place)
-            found.setdefault(directory, {}).update({file.path: file for file in files_there})
-            if files_there:
-                directories[change.name] = directory
+        registering = [change for change in changes if _new_files(change)]
+        if not registering:
+            return
         connection, table = self._applier.connection, self._applier.table
-        require_unclaimed(connection, table, found, listed_at_ms=self._listed_at_ms)
-        if self._base is not None:
+
+        def registered() -> dict[str, dict[str, DataFile]]:
+            found: dict[str, dict[str, DataFile]] = {}
+            for change in registering:
+                files_there = {file.path: file for file in _new_files(change)}
+                found.setdefault(self._directory(change, known), {}).update(files_there)
+            return found
+
+        require_unclaimed(connection, table, registered, listed_at_ms=self._listed_at_ms)
+        if self._base is not None and table.version != self._base.version + 1:
+            directories = {change.name: self._directory(change, known) for change in registering}
             require_undisturbed(connection, table, self._base.version, directories)
+
+    def _directory(self, change: AddPartition | ReplaceFiles, known: Mapping[str, Partition]) -> str:
+        """Return the directory in which a change registers files."""
+        there = known.get(change.name) if isinstance(change, ReplaceFiles) else None
+        place = change.location or (None if there is None else there.location)
+        return self._applier.table.directory(change.name, place)
 
     def _conflict(self, name: str, what: str) -> ConflictError:
         table = self._applier.table.identifier
@@ -211,21 +219,21 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     kept = [
         c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location or c.redescribed
     ]
-    changed: set[str] = set()
-    added: set[str] = set()
-    for change in kept:
-        seen = added if isinstance(change, AddPartition) else changed
-        if change.name in seen or _names_a_file_twice(change):
-            shown = change.name[:200]
-            raise InvalidInputError(
-                f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown}
-            )
-        seen.add(change.name)
-    return kept
+    adds = [c.name for c in kept if isinstance(c, AddPartition)]
+    others = [c.name for c in kept if not isinstance(c, AddPartition)]
+    twice = next((c.name for c in kept if _names_a_file_twice(c)), None)
+    if twice is None and len({*adds}) == len(adds) and len({*others}) == len(others):
+        return kept
+    shown = (twice or next(name for names in (adds, others) for name in names if names.count(name) > 1))[:200]
+    raise InvalidInputError(f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown})
 
 
 def _names_a_file_twice(change: Change) -> bool:
     if isinstance(change, DropPartition):
         return False
-    added = change.files if isinstance(change, AddPartition) else change.added
+    added = _new_files(change)
     return len(added) > 1 and len({f.path for f in added}) != len(added)
+
+
+def _new_files(change: AddPartition | ReplaceFiles) -> Sequence[DataFile]:
+    return change.files if isinstance(change, AddPartition) else change.added

@@ -172,8 +172,11 @@ class PartitionCommand:
         there = {
             self._table.directory(name, location): {file.path: file for file in files_there}
             for name, (location, files_there) in found.items()
+            if files_there
         }
-        require_unclaimed(self._connection, self._table, there, self._id)
+        if not there:
+            return
+        require_unclaimed(self._connection, self._table, lambda: there, self._id)
         places = {
             name: self._table.directory(name, location)
             for name, (location, files_there) in found.items()

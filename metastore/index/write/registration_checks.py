@@ -23,7 +23,7 @@ from catalog_ext.metastore.index.database.schema import transaction_claims, tran
 from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.spellings import other_spellings
 from catalog_ext.metastore.index.tables import table_rows
-from catalog_ext.metastore.index.tables.dropped import being_deleted, hold_tables
+from catalog_ext.metastore.index.tables.dropped import any_undeleted, being_deleted, hold_tables
 from catalog_ext.metastore.index.write.deferred_deletes import require_write_complete
 from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near, unknown_files
 from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
@@ -120,7 +120,7 @@ _FORGOTTEN = Prepared(
 def require_unclaimed(
     connection: sa.Connection,
     table: Table,
-    found: Mapping[str, Mapping[str, DataFile]],
+    registered: Callable[[], Mapping[str, Mapping[str, DataFile]]],
     transaction_id: str = "",
     listed_at_ms: int | None = None,
 ) -> None:
@@ -129,7 +129,7 @@ def require_unclaimed(
     Args:
         connection: Holds the lock of the table's row.
         table: The table that gets the files.
-        found: The files by directory and name; files that the transaction itself has written are not among them.
+        registered: Returns the files by directory and name, without files that the transaction itself has written.
         transaction_id: The transaction that registers them, if one does.
         listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
 
@@ -137,20 +137,24 @@ def require_unclaimed(
         DeletedFilesError: One is. Nothing was changed.
         RetryAfter: A DELETE of everything has not listed all its files yet.
     """
-    found = {directory: files for directory, files in found.items() if files}
+    asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite and not _DELETING.rows(connection, asked) and not any_undeleted(connection):
+        # Only one process writes at a time, so that no deletion begins before this transaction ends.
+        return
+    found = {directory: files for directory, files in registered().items() if files}
     if not found:
         return
     own_names: dict[str, str] = {}
     for directory, spelled in other_spellings(connection, list(found)).items():
         own_names |= dict.fromkeys(spelled, directory)
     found = {**{other: found[directory] for other, directory in own_names.items()}, **found}
-    if connection.dialect.name != "sqlite":
+    if not is_sqlite:
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
         hold_tables(connection, tables_near(connection, table, found))
     for place, dropped in being_deleted(connection, found).items():
         raise _dropped(table, own_names.get(place, place), dropped)
-    asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     ended: list[tuple[Transaction, dict[str, str]]] = []
     for other, there in _deletions(connection, asked, found):
         taken = {own_names.get(at, at): uri for at, uri in there.items()}

@@ -124,7 +124,7 @@ class RowWrite:
         if self._write.found:
             # Files of others, which an append to an external table takes in with the partition that it makes.
             there = {self._plan.directory(n): {f.path: f for f in found} for n, found in self._write.found.items()}
-            require_unclaimed(self._connection, self._table, there, self._id)
+            require_unclaimed(self._connection, self._table, lambda: there, self._id)
             places = {name: self._plan.directory(name) for name, found in self._write.found.items() if found}
             require_undisturbed(self._connection, self._table, self._base_version, places)
         added = self._added_files()

@@ -57,9 +57,15 @@ class LastVerified:
 
     def of(self, name: str) -> Verified | None:
         """Return the last comparison of a partition, by itself or with all others."""
-        own = self.own.get(name_hash(name))
-        found = [each for each in (own, self.whole) if each is not None]
-        return max(found, key=lambda each: each.at_ms, default=None)
+        own = self.own.get(name_hash(name)) if self.own else None
+        if own is None or self.whole is None:
+            return own or self.whole
+        return max(own, self.whole, key=lambda each: each.at_ms)
+
+    def is_later(self, name: str, at_ms: int) -> bool:
+        """Return whether a comparison of a partition began after a time."""
+        last = self.of(name)
+        return last is not None and last.at_ms > at_ms
 
 
 class Verifications:
@@ -73,6 +79,10 @@ class Verifications:
         found: dict[str, Verified] = {}
         with self._database.reading() as connection:
             now = now_ms(connection)
+            # Few tables have comparisons of single partitions: a large repair then spares the look-up of each name.
+            of_one = sa.select(rows_.c.name_hash).where(rows_.c.table_id == table.table_id, rows_.c.name_hash > _WHOLE)
+            if names and len(names) > _AT_ONCE and connection.execute(of_one.limit(1)).first() is None:
+                names = None
             for some in batched([_WHOLE, *(name_hash(name) for name in names or ())], _AT_ONCE):
                 for row in connection.execute(sa.select(rows_).where(_are(table.table_id, some))):
                     found[row.name_hash] = Verified(row.verified_at_ms, row.version)

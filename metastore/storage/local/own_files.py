@@ -20,18 +20,21 @@ class OwnFiles:
 
     Args:
         databases: Absolute paths of SQLite files.
+
+    Attributes:
+        names: The names that the files have in their directories.
     """
 
     def __init__(self, databases: Iterable[str] = ()) -> None:
         self.databases = tuple(databases)
         paths = [path + end for path in self.databases for end in ("", *BESIDE)]
         self._real = frozenset(map(os.path.realpath, paths))
-        self._names = frozenset(os.path.basename(path) for path in (*paths, *self._real))
+        self.names = frozenset(os.path.basename(path) for path in (*paths, *self._real))
 
     def has(self, path: str) -> bool:
         """Return whether a path is one of the files."""
         # Hardly any file has one of the names: only then the links of its directories are followed.
-        return os.path.basename(path) in self._names and os.path.realpath(path) in self._real
+        return os.path.basename(path) in self.names and os.path.realpath(path) in self._real
 
     def within(self, directory: str) -> str | None:
         """Return a database that lies in a directory or below it; None where none does."""

@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.repair import repair as engine
+from catalog_ext.repair import batches
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Scratch
@@ -406,7 +406,7 @@ def test_batches_are_bounded_by_partitions_and_by_files(
     repair(catalog, batch_partitions=10)
     assert version(catalog) == 3
     write(root, *(f"ds=2025-01-02/region={i:02d}/{j}.csv" for i in range(25) for j in range(4)))
-    monkeypatch.setattr(engine, "MAX_BATCH_FILES", 20)
+    monkeypatch.setattr(batches, "MAX_BATCH_FILES", 20)
     repair(catalog)
     assert version(catalog) == 3 + 5
     assert indexed(catalog) == walked(root, 2)

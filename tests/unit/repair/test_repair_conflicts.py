@@ -16,13 +16,14 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TableAlreadyExistsError,
 )
+from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
-from catalog_ext.repair import repair, table_repair
+from catalog_ext.repair import batches, table_repair
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 from tests.writes import insert
@@ -217,7 +218,7 @@ def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_c
         return done
 
     monkeypatch.setattr(catalog.index.commits, "apply_changes", followed_by_another)
-    monkeypatch.setattr(repair, "MAX_BATCH_FILES", 2)
+    monkeypatch.setattr(batches, "MAX_BATCH_FILES", 2)
     report = catalog.repair_partitions("s.t")
     assert [e.partition for e in report.added] == names[:8]
     assert (skipped(report), commits) == ({names[8]: CHANGED.format(2)}, [1, 3, 4, 5])
@@ -420,3 +421,14 @@ def test_planning_and_previews_never_ask_the_metastore(followed: Catalog, metast
     assert followed.files("s.t", "ds = '2025-01-01'").num_rows == 1
     assert followed.partitions("s.t", {"region": "eu"}).num_rows == 1
     assert metastore.calls.total() == before
+
+
+def test_comparison_of_one_partition_is_found_among_many_names(catalog: Catalog) -> None:
+    """Above 500 names the index is asked first whether it has comparisons of single partitions at all."""
+    table, verifications = catalog.load_table("s.t"), catalog.index.verifications
+    names = [A, *(f"ds=2025-01-01/region=r{number}" for number in range(600))]
+    assert verifications.verified(table, names).of(A) is None
+    verifications.note(table, Verified(5, table.version), [A])
+    found = verifications.verified(table, names)
+    assert (found.of(A), found.of(B)) == (Verified(5, table.version), None)
+    assert (found.is_later(A, 4), found.is_later(A, 5), found.is_later(B, 4)) == (True, False, False)

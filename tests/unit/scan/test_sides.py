@@ -200,7 +200,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     scratch = Scratch()
     sides = Sides(scratch, with_files=True, timeless=False)
-    monkeypatch.setattr(sides_module.pickle, "dump", full)
+    monkeypatch.setattr(sides_module.marshal, "dumps", full)
     with pytest.raises(StorageError, match="TMPDIR") as caught:
         sides.listed.partitions(["k=a"])
     assert "No space left" in caught.value.message

@@ -14,6 +14,11 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedOther
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.local import listing as local_listing
+from catalog_ext.metastore.storage.local import scan_processes
+from catalog_ext.metastore.storage.local.listing import LocalListing
+from catalog_ext.metastore.storage.local.own_files import OwnFiles
+from catalog_ext.metastore.storage.local.scan_processes import ScanProcesses
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
@@ -199,3 +204,86 @@ def test_directory_that_goes_while_it_is_listed_is_left_out(tmp_path: Path, monk
     fill(tmp_path, "f", "d/g")
     (tmp_path / "gone").mkdir()
     assert {entry.location.name for entry in Storage().list_directory(str(tmp_path))} == {"f", "d"}
+
+
+def _events(root: Path, own: tuple[str, ...] = (), depth: int = 2) -> list[Listed]:
+    return list(LocalListing(Location.parse(str(root)), everything, OwnFiles(own), depth).run())
+
+
+def _in_order(listed: list[Listed]) -> list[str]:
+    return sorted(repr(event) for event in listed)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> list[ScanProcesses]:
+    """Share listings from the first directory on; the processes that are started are in the list."""
+
+    def start(_: int, own_names: Any) -> ScanProcesses:
+        started.append(ScanProcesses(2, own_names))
+        return started[-1]
+
+    started: list[ScanProcesses] = []
+    monkeypatch.setattr(local_listing, "_ALONE_S", 0)
+    monkeypatch.setattr(local_listing, "_AT_ONCE", 2)
+    monkeypatch.setattr(local_listing, "ScanProcesses", start)
+    monkeypatch.setattr(scan_processes, "_MOST_FILES", 20)
+    return started
+
+
+def _odd_tree(root: Path) -> None:
+    """Directories of files, and in some of them what another process leaves to this one."""
+    fill(root, *(f"k={k}/j={j}/f{n}" for k in range(3) for j in range(5) for n in range(3)))
+    fill(root, "k=1/j=empty/", "k=1/j=deep/x/y/f", "k=1/j=é/ö", "f", "k=1/f", "k=2/j=own/index.db", "k=2/j=own/f")
+    fill(root, *(f"k=2/j=large/{n}" for n in range(30)))
+    (root / "k=1/j=0" / os.fsdecode(b"bad\xff")).touch()
+    (root / "k=1" / os.fsdecode(b"bad\xfe")).mkdir()
+    os.mkfifo(root / "k=1/j=1/pipe")
+    for name, target in (("dead", "nothing"), ("up", ".."), ("top", "../.."), ("link", "../j=0/f0")):
+        (root / "k=1/j=2" / name).symlink_to(target)
+    (root / "k=2/j=link").symlink_to("../k=0/j=0")
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_shared_listing_yields_the_same_as_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: list[ScanProcesses], depth: int
+) -> None:
+    _odd_tree(tmp_path)
+    own = (str(tmp_path / "k=2/j=own/index.db"),)
+    found = _events(tmp_path, own, depth)
+    assert len(shared) == 1
+    monkeypatch.setattr(local_listing, "_ALONE_S", 1000)
+    assert _in_order(found) == _in_order(_events(tmp_path, own, depth))
+    assert len(shared) == 1
+
+
+def test_directories_of_a_process_that_has_ended_are_read_here(tmp_path: Path, shared: list[ScanProcesses]) -> None:
+    fill(tmp_path, *(f"k=1/j={j}/f{n}" for j in range(40) for n in range(3)))
+    listing = LocalListing(Location.parse(str(tmp_path)), everything, OwnFiles(), 2).run()
+    found = [next(listing) for _ in range(8)]
+    for process in shared[0]._processes:
+        process._process.kill()
+    found += listing
+    assert len(files_of(found)) == len(found) - 41 == 120
+
+
+@pytest.mark.slow
+def test_requests_larger_than_a_pipe_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: list[ScanProcesses]
+) -> None:
+    monkeypatch.setattr(local_listing, "_AT_ONCE", 400)
+    deep = "/".join("d" * 200 for _ in range(10))
+    fill(tmp_path, *(f"{deep}/j={j:0200}/{'f' * 200}" for j in range(800)))
+    found = _events(tmp_path, depth=11)
+    assert (len(shared), len(files_of(found)), len(found)) == (1, 800, 800 + 810)
+
+
+def test_stopping_early_ends_the_processes(tmp_path: Path, shared: list[ScanProcesses]) -> None:
+    fill(tmp_path, *(f"k=1/j={j}/f" for j in range(40)))
+    before = len(os.listdir("/dev/fd"))
+    listing = LocalListing(Location.parse(str(tmp_path)), everything, OwnFiles(), 2).run()
+    next(listing), next(listing)
+    processes = [each._process for each in shared[0]._processes]
+    assert [each.poll() for each in processes] == [None, None]
+    listing.close()
+    assert None not in [each.poll() for each in processes]
+    assert len(os.listdir("/dev/fd")) == before

@@ -1,0 +1,192 @@
+"""Applies the difference that a repair has found, in atomic batches, and reports what was applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.context import RepairProgress
+from catalog_ext.metastore.errors import ConflictError
+from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
+from catalog_ext.metastore.model.changes import FROM_METASTORE, DropPartition
+from catalog_ext.repair.listed_again import partitions_to_leave
+from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHILE, REPAIR_AGAIN
+from catalog_ext.scan.observe import not_gone
+from catalog_ext.scan.time_left import TimeLeft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.context import Progress
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.repair.difference import Proposed
+    from catalog_ext.repair.options import RepairOptions
+    from catalog_ext.scan.scratch import Scratch
+
+MAX_BATCH_FILES = 50_000
+"""Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
+
+
+class RepairBatches:
+    """Commits proposed changes batch by batch.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        table: The table, at the version that was compared.
+        options: The repair's.
+        progress: Is called after each batch.
+        scratch: Gets the entries of the report.
+
+    Attributes:
+        version: The table's version after the last batch.
+        conflicts: Partitions that were left alone because another process has changed or compared them meanwhile.
+        listed_ms: A time before the listing, by the database's clock; None in a dry run.
+        began_ms: When the comparison began, where it counts as one of the partitions; otherwise None.
+    """
+
+    def __init__(
+        self, index: Index, storage: Storage, table: Table, options: RepairOptions, progress: Progress, scratch: Scratch
+    ) -> None:
+        self._index = index
+        self._storage = storage
+        self._table = table
+        self._options = options
+        self._progress = progress
+        self._scratch = scratch
+        self._base = table
+        self._total = 0
+        self._applied_partitions = 0
+        self._applied_files = 0
+        self._time_left = TimeLeft()
+        self.version = table.version
+        self.conflicts: set[str] = set()
+        self.listed_ms: int | None = None
+        self.began_ms: int | None = None
+
+    def apply(self, proposals: Iterator[Proposed], total: int) -> None:
+        """Apply all changes; ``total`` is how many partitions are expected, for the progress.
+
+        Raises:
+            ConflictError: The table's location or partition columns were changed meanwhile.
+            IndexUnavailableError: The database is gone or locked; committed batches stay.
+        """
+        self._total, self._time_left = total, TimeLeft()
+        batch: list[Proposed] = []
+        files = 0
+        for proposed in proposals:
+            batch.append(proposed)
+            files += proposed.files
+            if len(batch) >= self._options.batch_partitions or files >= MAX_BATCH_FILES:
+                self._apply_batch(batch)
+                batch, files = [], 0
+        if batch:
+            self._apply_batch(batch)
+
+    def _apply_batch(self, batch: list[Proposed]) -> None:
+        self._applied_partitions += len(batch)
+        if not self._options.dry_run:
+            batch = self._commit(batch)
+        self._scratch.add_entries(line for proposed in batch for line in proposed.lines)
+        self._applied_files += sum(proposed.files for proposed in batch)
+        left_s = self._time_left.after(self._applied_partitions, self._total)
+        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total, left_s))
+
+    def _commit(self, batch: list[Proposed], listed_ms: int | None = None) -> list[Proposed]:
+        batch = self._without_returned(self._without_compared_later(batch))
+        if not batch:
+            return []
+        self._options.confirm()
+        try:
+            commit = self._index.commits.apply_changes(
+                self._table.table_id,
+                [p.change for p in batch],
+                operation="repair",
+                summary={"mode": str(self._options.mode), "where": self._options.where, **self._source()},
+                deliver=self._options.deliver,
+                base=self._base,
+                listed_at_ms=listed_ms or self.listed_ms,
+            )
+        except DeletedFilesError as error:
+            return self._commit_what_is_left(batch, error, listed_ms)
+        except ConflictError as error:
+            return self._commit_without_conflicts(batch, error)
+        self.version = commit.version
+        if commit.version == self._base.version + 1:
+            # No other commit came in between, and no partition is in two batches.
+            self._base = replace(self._base, version=commit.version)
+        return batch
+
+    def _commit_what_is_left(
+        self, batch: list[Proposed], error: DeletedFilesError, listed_ms: int | None
+    ) -> list[Proposed]:
+        """Commit without the partitions whose files are being deleted, or were after they had been listed."""
+        if error.has_ended:
+            listed_ms = self._index.now_ms()
+        changes = [p.change for p in batch]
+        left = partitions_to_leave(self._index, self._storage, self._table, changes, error)
+        reason = DELETED_MEANWHILE if error.has_ended else f"{error.deletion}{REPAIR_AGAIN}"
+        self._scratch.add_entries(("skip", name, name, 0, 0, reason) for name in sorted(left))
+        self.conflicts |= left
+        possible = [p for p in batch if p.change.name not in left]
+        return self._commit(possible, listed_ms) if possible else []
+
+    def _source(self) -> dict[str, str]:
+        return {} if self._options.told is None else {"source": FROM_METASTORE}
+
+    def _without_returned(self, batch: list[Proposed]) -> list[Proposed]:
+        """Leave out drops of partitions that are there again: an overwrite of Hive takes a directory away for a moment.
+
+        The metastore would otherwise drop a partition whose rows a user of Hive has just written.
+        """
+        if self._table.definition.has_wildcards:
+            return batch
+        gone = self._options.told.gone if self._options.told is not None else ()
+        drops = [p for p in batch if isinstance(p.change, DropPartition) and p.change.name not in gone]
+        if not drops:
+            return batch
+        back = not_gone(self._storage, map(self._place, drops))
+        changed = self._index.living_partitions.changed_after(self._base, sorted(back)) if back else {}
+        for drop in drops:
+            name = drop.change.name
+            if name in changed:
+                self._skip(drop, changed[name])
+            elif name in back:
+                self._scratch.add_entries([("skip", name, name, 0, 0, CAME_BACK)])
+        self.conflicts |= back
+        return [p for p in batch if p.change.name not in back]
+
+    def _place(self, drop: Proposed) -> tuple[str, str]:
+        name, path = drop.change.name, drop.lines[0].path
+        return name, self._table.directory(name, path if "://" in path else None)
+
+    def _without_compared_later(self, batch: list[Proposed]) -> list[Proposed]:
+        """Leave out partitions that another process has compared with the store after this repair began."""
+        began_ms = self.began_ms
+        if began_ms is None:
+            return batch
+        verified = self._index.verifications.verified(self._table, [p.change.name for p in batch])
+        later = {p.change.name for p in batch if verified.is_later(p.change.name, began_ms)}
+        self._scratch.add_entries(("skip", name, name, 0, 0, COMPARED_LATER) for name in sorted(later))
+        self.conflicts |= later
+        return [p for p in batch if p.change.name not in later] if later else batch
+
+    def _commit_without_conflicts(self, batch: list[Proposed], error: ConflictError) -> list[Proposed]:
+        """Commit the partitions that no other commit has changed meanwhile, and report the others as skipped."""
+        changed = self._index.living_partitions.changed_after(self._base, [p.change.name for p in batch])
+        if not changed:
+            raise error
+        for proposed in batch:
+            version = changed.get(proposed.change.name)
+            if version is not None:
+                self.conflicts.add(proposed.change.name)
+                self._skip(proposed, version)
+        possible = [p for p in batch if p.change.name not in changed]
+        return self._commit(possible) if possible else []
+
+    def _skip(self, proposed: Proposed, version: int) -> None:
+        name = proposed.change.name
+        reason = f"version {version} of the table changed it meanwhile{REPAIR_AGAIN}"
+        self._scratch.add_entries([("skip", name, name, 0, 0, reason)])
