@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore_sync.home import adopt
     from catalog_ext.repair.report import RepairReport, ReportEntry
-    from catalog_ext.spark.session import Page, active_catalog, configure, open_page, repair_partitions
+    from catalog_ext.spark.session import Page, active_catalog, configure, open_page
+    from catalog_ext.spark.table_repair import repair_partitions
     from catalog_ext.spark.tracing import traced
 
 __version__ = "0.1.0"
@@ -52,7 +53,7 @@ _HOMES = {
     "configure": "catalog_ext.spark.session",
     "connect": "catalog_ext.catalog",
     "open_page": "catalog_ext.spark.session",
-    "repair_partitions": "catalog_ext.spark.session",
+    "repair_partitions": "catalog_ext.spark.table_repair",
     "traced": "catalog_ext.spark.tracing",
 }
 __getattr__ = lazily(__name__, _HOMES)

@@ -200,22 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; those of the process if left out.
     """
-    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
-    as_json = wants_json(given)
-    _show_warnings(debug)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            # A name that the terminal's encoding lacks is escaped: no list ends in the middle because of it.
-            stream.reconfigure(errors="backslashreplace")
-    if arguments is None:
-        # Who calls this function in a process of his own keeps it.
-        sys.meta_path.insert(0, _WithoutPandas())
-    if _COMPLETION in os.environ:
-        from catalog_ext.cli.completion import register
-
-        register()
+    debug, as_json = "--debug" in given, wants_json(given)
+    _prepare_process(debug=debug, is_program=arguments is None)
     try:
         result = cli.main(given, prog_name="catalog-ext", standalone_mode=False)
         sys.stdout.flush()  # here, where it can still be said that it failed
@@ -245,6 +232,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 -- the outermost frame: whatever it is, it ends as a line and a code
         return _report(_unexpected(error, debug=debug), as_json=as_json, debug=debug)
     return result if isinstance(result, int) else 0
+
+
+def _prepare_process(*, debug: bool, is_program: bool) -> None:
+    """Set up streams, warnings, imports and completion; a program that calls ``main`` keeps its own pandas."""
+    _open_closed_streams()
+    _show_warnings(debug)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            # A name that the terminal's encoding lacks is escaped: no list ends in the middle because of it.
+            stream.reconfigure(errors="backslashreplace")
+    if is_program:
+        sys.meta_path.insert(0, _WithoutPandas())
+    if _COMPLETION in os.environ:
+        from catalog_ext.cli.completion import register
+
+        register()
 
 
 def _unexpected(error: Exception, *, debug: bool) -> CatalogExtError:

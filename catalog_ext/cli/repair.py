@@ -94,12 +94,7 @@ def repair(
             )
             if report.pending_deliveries and (delivery := settle(catalog)) is not None:
                 report.pending_deliveries, report.delivery_error = delivery.pending, delivery.error
-        if shape.is_json:
-            click.echo(report.to_json())
-        elif shape.is_text:
-            print_report(report, output_console(), shape)
-        else:
-            Listing(("entry", "entries"), _ENTRIES).show_rows(shape, (entry._asdict() for entry in report))
+        _show(report, shape)
     if strict and report.skipped:
         raise RepairRefusedError(
             f"{counted(len(report.skipped), 'path')} of table {report.table} "
@@ -107,6 +102,15 @@ def repair(
         )
     if check and not report.in_step:
         raise click.exceptions.Exit(EXIT_REFUSED)
+
+
+def _show(report: RepairReport, shape: Shape) -> None:
+    if shape.is_json:
+        click.echo(report.to_json())
+    elif shape.is_text:
+        print_report(report, output_console(), shape)
+    else:
+        Listing(("entry", "entries"), _ENTRIES).show_rows(shape, (entry._asdict() for entry in report))
 
 
 def print_report(report: RepairReport, console: Console, shape: Shape) -> None:

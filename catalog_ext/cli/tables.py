@@ -79,21 +79,10 @@ _LABEL = 17
 @json_option
 @click.pass_obj
 def register(
-    invocation: Invocation,
-    table: str,
-    location: str,
-    format_: str,
-    keys: tuple[str, ...],
-    partition_mode: str | None,
-    schema: str | None,
-    options: tuple[str, ...],
-    properties: tuple[str, ...],
-    comment: str | None,
-    no_keys: bool,
-    create_namespace: bool,
-    if_not_exists: bool,
-    as_json: bool,
-) -> None:
+    invocation: Invocation, table: str, location: str, format_: str, keys: tuple[str, ...], partition_mode: str | None,
+    schema: str | None, options: tuple[str, ...], properties: tuple[str, ...], comment: str | None, no_keys: bool,
+    create_namespace: bool, if_not_exists: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Register the files at LOCATION as the external table TABLE.
 
     LOCATION is the directory above the key=value directories, or a pattern with wildcards (quote it): * and ? within a
@@ -118,22 +107,15 @@ def register(
         there = if_not_exists and _is_there(catalog, table)
         try:
             registered = catalog.register_table(
-                table,
-                location=_absolute(location),
-                format=format_,
-                partition_columns=columns,
-                partition_mode=partition_mode,
-                schema=schema,
-                options=pairs(options, "--option"),
-                properties=pairs(properties, "--property"),
-                comment=comment,
-                if_not_exists=if_not_exists,
-            )
+                table, location=_absolute(location), format=format_, partition_columns=columns,
+                partition_mode=partition_mode, schema=schema, options=pairs(options, "--option"),
+                properties=pairs(properties, "--property"), comment=comment, if_not_exists=if_not_exists,
+            )  # fmt: skip
         except NamespaceNotFoundError as error:
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
         settle(catalog)
         state = catalog.metastore_state(registered)
-    # What was asked of it is not compared: a table that is there is what somebody has made of it.
+    # The options are not compared with an existing table: it may have been altered since it was registered.
     show_table(registered, "Left as it is:" if there else "Registered", state, as_json=as_json)
     if not as_json:
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")

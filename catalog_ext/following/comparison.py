@@ -123,10 +123,19 @@ class Comparison:
             differs = self._table_differs(theirs, ours)
             return {"": PartitionDoubt()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
+        doubts, places = self._in_doubt(theirs, ours, names)
+        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
+        return doubts | dropped, unseen
+
+    def _in_doubt(
+        self, theirs: HiveTable, ours: Table, names: Sequence[str]
+    ) -> tuple[dict[str, PartitionDoubt], set[str]]:
+        """Return the metastore's partitions that differ from the index's, and the locations of those."""
         doubts: dict[str, PartitionDoubt] = {}
         places: set[str] = set()
         followed = self._context.index.followed
         oldest = followed.oldest_version_s(ours)
+        keys_ = [c.name for c in theirs.partition_columns]
         descriptors, own = Descriptors(theirs, ours.definition), self._context.index.descriptors.of_table(ours)
         layout = Layout(ours.definition)
 
@@ -140,15 +149,13 @@ class Comparison:
             found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
             mine = self._by_values(theirs, self._context.index.living_partitions.of_values(ours, chunk))
             when = (followed.told_statistics(ours, chunk), oldest)
-            keys_ = [c.name for c in theirs.partition_columns]
             for partition in found:
                 held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
                 if not any(is_same(each, partition, reading, when) for each in held):
                     doubts[name := metastore_name(keys_, partition.values)] = PartitionDoubt()
                     if reading.problem is None and layout.judge(name).place is Place.PARTITION:
                         places.add(comparable_location(partition.location))
-        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
-        return doubts | dropped, unseen
+        return doubts, places
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
         if not self._sizes_decide:

@@ -48,14 +48,9 @@ class TableAlterations:
         self._repair = repair
 
     def alter(
-        self,
-        table: str,
-        changes: Sequence[ColumnChange] = (),
-        *,
-        set_: Mapping[str, str] | None = None,
-        remove: Sequence[str] = (),
-        location: str | None = None,
-    ) -> Table:
+        self, table: str, changes: Sequence[ColumnChange] = (), *, set_: Mapping[str, str] | None = None,
+        remove: Sequence[str] = (), location: str | None = None,
+    ) -> Table:  # fmt: skip
         """Change a table's columns, properties and location, all of it or nothing.
 
         Args:

@@ -43,32 +43,22 @@ class TableCreation:
         self._context = context
 
     def register_table(
-        self,
-        table: str,
-        *,
-        location: str,
-        format: str = "parquet",
-        partition_columns: Mapping[str, str] | None = None,
-        partition_mode: str | None = None,
-        schema: str | None = None,
-        options: Mapping[str, str] | None = None,
-        properties: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        if_not_exists: bool = False,
-    ) -> Table:
+        self, table: str, *, location: str, format: str = "parquet",
+        partition_columns: Mapping[str, str] | None = None, partition_mode: str | None = None,
+        schema: str | None = None, options: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False,
+    ) -> Table:  # fmt: skip
         """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
         Args:
             table: Its name.
             location: The directory above the ``key=value`` directories; or a pattern with ``*``, ``?``, ``**``,
-                ``{a,b}`` or ``{1..9}``, whose keys are those in the paths that it matches, and whose table is read
-                only.
+                ``{a,b}`` or ``{1..9}``: its keys are those in the matching paths, and its table is read only.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
             partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
                 paths, as STRING.
-            partition_mode: Whether ``SELECT *`` shows the keys: ``virtual`` leaves them out, ``declared`` shows them
-                after the columns, so that what it reads can be written back. It is the property ``partition-columns``;
-                None for what ``properties`` say, or ``virtual``.
+            partition_mode: The property ``partition-columns``: ``SELECT *`` leaves the keys out (``virtual``, the
+                default), or shows them after the columns (``declared``), so that its rows can be written back.
             schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.
             options: Spark's reader options of the format.
             properties: Settings of the table.
@@ -92,11 +82,13 @@ class TableCreation:
         self._context.allowed.require(location)
         mode = {} if partition_mode is None else {PARTITION_MODE_PROPERTY: partition_mode}
         stated = {**(properties or {}), **mode}
-        registration = Registration(
-            identifier, location, format, partition_columns, schema, options or {}, stated, comment
+        return self._register(
+            Registration(identifier, location, format, partition_columns, schema, options or {}, stated, comment)
         )
-        sample_files = keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
-        with shown_progress(None, f"Reading the keys and a sample of files of {identifier}"):
+
+    def _register(self, registration: Registration) -> Table:
+        sample_files = keys.SAMPLE_FILES.read(registration.properties, self._context.settings.conf)
+        with shown_progress(None, f"Reading the keys and a sample of files of {registration.identifier}"):
             definition = registration.define(self._context.storage, sample_files)
         definition = check_registered(definition)
         check_partition_commit(definition)

@@ -102,19 +102,11 @@ class TableReads:
         return table
 
     def plan_files(
-        self,
-        table_id: int,
-        version: int,
-        condition: Predicate | None = None,
-        clauses: PartitionClauses = NO_CLAUSES,
-        among: Among = EVERYWHERE,
-        rows: int | None = None,
-        bounds: Sequence[str] = (),
-        staleness: Staleness | None = None,
-        descriptor: int | None = None,
-        *,
+        self, table_id: int, version: int, condition: Predicate | None = None,
+        clauses: PartitionClauses = NO_CLAUSES, among: Among = EVERYWHERE, rows: int | None = None,
+        bounds: Sequence[str] = (), staleness: Staleness | None = None, descriptor: int | None = None, *,
         unmeasured: bool = False,
-    ) -> pa.RecordBatchReader:
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Return the files of a table at a version that an unbound predicate may be true for.
 
         Args:

@@ -102,13 +102,9 @@ class MetadataTables:
         self._context = context
 
     def read(
-        self,
-        table_id: int,
-        name: str,
-        condition: Predicate | None = None,
-        columns: Sequence[str] | None = None,
+        self, table_id: int, name: str, condition: Predicate | None = None, columns: Sequence[str] | None = None,
         numbers: Predicate | None = None,
-    ) -> pa.RecordBatchReader:
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Read a metadata table.
 
         Args:

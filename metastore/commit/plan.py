@@ -381,17 +381,10 @@ def asked_write(
     adds_others: bool = False,
     definition: TableDefinition | None = None,
 ) -> AskedWrite:
-    """Return the write of a tag.
-
-    Args:
-        kind: Of no partition command.
-        predicate: Of an ``Overwrite``; unbound.
-        keep_emptied: Of an ``Overwrite``.
-        adds_others: Of an ``Overwrite``.
-        definition: Of a creation.
+    """Return the write of a kind: ``definition`` is that of a creation, the other arguments are an ``Overwrite``'s.
 
     Raises:
-        InvalidInputError: The tag is another one's, or a creation lacks its definition.
+        InvalidInputError: The kind is a partition command's, or a creation lacks its definition.
     """
     if definition is not None and kind in _CREATIONS_BY_KIND:
         return _CREATIONS_BY_KIND[kind](definition)

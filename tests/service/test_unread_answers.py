@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database import arrow_rows, database, sqlite_readers
 from catalog_ext.service import application, rows_response
 from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from catalog_ext.service.sign_of_life import HEADER
 from tests.repair_cases import EU, catalog_of_files
@@ -53,7 +54,7 @@ def many_rows(catalog: Catalog, *, elsewhere: bool) -> Callable[[Request | None]
 
 
 def service_of(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, *, elsewhere: bool) -> Service:
-    operations_of, answer = application.operations_of, many_rows(catalog, elsewhere=elsewhere)
+    answer = many_rows(catalog, elsewhere=elsewhere)
     monkeypatch.setattr(application, "operations_of", lambda *given: {**operations_of(*given), "tables/plan": answer})
     return Service(catalog)
 

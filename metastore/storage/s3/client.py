@@ -87,10 +87,9 @@ def connect_boto(
     from botocore import UNSIGNED
     from botocore.config import Config
 
-    signed = not options.anonymous
     by_path = options.path_style if options.path_style is not None else options.host is not None
     config = Config(
-        signature_version="s3v4" if signed else UNSIGNED,
+        signature_version=UNSIGNED if options.anonymous else "s3v4",
         s3={"addressing_style": "path" if by_path else "virtual"},
         connect_timeout=timeouts.connect_s,
         read_timeout=max(timeouts.request_s, read_s),
@@ -105,9 +104,9 @@ def connect_boto(
         "s3",
         region_name=_region(options, bucket),
         endpoint_url=f"{options.scheme}://{options.host}" if options.host else None,
-        aws_access_key_id=options.access_key if signed else None,
-        aws_secret_access_key=options.secret_key if signed else None,
-        aws_session_token=options.session_token if signed else None,
+        aws_access_key_id=None if options.anonymous else options.access_key,
+        aws_secret_access_key=None if options.anonymous else options.secret_key,
+        aws_session_token=None if options.anonymous else options.session_token,
         config=config,
     )
     check_answers(client)
