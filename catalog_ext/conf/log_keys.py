@@ -16,13 +16,10 @@ def _format(text: str) -> LogFormat:
 
 
 LOG_FORMAT: Setting[LogFormat] = Setting(
-    "log-format",
-    "text",
+    "log-format", "text",
     "How `catalog-ext serve` writes its log; as JSON each line is an object. `--log-format` goes before it.",
-    "`text` or `json`",
-    _format,
-    (Scope.ENVIRONMENT,),
-)
+    "`text` or `json`", _format, (Scope.ENVIRONMENT,),
+)  # fmt: skip
 
 LOG_SETTINGS: tuple[Setting[Any], ...] = (LOG_FORMAT,)
 """All of them, in the order of the reference page."""

@@ -14,14 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 READ_TOKEN_FILE: Setting[Path] = Setting(
-    "read-token-file",
-    None,
+    "read-token-file", None,
     "The file with the token for reading of `catalog-ext serve`: sessions that have it as their `token-file` SELECT, "
     "and writes are refused. `--read-token-file` goes before it.",
-    "a path",
-    Path,
-    (Scope.ENVIRONMENT,),
-)
+    "a path", Path, (Scope.ENVIRONMENT,),
+)  # fmt: skip
 
 
 def _allowed(text: str) -> Allowed:
@@ -34,15 +31,12 @@ def _allowed(text: str) -> Allowed:
 
 
 STORAGE_ALLOW: Setting[Allowed] = Setting(
-    "storage.allow",
-    None,
+    "storage.allow", None,
     "The locations that statements may name (LOAD DATA, LOCATION, `register_table`, ad-hoc paths, imports), besides "
     "the warehouse and those of namespaces and tables (`docs/rights.md`). Default: `*` in a session and in a Python "
     "program, which have their user's rights; none in `catalog-ext serve`.",
-    "locations with commas between them, or `*`",
-    _allowed,
-    (Scope.SESSION, Scope.ENVIRONMENT),
-)
+    "locations with commas between them, or `*`", _allowed, (Scope.SESSION, Scope.ENVIRONMENT),
+)  # fmt: skip
 
 
 def allowed_locations(conf: Mapping[str, str], *, standing: bool) -> Allowed:

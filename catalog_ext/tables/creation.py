@@ -82,18 +82,20 @@ class TableCreation:
         self._context.allowed.require(location)
         mode = {} if partition_mode is None else {PARTITION_MODE_PROPERTY: partition_mode}
         stated = {**(properties or {}), **mode}
-        return self._register(
-            Registration(identifier, location, format, partition_columns, schema, options or {}, stated, comment)
+        registration = Registration(
+            identifier, location, format, partition_columns, schema, options or {}, stated, comment
         )
+        # Warnings of overlaps point to the caller by their distance from it in the stack.
+        return self._create(self._checked(registration))
 
-    def _register(self, registration: Registration) -> Table:
+    def _checked(self, registration: Registration) -> TableDefinition:
         sample_files = keys.SAMPLE_FILES.read(registration.properties, self._context.settings.conf)
         with shown_progress(None, f"Reading the keys and a sample of files of {registration.identifier}"):
             definition = registration.define(self._context.storage, sample_files)
         definition = check_registered(definition)
         check_partition_commit(definition)
         self._context.sync.check_free(definition)
-        return self._create(definition)
+        return definition
 
     def create_table(self, definition: TableDefinition, location: str | None = None) -> Table:
         """Create a table by its definition, as ``CREATE TABLE`` does; a managed one gets its directory.
