@@ -130,36 +130,23 @@ class Commands(click.Group):
     cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.option(
-    "--index",
-    envvar=keys.INDEX.variable,
-    show_envvar=True,
-    metavar="URL",
+    "--index", envvar=keys.INDEX.variable, show_envvar=True, metavar="URL",
     help="The index: a SQLAlchemy URL or the path of a SQLite file. Default: a SQLite file beside the warehouse.",
-)
+)  # fmt: skip
 @click.option(
-    "--metastore",
-    envvar=keys.METASTORE.variable,
-    show_envvar=True,
-    metavar="URIS",
+    "--metastore", envvar=keys.METASTORE.variable, show_envvar=True, metavar="URIS",
     help="thrift://host:9083 (several with commas), `embedded`, or `none` for the index alone. Default: "
     "the index's own; for a new index what hive-site.xml names, else the embedded one.",
-)
+)  # fmt: skip
 @click.option(
-    "--warehouse",
-    envvar=keys.WAREHOUSE.variable,
-    show_envvar=True,
-    metavar="LOCATION",
+    "--warehouse", envvar=keys.WAREHOUSE.variable, show_envvar=True, metavar="LOCATION",
     help="Where managed tables go. Default: the index's own; for a new index spark-warehouse in the working directory.",
-)
+)  # fmt: skip
 @click.option(
-    "--storage",
-    envvar=keys.STORAGE.variable,
-    show_envvar=True,
-    multiple=True,
-    metavar="KEY=VALUE",
+    "--storage", envvar=keys.STORAGE.variable, show_envvar=True, multiple=True, metavar="KEY=VALUE",
     help="How S3 is reached, by Hadoop's keys (fs.s3a.endpoint) or short names (endpoint, access_key, …). "
     "Repeatable; in the variable, with blanks between.",
-)
+)  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and log what is done.")
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context

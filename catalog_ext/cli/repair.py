@@ -43,12 +43,9 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.command(short_help="Bring index and metastore in step with TABLE's files.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
-    "--mode",
-    type=click.Choice(["add", "drop", "sync"]),
-    default="sync",
-    show_default=True,
+    "--mode", type=click.Choice(["add", "drop", "sync"]), default="sync", show_default=True,
     help="add: register what is new; drop: remove what is gone; sync: both, and refresh changed files.",
-)
+)  # fmt: skip
 @where_options
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
 @click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")

@@ -47,13 +47,10 @@ _LABEL = 17
     "--format", "format_", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Format of the files."
 )
 @click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="NAME[=TYPE]",
+    "--key", "keys", multiple=True, metavar="NAME[=TYPE]",
     help="A partition column, in the order of the directories; STRING without a type. Repeatable. "
     "Default: the keys found in the paths.",
-)
+)  # fmt: skip
 @click.option(
     "--partition-mode",
     type=click.Choice([str(mode) for mode in PartitionMode]),
@@ -65,12 +62,9 @@ _LABEL = 17
     help="The columns, such as 'id BIGINT, fare DECIMAL(10,2)'. Default: read from the files.",
 )
 @click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
+    "--option", "options", multiple=True, metavar="KEY=VALUE",
     help="An option of Spark's reader, such as header=true. Repeatable.",
-)
+)  # fmt: skip
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
 @click.option("--comment", help="A comment.")
 @click.option("--no-keys", is_flag=True, help="The table has no partition columns, whatever the paths have.")
