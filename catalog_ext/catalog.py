@@ -113,14 +113,10 @@ class Catalog(Displayed):
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        storage: Callable[[], Storage],
-        *,
+        self, settings: Settings, storage: Callable[[], Storage], *,
         at_home: Callable[[Index, Settings], Settings] = open_at_home,
-        distributed_listing: Callable[[int], TreeLister] | None = None,
-        embedded: Embedded = Embedded.AHEAD,
-    ) -> None:
+        distributed_listing: Callable[[int], TreeLister] | None = None, embedded: Embedded = Embedded.AHEAD,
+    ) -> None:  # fmt: skip
         missing = missing_file(settings.index)
         # Before its folders are made, of which one may be mistyped.
         near = None if missing is None else nearest_index(missing)

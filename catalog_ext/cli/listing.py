@@ -98,15 +98,9 @@ class Listing:
         self._style = style or (lambda row: "")
 
     def show(
-        self,
-        shape: Shape,
-        rows: Iterable[dict[str, Any]],
-        total: int,
-        *,
-        end: str = "",
-        count: str = "",
+        self, shape: Shape, rows: Iterable[dict[str, Any]], total: int, *, end: str = "", count: str = "",
         as_json: Callable[[dict[str, Any]], object] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Print rows, how many there are, and a last line.
 
         Args:

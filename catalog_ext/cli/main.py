@@ -151,13 +151,9 @@ class Commands(click.Group):
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def cli(
-    context: click.Context,
-    index: str | None,
-    metastore: str | None,
-    warehouse: str | None,
-    storage: tuple[str, ...],
+    context: click.Context, index: str | None, metastore: str | None, warehouse: str | None, storage: tuple[str, ...],
     debug: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Hive-style partitioned tables, planned from a SQL index.
 
     Tables are named NAMESPACE.TABLE. Every command takes --output json, and lists --output csv too.
@@ -316,13 +312,9 @@ def _shown(text: str) -> str:
 
 def _show_warnings(debug: bool) -> None:
     def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
         line: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         from catalog_ext.metastore_sync.warehouse_mark import WarehouseSharedWarning
 
         if not issubclass(category, WarehouseSharedWarning):  # that is logged, too

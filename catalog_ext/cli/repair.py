@@ -56,19 +56,9 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
 def repair(
-    invocation: Invocation,
-    table: str,
-    mode: str,
-    where: str | None,
-    spec: tuple[str, ...],
-    dry_run: bool,
-    force: bool,
-    strict: bool,
-    verify: bool,
-    verify_all: bool,
-    check: bool,
-    shape: Shape,
-) -> None:
+    invocation: Invocation, table: str, mode: str, where: str | None, spec: tuple[str, ...], dry_run: bool, force: bool,
+    strict: bool, verify: bool, verify_all: bool, check: bool, shape: Shape,
+) -> None:  # fmt: skip
     """Bring the index, and after it the metastore, in step with the files of TABLE.
 
     \b

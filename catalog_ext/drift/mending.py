@@ -47,15 +47,9 @@ class DriftMending:
         self._alterations = alterations
 
     def mend_drift(
-        self,
-        table: str,
-        *,
-        source: str,
-        where: Where = None,
-        drop: bool = False,
-        allow_mass_drop: bool = False,
+        self, table: str, *, source: str, where: Where = None, drop: bool = False, allow_mass_drop: bool = False,
         dry_run: bool = False,
-    ) -> Iterator[Mended]:
+    ) -> Iterator[Mended]:  # fmt: skip
         """Bring the sides of a table together; yield what was done, as it is done.
 
         Args:

@@ -29,13 +29,9 @@ class Authentication:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        token: str,
-        others: Mapping[str, Sequence[str]],
-        open_paths: Collection[str],
+        self, app: ASGIApp, token: str, others: Mapping[str, Sequence[str]], open_paths: Collection[str],
         read_token: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._app = app
         self._expected = _headers((token,))
         self._reading = _headers(() if read_token is None else (read_token,))

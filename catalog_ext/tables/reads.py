@@ -169,15 +169,9 @@ class TableReads:
         return self._context.index.descriptors.of_table(table)
 
     def groups(
-        self,
-        table_id: int,
-        version: int,
-        condition: Predicate | None = None,
-        keys: Sequence[str] = (),
-        wanted: Wanted = Wanted.VALUES,
-        among: Among = EVERYWHERE,
-        staleness: Staleness | None = None,
-    ) -> pa.RecordBatchReader:
+        self, table_id: int, version: int, condition: Predicate | None = None, keys: Sequence[str] = (),
+        wanted: Wanted = Wanted.VALUES, among: Among = EVERYWHERE, staleness: Staleness | None = None,
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Return the partitions that an unbound predicate is true for, together where some keys are equal.
 
         Args:

@@ -54,14 +54,9 @@ class Loading:
         self._context = context
 
     def load(
-        self,
-        table: Table,
-        path: str,
-        spec: Mapping[str, str | None] | None = None,
-        *,
-        overwrite: bool = False,
+        self, table: Table, path: str, spec: Mapping[str, str | None] | None = None, *, overwrite: bool = False,
         session: Session = ANY_SESSION,
-    ) -> WriteOutcome:
+    ) -> WriteOutcome:  # fmt: skip
         """Move files into a table or one of its partitions, all of them or none.
 
         Args:

@@ -147,14 +147,9 @@ class MetadataTables:
         return declared_batches(table, rows) if "partition" in columns else rows
 
     def groups(
-        self,
-        table_id: int,
-        name: str,
-        condition: Predicate | None,
-        keys: Sequence[str] | None,
-        aggregates: Sequence[Aggregate],
-        numbers: Predicate | None = None,
-    ) -> pa.RecordBatchReader:
+        self, table_id: int, name: str, condition: Predicate | None, keys: Sequence[str] | None,
+        aggregates: Sequence[Aggregate], numbers: Predicate | None = None,
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
 
         There may be several groups of the same values.

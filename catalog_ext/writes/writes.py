@@ -224,14 +224,9 @@ class Writes:
         )
 
     def delete(
-        self,
-        table_id: int,
-        version: int,
-        predicate: Predicate | None,
-        *,
-        truncate: bool,
+        self, table_id: int, version: int, predicate: Predicate | None, *, truncate: bool,
         clauses: PartitionClauses = NO_CLAUSES,
-    ) -> WriteOutcome:
+    ) -> WriteOutcome:  # fmt: skip
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
         Args:

@@ -177,14 +177,8 @@ class PartitionCommit:
         return int(local.replace(tzinfo=self.zone).timestamp() * 1000)
 
     def decide(
-        self,
-        staged: Iterable[str],
-        waiting: Mapping[str, int],
-        *,
-        watermark_ms: int | None,
-        final: bool,
-        now_ms: int,
-    ) -> Decision:
+        self, staged: Iterable[str], waiting: Mapping[str, int], *, watermark_ms: int | None, final: bool, now_ms: int,
+    ) -> Decision:  # fmt: skip
         """Return which partitions become visible with this commit.
 
         Args:

@@ -82,15 +82,9 @@ class Mover:
     """
 
     def __init__(
-        self,
-        storage: Storage,
-        between: Location,
-        root: Location,
-        *,
-        wanted: Callable[[], bool],
-        exile: Callable[[StagedLocation], Location],
-        threads: int,
-    ) -> None:
+        self, storage: Storage, between: Location, root: Location, *, wanted: Callable[[], bool],
+        exile: Callable[[StagedLocation], Location], threads: int,
+    ) -> None:  # fmt: skip
         self._storage = storage
         self._between = between
         self._root = root

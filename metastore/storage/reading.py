@@ -33,15 +33,10 @@ class StoreReads(StoreConnections):
     """Reads and lists locations; ``Storage`` is the class that callers use."""
 
     def __init__(
-        self,
-        options: StorageOptions | Mapping[str, object] | None = None,
-        *,
-        listing_threads: int = DEFAULT_LISTING_THREADS,
-        target_prefixes: int = DEFAULT_TARGET_PREFIXES,
-        timeouts: Timeouts | None = None,
-        backoff: Backoff | None = None,
-        indexes: Iterable[str] = (),
-    ) -> None:
+        self, options: StorageOptions | Mapping[str, object] | None = None, *,
+        listing_threads: int = DEFAULT_LISTING_THREADS, target_prefixes: int = DEFAULT_TARGET_PREFIXES,
+        timeouts: Timeouts | None = None, backoff: Backoff | None = None, indexes: Iterable[str] = (),
+    ) -> None:  # fmt: skip
         self.own_files = OwnFiles(indexes)
         self.listing_threads = max(1, listing_threads)
         self.target_prefixes = max(1, target_prefixes)
