@@ -70,15 +70,9 @@ def repair(
     with invocation.catalog(with_metastore=not preview) as catalog:
         with progress_bar(message_console(), f"Repairing {table}", catalog) as progress:
             report = catalog.repair_partitions(
-                table,
-                mode=mode,
-                where=where_of(where, spec),
-                dry_run=preview,
-                strict=strict and not check,
-                verify="all" if verify_all else verify,
-                allow_mass_drop=force,
-                progress=progress,
-            )
+                table, mode=mode, where=where_of(where, spec), dry_run=preview, strict=strict and not check,
+                verify="all" if verify_all else verify, allow_mass_drop=force, progress=progress,
+            )  # fmt: skip
             if report.pending_deliveries and (delivery := settle(catalog)) is not None:
                 report.pending_deliveries, report.delivery_error = delivery.pending, delivery.error
         _show(report, shape)

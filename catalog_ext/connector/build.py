@@ -322,14 +322,9 @@ def _compile(java: Path, jars: list[str], spark: str, sources: list[Path], class
     command = [str(java), "-Xss8m", "-cp", compiler, "scala.tools.nsc.Main", f"@{arguments}"]
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
             timeout=_COMPILE_TIMEOUT_SECONDS,
-        )
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentSetupError(f"The Scala compiler did not run: {error}.", {"java": str(java)}) from error
     if done.returncode != 0:

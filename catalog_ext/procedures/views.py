@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 _DEPENDENCIES_SCHEMA = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("relation", pa.string()),
-        ("relation_partition", pa.string()),
-    ]
-)
+    [("partition", pa.string()), ("relation", pa.string()), ("relation_partition", pa.string())],
+)  # fmt: skip
 _PARTITIONS_SCHEMA = pa.schema([("partition", pa.string())])
 
 

@@ -39,16 +39,9 @@ def repair_partitions(
     """
     catalog = active_catalog(table)
     report = catalog.repair_partitions(
-        table,
-        mode=mode,
-        where=where,
-        dry_run=dry_run,
-        strict=strict,
-        verify=verify,
-        allow_mass_drop=allow_mass_drop,
-        progress=progress,
-        session=_locks_of_session(catalog.settings.name),
-    )
+        table, mode=mode, where=where, dry_run=dry_run, strict=strict, verify=verify, allow_mass_drop=allow_mass_drop,
+        progress=progress, session=_locks_of_session(catalog.settings.name),
+    )  # fmt: skip
     if not dry_run:
         _refresh(_quoted(catalog, table))
     return report

@@ -81,16 +81,9 @@ class Registration:
         for column in columns:
             check_column_storable(column, file_format, options, str(self.identifier))
         return TableDefinition(
-            self.identifier,
-            TableType.EXTERNAL,
-            file_format,
-            location,
-            columns,
-            partition_columns_of(self.partition_columns or {}, str(self.identifier)),
-            options,
-            properties,
-            self.comment,
-        )
+            self.identifier, TableType.EXTERNAL, file_format, location, columns,
+            partition_columns_of(self.partition_columns or {}, str(self.identifier)), options, properties, self.comment,
+        )  # fmt: skip
 
     def _scanned(self, bare: TableDefinition, scan: LocationScan) -> LocationContents:
         if self.partition_columns is not None:

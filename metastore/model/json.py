@@ -76,17 +76,11 @@ def definition_to_dict(definition: TableDefinition) -> JsonObject:
 def definition_from_dict(value: JsonObject) -> TableDefinition:
     """Return the definition that ``definition_to_dict`` wrote."""
     return TableDefinition(
-        identifier=TableIdentifier(value["namespace"], value["name"]),
-        table_type=TableType(value["table_type"]),
-        format=value["format"],
-        location=value["location"],
-        columns=columns_from_list(value["columns"]),
-        partition_columns=columns_from_list(value["partition_columns"]),
-        options=value["options"],
-        properties=value["properties"],
-        comment=value["comment"],
-        owner=value["owner"],
-    )
+        identifier=TableIdentifier(value["namespace"], value["name"]), table_type=TableType(value["table_type"]),
+        format=value["format"], location=value["location"], columns=columns_from_list(value["columns"]),
+        partition_columns=columns_from_list(value["partition_columns"]), options=value["options"],
+        properties=value["properties"], comment=value["comment"], owner=value["owner"],
+    )  # fmt: skip
 
 
 def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> JsonObject:

@@ -43,14 +43,10 @@ class ViewOperations:
     def _put(self, request: Request) -> dict[str, Any]:
         kind, tables = request.text("kind"), request.optional_texts("tables")
         wanted = ViewRequest(
-            request.identifier(),
-            _query(request, tables or []),
-            request.columns("columns"),
-            tuple(request.texts("partition_columns")),
-            request.text_map("properties"),
-            request.optional_text("comment"),
+            request.identifier(), _query(request, tables or []), request.columns("columns"),
+            tuple(request.texts("partition_columns")), request.text_map("properties"), request.optional_text("comment"),
             request.optional_text("owner") or "",
-        )
+        )  # fmt: skip
         request.finish()
         if tables is None and wanted.needs_tables:
             return {"needs_tables": True}
@@ -91,15 +87,10 @@ class ViewOperations:
 
 def _query(request: Request, tables: Sequence[str]) -> ViewQuery:
     return ViewQuery(
-        request.text("text"),
-        request.text("catalog"),
-        tuple(request.texts("current_namespace")),
-        request.text_map("configuration"),
-        request.text("schema_mode"),
-        tuple(request.texts("query_columns")),
-        tuple(tables),
-        request.optional_text("own_catalog") or "",
-    )
+        request.text("text"), request.text("catalog"), tuple(request.texts("current_namespace")),
+        request.text_map("configuration"), request.text("schema_mode"), tuple(request.texts("query_columns")),
+        tuple(tables), request.optional_text("own_catalog") or "",
+    )  # fmt: skip
 
 
 def _new_partition(item: Request) -> NewPartition:

@@ -53,15 +53,10 @@ class WriteOperations:
     def _begin(self, request: Request) -> dict[str, Any]:
         kind = kind_of(request)
         batch = Batch(
-            request.text("operation"),
-            request.text("owner"),
-            request.optional_text("app_id"),
-            request.optional_count("app_version"),
-            request.text_map("options"),
-            request.text_map("session"),
-            transaction_of(request),
-            planned_of(request),
-        )
+            request.text("operation"), request.text("owner"), request.optional_text("app_id"),
+            request.optional_count("app_version"), request.text_map("options"), request.text_map("session"),
+            transaction_of(request), planned_of(request),
+        )  # fmt: skip
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate = request.predicate("predicate")
         clauses = clauses_of(request, session="clause_session")

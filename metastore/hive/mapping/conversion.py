@@ -199,16 +199,10 @@ def from_hive(table: HiveTable) -> TableDefinition:
     columns, keys = _columns(table, trust_spark=provider != "hive")
     return TableDefinition(
         identifier=TableIdentifier(table.database, table.name),
-        table_type=TableType.MANAGED if table.table_type == MANAGED_TABLE else TableType.EXTERNAL,
-        format=data_format,
-        location=table.location,
-        columns=columns,
-        partition_columns=keys,
-        options=options,
-        properties=user_parameters(table.parameters) | _bucketing(table),
-        comment=table.comment,
-        owner=table.owner,
-    )
+        table_type=TableType.MANAGED if table.table_type == MANAGED_TABLE else TableType.EXTERNAL, format=data_format,
+        location=table.location, columns=columns, partition_columns=keys, options=options,
+        properties=user_parameters(table.parameters) | _bucketing(table), comment=table.comment, owner=table.owner,
+    )  # fmt: skip
 
 
 def bucketed_by(table: HiveTable) -> str | None:

@@ -52,19 +52,13 @@ def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileS
     region = _region(options, bucket)
     signed = not options.anonymous
     return pafs.S3FileSystem(
-        access_key=options.access_key if signed else None,
-        secret_key=options.secret_key if signed else None,
-        session_token=options.session_token if signed else None,
-        anonymous=options.anonymous,
-        region=region,
-        scheme=options.scheme,
-        endpoint_override=_endpoint(options, region),
-        force_virtual_addressing=options.path_style is False,
-        connect_timeout=timeouts.connect_s,
-        request_timeout=timeouts.request_s,
-        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        access_key=options.access_key if signed else None, secret_key=options.secret_key if signed else None,
+        session_token=options.session_token if signed else None, anonymous=options.anonymous, region=region,
+        scheme=options.scheme, endpoint_override=_endpoint(options, region),
+        force_virtual_addressing=options.path_style is False, connect_timeout=timeouts.connect_s,
+        request_timeout=timeouts.request_s, retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         background_writes=False,
-    )
+    )  # fmt: skip
 
 
 def connect_boto(
