@@ -5,7 +5,7 @@ own conf > table property > environment > default. Keys are found without regard
 made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
 streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``, those of the connection to
 the metastore in ``metastore_keys``, those of following in ``follow_keys``, those of Hive's locks in ``lock_keys``,
-those of logs in ``log_keys``, that of the page in ``page_keys``.
+those of a service, its page and its log in ``service_keys``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
 from catalog_ext.conf.format_options import OF_SPARK
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
-from catalog_ext.conf.log_keys import LOG_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
 from catalog_ext.conf.near_names import NEARLY, nearest
-from catalog_ext.conf.page_keys import PAGE_SETTINGS
 from catalog_ext.conf.read_keys import READ_SETTINGS
-from catalog_ext.conf.service_keys import SERVICE_SETTINGS
+from catalog_ext.conf.service_keys import LOG_SETTINGS, PAGE_SETTINGS, SERVICE_SETTINGS
 from catalog_ext.conf.setting import (
     NUMBER,
     TIME,

@@ -25,12 +25,11 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.service import sign_of_life
 from catalog_ext.service.answers import answer_response, error_response
-from catalog_ext.service.authentication import Authentication
+from catalog_ext.service.authentication import READS_ONLY, Authentication, require_readable
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.monitoring import METRICS_PATH, OPEN_PATHS
 from catalog_ext.service.observation import OTHER, PREFIX, Observation, operation_of
 from catalog_ext.service.operations import CONTRACT, operations_of
-from catalog_ext.service.read_access import READS_ONLY, require_readable
 from catalog_ext.service.threads import kind_of
 from catalog_ext.service.under_way import OpenWrites
 

@@ -20,9 +20,8 @@ from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigura
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.service.server import Service
 from catalog_ext.spark.own_catalog import warn_of_own_catalog
-from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
-from catalog_ext.spark.submitted import EXTENSIONS, JARS, give_to_submit, submitted_lists
+from catalog_ext.spark.submitted import EXTENSIONS, JARS, add_to_running_jvm, give_to_submit, jvm_runs, submitted_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -25,8 +25,7 @@ from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_M
 from catalog_ext.metastore.storage.locations import Location, locations_equal
 from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_other_name_node, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
-from catalog_ext.tables.reader_options import checked_options
-from catalog_ext.tables.registration import Registration
+from catalog_ext.tables.registration import Registration, checked_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,8 +23,12 @@ from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
-from catalog_ext.writes.stream_options import table_of_stream
-from catalog_ext.writes.writer_options import check_lines_of_rows, check_options_of_write, options_of_new_table
+from catalog_ext.writes.writer_options import (
+    check_lines_of_rows,
+    check_options_of_write,
+    options_of_new_table,
+    table_of_stream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
