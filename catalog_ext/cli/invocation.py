@@ -106,9 +106,6 @@ class Invocation:
     def require_index(self, *, or_none: bool = False) -> None:
         """Refuse a SQLite index that is not there, and a file that is another program's: a wrong name makes nothing.
 
-        Args:
-            or_none: Whether there may be none yet.
-
         Raises:
             InvalidConfigurationError: There is no index.
         """

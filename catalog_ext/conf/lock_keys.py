@@ -37,9 +37,6 @@ LOCK_SETTINGS: tuple[Setting[Any], ...] = (LOCKS, LOCKS_WAIT)
 def lock_settings(*sources: Mapping[str, str]) -> LockSettings:
     """Return whether and how Hive's locks are taken.
 
-    Args:
-        sources: Settings by key, the nearest first.
-
     Raises:
         InvalidConfigurationError: A value is none that its key may have.
     """

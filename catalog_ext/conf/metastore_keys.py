@@ -104,21 +104,13 @@ METASTORE_SETTINGS: tuple[Setting[Any], ...] = (
 
 
 def hive_texts(spark: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:
-    """Return what Hive's own names say, by our keys.
-
-    Args:
-        spark: Spark's conf, which goes before files.
-        site: The settings of hive-site.xml.
-    """
+    """Return what Hive's own names say, by our keys."""
     found = ((setting.key, value_of(setting.hive, spark, site)) for setting in METASTORE_SETTINGS)
     return {key: text for key, text in found if text is not None}
 
 
 def metastore_access(conf: Mapping[str, str]) -> Access:
     """Return how the metastore is spoken to.
-
-    Args:
-        conf: Settings by key.
 
     Raises:
         InvalidConfigurationError: A setting is not of its form, one is missing, or the truststore cannot be read.

@@ -163,9 +163,6 @@ def pyspark_requirement(oldest: str = SUPPORTED_SPARK[0]) -> str:
 def check_pyspark(version: str) -> None:
     """Do nothing where a PySpark fits the jars that it starts, which SPARK_HOME may say.
 
-    Args:
-        version: PySpark's own.
-
     Raises:
         EnvironmentSetupError: They are of different minor versions; calls that the JVM lacks would fail on the way.
     """

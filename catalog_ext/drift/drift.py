@@ -33,12 +33,7 @@ _AT_ONCE = 100
 
 
 class Drift:
-    """Compares tables on all three sides.
-
-    Args:
-        context: What the parts share.
-        repair: Compares the store with the index.
-    """
+    """Compares tables on all three sides."""
 
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context

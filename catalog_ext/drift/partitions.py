@@ -64,11 +64,6 @@ class PartitionComparison:
     def with_metastore(self, client: HiveMetastore, found: HiveTable, named: NamedPartitions) -> Iterator[Difference]:
         """Yield in what the metastore's partitions differ from the index's.
 
-        Args:
-            client: The metastore.
-            found: Its table.
-            named: The partitions that it names.
-
         Raises:
             CatalogExtError: The metastore does not answer; what was yielded before stands.
         """
@@ -269,11 +264,6 @@ class _Partition:
 
 class NamedPartitions:
     """Keeps the names, by key.
-
-    Args:
-        client: The metastore.
-        table: Its table.
-        scratch: Keeps them.
 
     Raises:
         CatalogExtError: The metastore does not answer.

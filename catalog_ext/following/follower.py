@@ -45,14 +45,7 @@ LEASE_MS = 30_000
 
 
 class Follower:
-    """Brings the index in step with what others change in the metastore.
-
-    Args:
-        context: What the parts share.
-        repair: Looks at partitions.
-        imports: Takes new tables.
-        removal: Lets go of dropped ones.
-    """
+    """Brings the index in step with what others change in the metastore."""
 
     def __init__(self, context: Context, repair: TableRepair, imports: HiveImport, removal: TableRemoval) -> None:
         self._context = context
@@ -172,11 +165,6 @@ class Follower:
 
 class FollowerLease:
     """A context in which nobody else follows: a thread renews the lease; it stays when the context ends.
-
-    Args:
-        followed: Holds the lease.
-        holder: Who is to have it.
-        lease_ms: How long it lasts.
 
     Attributes:
         held: Whether it was to be had.

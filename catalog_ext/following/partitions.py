@@ -54,13 +54,6 @@ class PartitionFollowing:
     ) -> dict[str, PartitionDoubt]:  # fmt: skip
         """Look at partitions, and commit what differs; return those that have to be looked at again.
 
-        Args:
-            client: The metastore.
-            hive: The metastore's table.
-            table: The index's, which is the same.
-            doubts: By the metastore's names.
-            outcome: Counts what is done.
-
         Raises:
             StorageError: A place cannot be listed.
             MetastoreError: The metastore does not answer.

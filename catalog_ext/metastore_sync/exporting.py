@@ -68,12 +68,7 @@ class ExportEntry:
 
 
 class Exporting:
-    """Gives tables of an index to other metastores.
-
-    Args:
-        index: The index.
-        settings: The catalog's.
-    """
+    """Gives tables of an index to other metastores."""
 
     def __init__(self, index: Index, settings: Settings) -> None:
         self._index = index

@@ -56,12 +56,7 @@ _PAUSES_S = (0.1, 0.5, 1.0)
 
 
 class IndexCounter:
-    """Guards an index: see ``IndexGuard``. Threads may share it.
-
-    Args:
-        index: The open index.
-        storage: Returns the stores.
-    """
+    """Guards an index: see ``IndexGuard``. Threads may share it."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
@@ -279,11 +274,7 @@ def _shown(position: Position) -> str:
 
 
 class SeenVersions:
-    """Notes the newest version of each table. Threads may share it.
-
-    Args:
-        index: The open index.
-    """
+    """Notes the newest version of each table. Threads may share it."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

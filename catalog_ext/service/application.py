@@ -63,11 +63,7 @@ _MISDIRECTED = 421
 
 
 class _Identity:
-    """Which index the service is of, so that a client of several services does not go on with another's.
-
-    Args:
-        index: The index.
-    """
+    """Which index the service is of, so that a client of several services does not go on with another's."""
 
     def __init__(self, index: Index) -> None:
         self._index = index

@@ -74,10 +74,6 @@ def _headers(tokens: Sequence[str]) -> list[bytes]:
 def require_readable(operation: str, request: object) -> None:
     """Return if a token for reading opens an operation.
 
-    Args:
-        operation: A known operation.
-        request: The request's parsed body.
-
     Raises:
         ReadOnlyTokenError: It changes something, or may.
     """

@@ -147,12 +147,7 @@ class ServiceMetrics:
                 self._errors[subject].labels(code)
 
     def expect(self, operations: Iterable[str], tasks: Iterable[str]) -> None:
-        """Begin at zero with what these may come to: errors that nobody foresaw, and runs.
-
-        Args:
-            operations: Names of operations.
-            tasks: Names of background tasks.
-        """
+        """Begin at zero with what these may come to: errors that nobody foresaw, and runs."""
         for operation in operations:
             self._request_errors.labels(operation, CatalogExtError.code)
         for task, outcome in product(tasks, ("done", "failed")):

@@ -44,11 +44,7 @@ _LOOKED_AT_ONCE = 16
 
 
 class Loading:
-    """LOAD DATA of a catalog.
-
-    Args:
-        context: What the parts share.
-    """
+    """LOAD DATA of a catalog."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

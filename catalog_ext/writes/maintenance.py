@@ -278,9 +278,6 @@ class WriteMaintenance:
 
         Of all tables, where the metastore is followed, also those of its tables that the index has not taken.
 
-        Args:
-            table: Its name; None for all tables.
-
         Raises:
             TableNotFoundError: There is none of that name.
         """

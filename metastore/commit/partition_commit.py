@@ -151,9 +151,6 @@ class PartitionCommit:
     def partition_time_ms(self, partition: str) -> int:
         """Return when the partition begins, in milliseconds since the epoch.
 
-        Args:
-            partition: The partition's name.
-
         Raises:
             InvalidValueError: Its values give no time.
         """
