@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.json import JsonObject
 
 MAP = "map<string,string>"
+TEXT, LONG = pa.string(), pa.int64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ARROW_NAMES = {
     pa.string(): "string",
