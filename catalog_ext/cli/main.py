@@ -34,37 +34,14 @@ if TYPE_CHECKING:
 
 # Where each command is: its module is imported when the command runs, or its help is asked for.
 COMMANDS = {
-    "register": "tables",
-    "import": "importing",
-    "init": "tables",
-    "unregister": "tables",
-    "repair": "repair",
-    "partitions": "partitions",
-    "files": "partitions",
-    "tables": "tables",
-    "describe": "tables",
-    "history": "writes",
-    "status": "writes",
-    "recover": "writes",
-    "vacuum": "writes",
-    "release-waiting": "writes",
-    "discard-waiting": "writes",
-    "drop-partitions": "maintenance",
-    "expire-partitions": "maintenance",
-    "outbox": "outbox",
-    "publish": "outbox",
-    "adopt": "adopt",
-    "backup": "restored",
-    "restored": "restored",
-    "migrate": "tables",
-    "serve": "serve",
-    "events": "events",
-    "drift": "drift",
-    "export": "exporting",
-    "follow": "follow",
-    "doctor": "doctor",
-    "init-conf": "init_conf",
-}
+    "register": "tables", "import": "importing", "init": "tables", "unregister": "tables", "repair": "repair",
+    "partitions": "partitions", "files": "partitions", "tables": "tables", "describe": "tables", "history": "writes",
+    "status": "writes", "recover": "writes", "vacuum": "writes", "release-waiting": "writes",
+    "discard-waiting": "writes", "drop-partitions": "maintenance", "expire-partitions": "maintenance",
+    "outbox": "outbox", "publish": "outbox", "adopt": "adopt", "backup": "restored", "restored": "restored",
+    "migrate": "tables", "serve": "serve", "events": "events", "drift": "drift", "export": "exporting",
+    "follow": "follow", "doctor": "doctor", "init-conf": "init_conf",
+}  # fmt: skip
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What is wrong with an output that takes no more."""

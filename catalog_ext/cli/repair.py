@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 _SHOWN = 20
 _BYTES = Column("bytes", "size", right=True, cell=format_bytes, rank=2)
 _ENTRIES = (
-    Column("action", hidden=True),
-    Column("partition", hidden=True),
-    Column("path"),
-    Column("files", right=True, rank=3),
-    _BYTES,
-    Column("reason", "why", wraps=True),
-)
+    Column("action", hidden=True), Column("partition", hidden=True), Column("path"),
+    Column("files", right=True, rank=3), _BYTES, Column("reason", "why", wraps=True),
+)  # fmt: skip
 _SUMS = (Column("what", ""), Column("partitions", right=True), Column("files", right=True), _BYTES)
 _STYLES = {"add": "green", "drop": "red", "change": "yellow", "skip": "magenta", "warn": "yellow"}
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}

@@ -27,15 +27,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _TABLES = (
-    Column("table"),
-    Column("type", hidden=True, rank=9),
-    Column("format", rank=2),
-    Column("partitions", right=True),
-    Column("files", right=True, rank=1),
-    Column("bytes", "size", right=True, cell=format_bytes, rank=1),
-    Column("version", right=True, rank=3),
-    Column("location", rank=4),
-)
+    Column("table"), Column("type", hidden=True, rank=9), Column("format", rank=2), Column("partitions", right=True),
+    Column("files", right=True, rank=1), Column("bytes", "size", right=True, cell=format_bytes, rank=1),
+    Column("version", right=True, rank=3), Column("location", rank=4),
+)  # fmt: skip
 _LABEL = 17
 """Columns that the labels of a table's description take."""
 

@@ -65,13 +65,9 @@ def error_response(error: CatalogExtError, status: int | None = None) -> JSONRes
     """Return the answer that carries an error, by the contract."""
     status = status or next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
     body = {
-        "code": error.code,
-        "message": error.message,
-        "retryable": error.retryable,
-        "kind": str(error.kind),
-        "sqlstate": error.sqlstate,
-        "parameters": error.parameters,
-    }
+        "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
+        "sqlstate": error.sqlstate, "parameters": error.parameters,
+    }  # fmt: skip
     return _Json({"error": body}, status)
 
 

@@ -59,18 +59,12 @@ def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
 def definition_to_dict(definition: TableDefinition) -> JsonObject:
     """Return the definition as JSON values: the payload of ``create_table``, ``alter_table`` and ``drop_table``."""
     return {
-        "namespace": definition.identifier.namespace,
-        "name": definition.identifier.name,
-        "table_type": str(definition.table_type),
-        "format": definition.format,
-        "location": definition.location,
+        "namespace": definition.identifier.namespace, "name": definition.identifier.name,
+        "table_type": str(definition.table_type), "format": definition.format, "location": definition.location,
         "columns": columns_to_list(definition.columns),
-        "partition_columns": columns_to_list(definition.partition_columns),
-        "options": dict(definition.options),
-        "properties": dict(definition.properties),
-        "comment": definition.comment,
-        "owner": definition.owner,
-    }
+        "partition_columns": columns_to_list(definition.partition_columns), "options": dict(definition.options),
+        "properties": dict(definition.properties), "comment": definition.comment, "owner": definition.owner,
+    }  # fmt: skip
 
 
 def definition_from_dict(value: JsonObject) -> TableDefinition:

@@ -23,15 +23,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 __all__ = [
-    "Descend",
-    "Listed",
-    "ListedDirectory",
-    "ListedFile",
-    "ListedOther",
-    "ListingFailure",
-    "TreeLister",
-    "list_tree",
-]
+    "Descend", "Listed", "ListedDirectory", "ListedFile", "ListedOther", "ListingFailure", "TreeLister", "list_tree",
+]  # fmt: skip
 
 
 class TreeLister(Protocol):

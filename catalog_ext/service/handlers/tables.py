@@ -40,22 +40,13 @@ class TableOperations:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
-            "tables/list": self._list,
-            "tables/load": self._load,
-            "tables/create": self._create,
-            "tables/alter": self._alter,
-            "tables/set_serde": self._set_serde,
-            "tables/rename": self._rename,
-            "tables/drop": self._drop,
-            "tables/hive_clauses": self._hive_clauses,
-            "tables/plan": self._plan,
-            "settings/load": self._load_settings,
-            "settings/resolve": self._resolve_settings,
-            "tables/changes": self._changes,
-            "tables/metadata": self._metadata,
-            "partitions/list": self._list_partitions,
-            "partitions/groups": self._groups,
-        }
+            "tables/list": self._list, "tables/load": self._load, "tables/create": self._create,
+            "tables/alter": self._alter, "tables/set_serde": self._set_serde, "tables/rename": self._rename,
+            "tables/drop": self._drop, "tables/hive_clauses": self._hive_clauses, "tables/plan": self._plan,
+            "settings/load": self._load_settings, "settings/resolve": self._resolve_settings,
+            "tables/changes": self._changes, "tables/metadata": self._metadata,
+            "partitions/list": self._list_partitions, "partitions/groups": self._groups,
+        }  # fmt: skip
 
     def _list(self, request: Request) -> dict[str, Any]:
         name = request.text("namespace")

@@ -26,14 +26,10 @@ class ViewOperations:
     def __init__(self, catalog: Catalog) -> None:
         self._views = catalog.views
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
-            "views/list": self._list,
-            "views/put": self._put,
-            "views/drop": self._drop,
-            "views/rename": self._rename,
-            "views/refresh": self._refresh,
-            "views/partitions/add": self._add_partitions,
+            "views/list": self._list, "views/put": self._put, "views/drop": self._drop, "views/rename": self._rename,
+            "views/refresh": self._refresh, "views/partitions/add": self._add_partitions,
             "views/partitions/drop": self._drop_partitions,
-        }
+        }  # fmt: skip
 
     def _list(self, request: Request) -> dict[str, Any]:
         name = request.text("namespace")

@@ -39,16 +39,10 @@ class WriteOperations:
         self._catalog = catalog
         self._open = open_writes
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
-            "writes/begin": self._begin,
-            "writes/locations": self._locations,
-            "writes/heartbeat": self._heartbeat,
-            "writes/stage": self._stage,
-            "writes/commit": self._commit,
-            "writes/abort": self._abort,
-            "writes/release": self._release,
-            "writes/delete": self._delete,
-            "writes/load": self._load,
-        }
+            "writes/begin": self._begin, "writes/locations": self._locations, "writes/heartbeat": self._heartbeat,
+            "writes/stage": self._stage, "writes/commit": self._commit, "writes/abort": self._abort,
+            "writes/release": self._release, "writes/delete": self._delete, "writes/load": self._load,
+        }  # fmt: skip
 
     def _begin(self, request: Request) -> dict[str, Any]:
         kind = kind_of(request)
