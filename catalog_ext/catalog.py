@@ -57,13 +57,9 @@ if TYPE_CHECKING:
 
 
 def connect(
-    *,
-    index: str | None = None,
-    metastore: MetastoreArgument = UNSET,
-    warehouse: str | None = None,
-    storage: Mapping[str, object] | None = None,
-    name: str = "lake",
-) -> Catalog:
+    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
+    storage: Mapping[str, object] | None = None, name: str = "lake",
+) -> Catalog:  # fmt: skip
     """Return the catalog over this index, metastore and warehouse; every argument has a default.
 
     Args:

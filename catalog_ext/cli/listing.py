@@ -85,13 +85,9 @@ class Listing:
     """
 
     def __init__(
-        self,
-        name: tuple[str, str],
-        columns: Sequence[Column],
-        head: dict[str, Any] | None = None,
-        *,
+        self, name: tuple[str, str], columns: Sequence[Column], head: dict[str, Any] | None = None, *,
         style: Callable[[dict[str, Any]], str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._name = name
         self._columns = columns
         self._head = head or {}
@@ -160,12 +156,9 @@ def _csv_value(value: object) -> object:
 
 
 def print_table(
-    console: Console,
-    columns: Sequence[Column],
-    rows: Iterable[dict[str, Any]],
-    width: int | None,
+    console: Console, columns: Sequence[Column], rows: Iterable[dict[str, Any]], width: int | None,
     style: Callable[[dict[str, Any]], str] = lambda row: "",
-) -> None:
+) -> None:  # fmt: skip
     """Print the rows as a table; print nothing without rows.
 
     Args:

@@ -17,7 +17,6 @@ from catalog_ext.conf.follow_keys import FOLLOW_SETTINGS
 from catalog_ext.conf.format_options import OF_SPARK
 from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.metastore_keys import METASTORE_SETTINGS
-from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.service_keys import LOG_SETTINGS, PAGE_SETTINGS, SERVICE_SETTINGS
 from catalog_ext.conf.setting import (
@@ -40,6 +39,7 @@ from catalog_ext.conf.write_keys import WRITE_SETTINGS
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import FORMATS, PARTITION_MODE_PROPERTY, PartitionMode
+from catalog_ext.metastore.runtime.wording import NEARLY, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -103,12 +103,9 @@ class Procedure:
         }
 
     def call(
-        self,
-        catalog: Catalog,
-        arguments: Mapping[str, object],
-        session_table: SessionTable | None = None,
+        self, catalog: Catalog, arguments: Mapping[str, object], session_table: SessionTable | None = None,
         settings: Mapping[str, str] = NO_SETTINGS,
-    ) -> Result:
+    ) -> Result:  # fmt: skip
         """Run it with arguments by name.
 
         Args:

@@ -80,13 +80,9 @@ class WriteMaintenance:
         return Rows("transactions", found)
 
     def recover(
-        self,
-        table: str | None = None,
-        *,
-        older_than: str | float | None = None,
-        undo: str | None = None,
+        self, table: str | None = None, *, older_than: str | float | None = None, undo: str | None = None,
         dry_run: bool = False,
-    ) -> RecoveryReport:
+    ) -> RecoveryReport:  # fmt: skip
         """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
 
         Args:

@@ -374,13 +374,9 @@ class WritePlan:
 
 
 def asked_write(
-    kind: WriteKind,
-    *,
-    predicate: Predicate | None = None,
-    keep_emptied: bool = False,
-    adds_others: bool = False,
+    kind: WriteKind, *, predicate: Predicate | None = None, keep_emptied: bool = False, adds_others: bool = False,
     definition: TableDefinition | None = None,
-) -> AskedWrite:
+) -> AskedWrite:  # fmt: skip
     """Return the write of a kind: ``definition`` is that of a creation, the other arguments are an ``Overwrite``'s.
 
     Raises:

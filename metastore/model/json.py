@@ -92,8 +92,8 @@ def statistics_from_dict(value: JsonObject) -> dict[str, ColumnStatistics]:
     return {name: ColumnStatistics(s["min"], s["max"], s["nulls"], s.get("after")) for name, s in value.items()}
 
 
-def namespace_to_dict(namespace: Namespace) -> JsonObject:
-    """Return the namespace as JSON values: the payload of ``create_namespace`` and ``alter_namespace``."""
+def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
+    """Return the namespace as JSON values, for the service and for ``create_namespace`` and ``alter_namespace`` messages."""
     return {
         "name": namespace.name,
         "location": namespace.location,

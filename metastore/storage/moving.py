@@ -158,12 +158,9 @@ class Mover:
             self._storage.remove_empty_directories([*self._movers(), self._between], self._root)
 
     def _in_turns(
-        self,
-        files: Sequence[StagedLocation],
-        way: str,
-        take: Callable[[Held, StagedLocation], _Taken | None],
+        self, files: Sequence[StagedLocation], way: str, take: Callable[[Held, StagedLocation], _Taken | None],
         put: Callable[[_Taken], bool],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take all, ask, put all; again those that another mover of the transaction has taken out of our hands."""
         left = list(files)
         for _ in range(_ATTEMPTS):
