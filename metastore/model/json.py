@@ -93,7 +93,7 @@ def statistics_from_dict(value: JsonObject) -> dict[str, ColumnStatistics]:
 
 
 def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
-    """Return the namespace as JSON values, for the service and for ``create_namespace`` and ``alter_namespace`` messages."""
+    """Return the namespace as JSON values, for the service and for the messages that create or alter it."""
     return {
         "name": namespace.name,
         "location": namespace.location,
