@@ -205,14 +205,17 @@ def _read_token_file(invocation: Invocation) -> Path | None:
 def _tokens(own: Path | None, metrics: Path | None, reading: Path | None) -> tuple[str, str | None, str | None]:
     """Return the tokens in the files; without a file the own token is new, and there is none of the other two."""
     token = _token(own)
-    metrics_token = None if metrics is None else _token(metrics)
-    read_token = None if reading is None else _token(reading)
+    return token, None if metrics is None else _token(metrics), _read_token(reading, token)
+
+
+def _read_token(file: Path | None, token: str) -> str | None:
+    read_token = None if file is None else _token(file)
     if read_token == token:
         raise InvalidConfigurationError(
-            f"The token for reading in {reading} is the service's own token, which may write. Remove the file to get "
-            "a new one."
+            f"The token for reading in {file} is the service's own token, which may write. Remove the file to get a "
+            "new one."
         )
-    return token, metrics_token, read_token
+    return read_token
 
 
 def _token(file: Path | None) -> str:
