@@ -192,7 +192,7 @@ def build_application(
         under_way: Is told of the calls that run.
         open_writes: Is told of the transactions that begin and end.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
-        read_token: What opens the operations that only read (``read_access``), and nothing else.
+        read_token: What opens the operations that only read (``authentication.READABLE``), and nothing else.
     """
     operations = operations_of(catalog, open_writes)
     endpoint = _Endpoint(operations, _Identity(catalog.index), monitoring, under_way)
