@@ -15,46 +15,28 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore_sync.home import adopt
     from catalog_ext.repair.report import RepairReport, ReportEntry
-    from catalog_ext.spark.session import Page, active_catalog, configure, open_page, repair_partitions
+    from catalog_ext.spark.session import Page, active_catalog, configure, open_page
+    from catalog_ext.spark.table_repair import repair_partitions
     from catalog_ext.spark.tracing import traced
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Catalog",
-    "CatalogExtError",
-    "CatalogTable",
-    "Page",
-    "RepairProgress",
-    "RepairReport",
-    "ReportEntry",
-    "active_catalog",
-    "adopt",
-    "configure",
-    "connect",
-    "open_page",
-    "repair_partitions",
-    "traced",
-]
+    "Catalog", "CatalogExtError", "CatalogTable", "Page", "RepairProgress", "RepairReport", "ReportEntry",
+    "active_catalog", "adopt", "configure", "connect", "open_page", "repair_partitions", "traced",
+]  # fmt: skip
 
 # Names are resolved at their first use: the command line and `python -m catalog_ext.metastore.runtime.java`, which runs
 # before anything is installed, import this package and need none of them.
 _HOMES = {
-    "Catalog": "catalog_ext.catalog",
-    "CatalogExtError": "catalog_ext.metastore.errors",
-    "CatalogTable": "catalog_ext.catalog_table",
-    "Page": "catalog_ext.spark.session",
-    "RepairProgress": "catalog_ext.context",
-    "RepairReport": "catalog_ext.repair.report",
-    "ReportEntry": "catalog_ext.repair.report",
-    "active_catalog": "catalog_ext.spark.session",
-    "adopt": "catalog_ext.metastore_sync.home",
-    "configure": "catalog_ext.spark.session",
-    "connect": "catalog_ext.catalog",
-    "open_page": "catalog_ext.spark.session",
-    "repair_partitions": "catalog_ext.spark.session",
-    "traced": "catalog_ext.spark.tracing",
-}
+    "Catalog": "catalog_ext.catalog", "CatalogExtError": "catalog_ext.metastore.errors",
+    "CatalogTable": "catalog_ext.catalog_table", "Page": "catalog_ext.spark.session",
+    "RepairProgress": "catalog_ext.context", "RepairReport": "catalog_ext.repair.report",
+    "ReportEntry": "catalog_ext.repair.report", "active_catalog": "catalog_ext.spark.session",
+    "adopt": "catalog_ext.metastore_sync.home", "configure": "catalog_ext.spark.session",
+    "connect": "catalog_ext.catalog", "open_page": "catalog_ext.spark.session",
+    "repair_partitions": "catalog_ext.spark.table_repair", "traced": "catalog_ext.spark.tracing",
+}  # fmt: skip
 __getattr__ = lazily(__name__, _HOMES)
 
 

@@ -57,13 +57,9 @@ if TYPE_CHECKING:
 
 
 def connect(
-    *,
-    index: str | None = None,
-    metastore: MetastoreArgument = UNSET,
-    warehouse: str | None = None,
-    storage: Mapping[str, object] | None = None,
-    name: str = "lake",
-) -> Catalog:
+    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
+    storage: Mapping[str, object] | None = None, name: str = "lake",
+) -> Catalog:  # fmt: skip
     """Return the catalog over this index, metastore and warehouse; every argument has a default.
 
     Args:
@@ -113,14 +109,10 @@ class Catalog(Displayed):
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        storage: Callable[[], Storage],
-        *,
+        self, settings: Settings, storage: Callable[[], Storage], *,
         at_home: Callable[[Index, Settings], Settings] = open_at_home,
-        distributed_listing: Callable[[int], TreeLister] | None = None,
-        embedded: Embedded = Embedded.AHEAD,
-    ) -> None:
+        distributed_listing: Callable[[int], TreeLister] | None = None, embedded: Embedded = Embedded.AHEAD,
+    ) -> None:  # fmt: skip
         missing = missing_file(settings.index)
         # Before its folders are made, of which one may be mistyped.
         near = None if missing is None else nearest_index(missing)

@@ -130,14 +130,10 @@ class Context:
         """The protocol of writes; made on the first use, like the stores that it works on."""
         conf = self.settings.conf
         return Transactions(
-            self.index,
-            self.storage,
-            threads=write_keys.COMMIT_THREADS.read(conf),
-            unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf),
-            deliver=self.metastore.accepts,
-            publish=self.sync.publish,
-            metastore=self.metastore.client if self.metastore.enabled else None,
-        )
+            self.index, self.storage, threads=write_keys.COMMIT_THREADS.read(conf),
+            unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf), deliver=self.metastore.accepts,
+            publish=self.sync.publish, metastore=self.metastore.client if self.metastore.enabled else None,
+        )  # fmt: skip
 
     @cached_property
     def marks(self) -> WarehouseMarks:

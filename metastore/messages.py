@@ -330,14 +330,10 @@ def _read_namespace(payload: JsonObject) -> Namespace:
 
 def _read_alteration(payload: JsonObject) -> AlterTable:
     return AlterTable(
-        definition_from_dict(payload),
-        tuple(payload.get("removed", ())),
-        rebuild=bool(payload.get("rebuild")),
-        retype=bool(payload.get("retype")),
-        previous_location=payload.get("previous_location"),
-        kept=tuple(payload.get("kept", ())),
-        settings=dict(payload.get("settings") or {}),
-    )
+        definition_from_dict(payload), tuple(payload.get("removed", ())), rebuild=bool(payload.get("rebuild")),
+        retype=bool(payload.get("retype")), previous_location=payload.get("previous_location"),
+        kept=tuple(payload.get("kept", ())), settings=dict(payload.get("settings") or {}),
+    )  # fmt: skip
 
 
 def _write_location(location: str | None) -> JsonObject:

@@ -1,4 +1,6 @@
-"""What `make lint` checks in the documentation: links, files, Python, generated pages, settings, the Scala sources."""
+"""What `make lint` checks in the documentation: links, files, Python, generated pages, settings, the Scala
+sources, and the size of functions and modules.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(PROJECT))
 
 from tests.settings_check import missing_keys, reads  # noqa: E402 -- this file runs as a script, from which the above is found
+from tests.size_check import size_problems  # noqa: E402
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
@@ -135,6 +138,7 @@ def main() -> int:
         *misplaced_sources(_CONNECTOR / "README.md", _CONNECTOR / "src"),
         *missing_keys(reads(PROJECT), settings),
         *stale_files(PROJECT),
+        *size_problems(PROJECT),
     ]
     for page in pages(PROJECT):
         problems += [*broken_links(page), *broken_examples(page)]

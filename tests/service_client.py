@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.service import application
+from catalog_ext.service.answers import ARROW_STREAM
 
 if TYPE_CHECKING:
     from catalog_ext.service.server import Service
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def table(self) -> pa.Table:
-        assert self.type == application.ARROW_STREAM
+        assert self.type == ARROW_STREAM
         assert self.body.endswith(END_MARKER)
         return pa.ipc.open_stream(self.body).read_all()
 

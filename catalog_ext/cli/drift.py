@@ -30,14 +30,10 @@ if TYPE_CHECKING:
     from catalog_ext.drift.mended import Mended
 
 _DIFFERENCES = (
-    Column("table"),
-    Column("kind"),
-    Column("subject"),
-    *(Column(str(side), wraps=True) for side in Side),
-    Column("newer", rank=1),
-    Column("evidence", wraps=True, rank=2),
+    Column("table"), Column("kind"), Column("subject"), *(Column(str(side), wraps=True) for side in Side),
+    Column("newer", rank=1), Column("evidence", wraps=True, rank=2),
     *(Column(name, hidden=True, rank=3) for name in ("pending", "failed", "unavailable")),
-)
+)  # fmt: skip
 _MENDED = ("table", "action", "subject", "why", "done")
 
 

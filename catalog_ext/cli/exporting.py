@@ -14,13 +14,9 @@ from catalog_ext.cli.progress import spinner
 from catalog_ext.overview.layout import Column
 
 _EXPORTED = (
-    Column("table"),
-    Column("action"),
-    Column("partition", rank=2),
-    Column("sent", right=True, rank=1),
-    Column("kept", right=True, rank=1),
-    Column("reason", wraps=True),
-)
+    Column("table"), Column("action"), Column("partition", rank=2), Column("sent", right=True, rank=1),
+    Column("kept", right=True, rank=1), Column("reason", wraps=True),
+)  # fmt: skip
 
 
 @click.command(short_help="Fill another metastore, or print HiveQL that does.")

@@ -25,13 +25,9 @@ _FOR_GOOD = (UnsupportedFormatError.code,)
 """Of tables that no import takes."""
 
 _ENTRIES = (
-    Column("table"),
-    Column("action"),
-    Column("partitions", right=True, rank=1),
-    Column("files", right=True, rank=2),
-    Column("code", rank=3, hidden=True),
-    Column("reason", "why", wraps=True),
-)
+    Column("table"), Column("action"), Column("partitions", right=True, rank=1), Column("files", right=True, rank=2),
+    Column("code", rank=3, hidden=True), Column("reason", "why", wraps=True),
+)  # fmt: skip
 
 
 @click.command("import", short_help="Take TABLE of the metastore into the index.")

@@ -45,13 +45,9 @@ class Invocation:
     debug: bool = False
 
     def catalog(
-        self,
-        *,
-        with_metastore: bool = True,
-        makes_index: bool = False,
-        at_once: bool = False,
-        looks: bool = False,
-    ) -> Catalog:
+        self, *,
+        with_metastore: bool = True, makes_index: bool = False, at_once: bool = False, looks: bool = False,
+    ) -> Catalog:  # fmt: skip
         """Return the catalog; close it.
 
         Args:
@@ -84,18 +80,14 @@ class Invocation:
 
         def checked(index: Index, found: Settings) -> Settings:
             if named is not None:
-                # Who names another index's metastore is in the wrong place, whether or not it would be asked.
+                # A command with another index's metastore runs in the wrong place, whether or not it would ask it.
                 look_home(index, named)
             return at_home(index, found)
 
         catalog = Catalog(settings, settings.open_storage, at_home=checked, embedded=embedded)
         catalog.look_whether_restored()
         if at_once:
-            try:
-                _check_embedded(catalog.settings)
-            except EnvironmentSetupError:
-                catalog.close()
-                raise
+            _require_embedded(catalog)
         return catalog
 
     def require_java(self) -> None:
@@ -113,9 +105,6 @@ class Invocation:
 
     def require_index(self, *, or_none: bool = False) -> None:
         """Refuse a SQLite index that is not there, and a file that is another program's: a wrong name makes nothing.
-
-        Args:
-            or_none: Whether there may be none yet.
 
         Raises:
             InvalidConfigurationError: There is no index.
@@ -152,6 +141,14 @@ class Invocation:
             storage=self.storage,
             site=hive_site(metastore),
         )
+
+
+def _require_embedded(catalog: Catalog) -> None:
+    try:
+        _check_embedded(catalog.settings)
+    except EnvironmentSetupError:
+        catalog.close()
+        raise
 
 
 def _check_embedded(settings: Settings) -> None:

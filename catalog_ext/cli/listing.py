@@ -85,28 +85,18 @@ class Listing:
     """
 
     def __init__(
-        self,
-        name: tuple[str, str],
-        columns: Sequence[Column],
-        head: dict[str, Any] | None = None,
-        *,
+        self, name: tuple[str, str], columns: Sequence[Column], head: dict[str, Any] | None = None, *,
         style: Callable[[dict[str, Any]], str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._name = name
         self._columns = columns
         self._head = head or {}
         self._style = style or (lambda row: "")
 
     def show(
-        self,
-        shape: Shape,
-        rows: Iterable[dict[str, Any]],
-        total: int,
-        *,
-        end: str = "",
-        count: str = "",
+        self, shape: Shape, rows: Iterable[dict[str, Any]], total: int, *, end: str = "", count: str = "",
         as_json: Callable[[dict[str, Any]], object] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Print rows, how many there are, and a last line.
 
         Args:
@@ -166,12 +156,9 @@ def _csv_value(value: object) -> object:
 
 
 def print_table(
-    console: Console,
-    columns: Sequence[Column],
-    rows: Iterable[dict[str, Any]],
-    width: int | None,
+    console: Console, columns: Sequence[Column], rows: Iterable[dict[str, Any]], width: int | None,
     style: Callable[[dict[str, Any]], str] = lambda row: "",
-) -> None:
+) -> None:  # fmt: skip
     """Print the rows as a table; print nothing without rows.
 
     Args:

@@ -34,37 +34,14 @@ if TYPE_CHECKING:
 
 # Where each command is: its module is imported when the command runs, or its help is asked for.
 COMMANDS = {
-    "register": "tables",
-    "import": "importing",
-    "init": "tables",
-    "unregister": "tables",
-    "repair": "repair",
-    "partitions": "partitions",
-    "files": "partitions",
-    "tables": "tables",
-    "describe": "tables",
-    "history": "writes",
-    "status": "writes",
-    "recover": "writes",
-    "vacuum": "writes",
-    "release-waiting": "writes",
-    "discard-waiting": "writes",
-    "drop-partitions": "maintenance",
-    "expire-partitions": "maintenance",
-    "outbox": "outbox",
-    "publish": "outbox",
-    "adopt": "adopt",
-    "backup": "restored",
-    "restored": "restored",
-    "migrate": "tables",
-    "serve": "serve",
-    "events": "events",
-    "drift": "drift",
-    "export": "exporting",
-    "follow": "follow",
-    "doctor": "doctor",
-    "init-conf": "init_conf",
-}
+    "register": "tables", "import": "importing", "init": "tables", "unregister": "tables", "repair": "repair",
+    "partitions": "partitions", "files": "partitions", "tables": "tables", "describe": "tables", "history": "writes",
+    "status": "writes", "recover": "writes", "vacuum": "writes", "release-waiting": "writes",
+    "discard-waiting": "writes", "drop-partitions": "maintenance", "expire-partitions": "maintenance",
+    "outbox": "outbox", "publish": "outbox", "adopt": "adopt", "backup": "restored", "restored": "restored",
+    "migrate": "tables", "serve": "serve", "events": "events", "drift": "drift", "export": "exporting",
+    "follow": "follow", "doctor": "doctor", "init-conf": "init_conf",
+}  # fmt: skip
 
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What is wrong with an output that takes no more."""
@@ -130,47 +107,30 @@ class Commands(click.Group):
     cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.option(
-    "--index",
-    envvar=keys.INDEX.variable,
-    show_envvar=True,
-    metavar="URL",
+    "--index", envvar=keys.INDEX.variable, show_envvar=True, metavar="URL",
     help="The index: a SQLAlchemy URL or the path of a SQLite file. Default: a SQLite file beside the warehouse.",
-)
+)  # fmt: skip
 @click.option(
-    "--metastore",
-    envvar=keys.METASTORE.variable,
-    show_envvar=True,
-    metavar="URIS",
+    "--metastore", envvar=keys.METASTORE.variable, show_envvar=True, metavar="URIS",
     help="thrift://host:9083 (several with commas), `embedded`, or `none` for the index alone. Default: "
     "the index's own; for a new index what hive-site.xml names, else the embedded one.",
-)
+)  # fmt: skip
 @click.option(
-    "--warehouse",
-    envvar=keys.WAREHOUSE.variable,
-    show_envvar=True,
-    metavar="LOCATION",
+    "--warehouse", envvar=keys.WAREHOUSE.variable, show_envvar=True, metavar="LOCATION",
     help="Where managed tables go. Default: the index's own; for a new index spark-warehouse in the working directory.",
-)
+)  # fmt: skip
 @click.option(
-    "--storage",
-    envvar=keys.STORAGE.variable,
-    show_envvar=True,
-    multiple=True,
-    metavar="KEY=VALUE",
+    "--storage", envvar=keys.STORAGE.variable, show_envvar=True, multiple=True, metavar="KEY=VALUE",
     help="How S3 is reached, by Hadoop's keys (fs.s3a.endpoint) or short names (endpoint, access_key, …). "
     "Repeatable; in the variable, with blanks between.",
-)
+)  # fmt: skip
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and log what is done.")
 @click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def cli(
-    context: click.Context,
-    index: str | None,
-    metastore: str | None,
-    warehouse: str | None,
-    storage: tuple[str, ...],
+    context: click.Context, index: str | None, metastore: str | None, warehouse: str | None, storage: tuple[str, ...],
     debug: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Hive-style partitioned tables, planned from a SQL index.
 
     Tables are named NAMESPACE.TABLE. Every command takes --output json, and lists --output csv too.
@@ -200,22 +160,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; those of the process if left out.
     """
-    _open_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
-    as_json = wants_json(given)
-    _show_warnings(debug)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            # A name that the terminal's encoding lacks is escaped: no list ends in the middle because of it.
-            stream.reconfigure(errors="backslashreplace")
-    if arguments is None:
-        # Who calls this function in a process of his own keeps it.
-        sys.meta_path.insert(0, _WithoutPandas())
-    if _COMPLETION in os.environ:
-        from catalog_ext.cli.completion import register
-
-        register()
+    debug, as_json = "--debug" in given, wants_json(given)
+    _prepare_process(debug=debug, is_program=arguments is None)
     try:
         result = cli.main(given, prog_name="catalog-ext", standalone_mode=False)
         sys.stdout.flush()  # here, where it can still be said that it failed
@@ -245,6 +192,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 -- the outermost frame: whatever it is, it ends as a line and a code
         return _report(_unexpected(error, debug=debug), as_json=as_json, debug=debug)
     return result if isinstance(result, int) else 0
+
+
+def _prepare_process(*, debug: bool, is_program: bool) -> None:
+    """Set up streams, warnings, imports and completion; a program that calls ``main`` keeps its own pandas."""
+    _open_closed_streams()
+    _show_warnings(debug)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            # A name that the terminal's encoding lacks is escaped: no list ends in the middle because of it.
+            stream.reconfigure(errors="backslashreplace")
+    if is_program:
+        sys.meta_path.insert(0, _WithoutPandas())
+    if _COMPLETION in os.environ:
+        from catalog_ext.cli.completion import register
+
+        register()
 
 
 def _unexpected(error: Exception, *, debug: bool) -> CatalogExtError:
@@ -326,13 +289,9 @@ def _shown(text: str) -> str:
 
 def _show_warnings(debug: bool) -> None:
     def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
         line: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         from catalog_ext.metastore_sync.warehouse_mark import WarehouseSharedWarning
 
         if not issubclass(category, WarehouseSharedWarning):  # that is logged, too

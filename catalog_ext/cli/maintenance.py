@@ -46,14 +46,9 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would
 @list_options(_DROPPED)
 @click.pass_obj
 def drop_partitions(
-    invocation: Invocation,
-    table: str,
-    where: str | None,
-    spec: tuple[str, ...],
-    purge: bool,
-    dry_run: bool,
+    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], purge: bool, dry_run: bool,
     shape: Shape,
-) -> None:
+) -> None:  # fmt: skip
     """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
 
     The files of an external table stay. The next `repair` in mode add or sync registers its dropped partitions again,

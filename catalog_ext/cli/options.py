@@ -47,9 +47,6 @@ def list_options(columns: Sequence[Column], *, shown: int = SHOWN) -> Callable[[
         shown: How many rows people read where nobody said.
     """
 
-    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-        return _columns(value, columns)
-
     def add(command: F) -> F:
         @functools.wraps(command)
         def with_shape(
@@ -64,34 +61,34 @@ def list_options(columns: Sequence[Column], *, shown: int = SHOWN) -> Callable[[
             shape = Shape(_output(output, as_json, TABLE), wide, columns, limit)
             return command(*args, shape=shape, **kwargs)
 
-        options = (
-            click.option(
-                "--limit",
-                type=click.IntRange(min=0),
-                metavar="ROWS",
-                help=f"Rows to show, 0 for all. Default: {shown} of a table, all as JSON and CSV.",
-            ),
-            click.option(
-                "--columns",
-                metavar="NAMES",
-                callback=parse,
-                shell_complete=complete_column([c.name for c in columns]),
-                help=f"The columns to show, with commas between them: {', '.join(c.name for c in columns)}.",
-            ),
-            click.option("--wide", is_flag=True, help="Show all columns of a table, however wide the terminal is."),
-            click.option(
-                "-o",
-                "--output",
-                type=click.Choice([TABLE, JSON, CSV]),
-                help=f"How the rows are printed.  [default: {TABLE}]",
-            ),
-        )
         decorated: Any = _JSON_FLAG(with_shape)
-        for option in reversed(options):
+        for option in reversed(_options_of_list(columns, shown)):
             decorated = option(decorated)
         return decorated  # type: ignore[no-any-return]
 
     return add
+
+
+def _options_of_list(columns: Sequence[Column], shown: int) -> tuple[Callable[[F], F], ...]:
+    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+        return _columns(value, columns)
+
+    names = [c.name for c in columns]
+    return (
+        click.option(
+            "--limit", type=click.IntRange(min=0), metavar="ROWS",
+            help=f"Rows to show, 0 for all. Default: {shown} of a table, all as JSON and CSV.",
+        ),
+        click.option(
+            "--columns", metavar="NAMES", callback=parse, shell_complete=complete_column(names),
+            help=f"The columns to show, with commas between them: {', '.join(names)}.",
+        ),
+        click.option("--wide", is_flag=True, help="Show all columns of a table, however wide the terminal is."),
+        click.option(
+            "-o", "--output", type=click.Choice([TABLE, JSON, CSV]),
+            help=f"How the rows are printed.  [default: {TABLE}]",
+        ),
+    )  # fmt: skip
 
 
 def _output(output: str | None, as_json: bool, default: str) -> str:

@@ -22,24 +22,14 @@ if TYPE_CHECKING:
     from catalog_ext.cli.listing import Shape
 
 _CHANGES = (
-    Column("id", right=True, cell=str),
-    Column("table"),
-    Column("operation", rank=1),
-    Column("state"),
-    Column("attempts", right=True, rank=3),
-    SINCE,
-    Column("error", wraps=True),
-)
+    Column("id", right=True, cell=str), Column("table"), Column("operation", rank=1), Column("state"),
+    Column("attempts", right=True, rank=3), SINCE, Column("error", wraps=True),
+)  # fmt: skip
 _PUBLISHED = (
-    Column("table"),
-    Column("action"),
-    Column("differs", wraps=True),
-    Column("published", right=True, rank=1),
-    Column("dropped", right=True, rank=1),
-    Column("pending", right=True, rank=2),
-    Column("error", wraps=True),
+    Column("table"), Column("action"), Column("differs", wraps=True), Column("published", right=True, rank=1),
+    Column("dropped", right=True, rank=1), Column("pending", right=True, rank=2), Column("error", wraps=True),
     Column("drops", hidden=True, rank=3, cell=", ".join),
-)
+)  # fmt: skip
 _NAMED = 10
 """Partitions that are named below the table."""
 

@@ -33,13 +33,9 @@ _PARTITIONS = (
     _ELSEWHERE,
 )
 _FILES = (
-    Column("partition"),
-    Column("path", "file"),
-    Column("size", right=True, cell=format_bytes, rank=1),
-    _ROWS,
-    Column("modified_ms", "modified (UTC)", cell=moment, rank=4),
-    _ELSEWHERE,
-)
+    Column("partition"), Column("path", "file"), Column("size", right=True, cell=format_bytes, rank=1), _ROWS,
+    Column("modified_ms", "modified (UTC)", cell=moment, rank=4), _ELSEWHERE,
+)  # fmt: skip
 
 
 @click.command(short_help="List the registered partitions of TABLE.")

@@ -59,13 +59,7 @@ def _expect(catalog: Catalog | None, report: RepairProgress) -> None:
 
 
 class _Bar:
-    """A bar whose clock and spinner go on through all phases.
-
-    Args:
-        progress: What it is in.
-        title: What is shown first.
-        catalog: As for ``progress_bar``.
-    """
+    """A bar whose clock and spinner go on through all phases."""
 
     def __init__(self, progress: Progress, title: str, catalog: Catalog | None) -> None:
         self._progress = progress

@@ -27,13 +27,9 @@ if TYPE_CHECKING:
 _SHOWN = 20
 _BYTES = Column("bytes", "size", right=True, cell=format_bytes, rank=2)
 _ENTRIES = (
-    Column("action", hidden=True),
-    Column("partition", hidden=True),
-    Column("path"),
-    Column("files", right=True, rank=3),
-    _BYTES,
-    Column("reason", "why", wraps=True),
-)
+    Column("action", hidden=True), Column("partition", hidden=True), Column("path"),
+    Column("files", right=True, rank=3), _BYTES, Column("reason", "why", wraps=True),
+)  # fmt: skip
 _SUMS = (Column("what", ""), Column("partitions", right=True), Column("files", right=True), _BYTES)
 _STYLES = {"add": "green", "drop": "red", "change": "yellow", "skip": "magenta", "warn": "yellow"}
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped", "warn": "warnings"}
@@ -43,12 +39,9 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.command(short_help="Bring index and metastore in step with TABLE's files.")
 @click.argument("table", shell_complete=complete_table)
 @click.option(
-    "--mode",
-    type=click.Choice(["add", "drop", "sync"]),
-    default="sync",
-    show_default=True,
+    "--mode", type=click.Choice(["add", "drop", "sync"]), default="sync", show_default=True,
     help="add: register what is new; drop: remove what is gone; sync: both, and refresh changed files.",
-)
+)  # fmt: skip
 @where_options
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
 @click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")
@@ -59,19 +52,9 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @list_options(_ENTRIES, shown=_SHOWN)
 @click.pass_obj
 def repair(
-    invocation: Invocation,
-    table: str,
-    mode: str,
-    where: str | None,
-    spec: tuple[str, ...],
-    dry_run: bool,
-    force: bool,
-    strict: bool,
-    verify: bool,
-    verify_all: bool,
-    check: bool,
-    shape: Shape,
-) -> None:
+    invocation: Invocation, table: str, mode: str, where: str | None, spec: tuple[str, ...], dry_run: bool, force: bool,
+    strict: bool, verify: bool, verify_all: bool, check: bool, shape: Shape,
+) -> None:  # fmt: skip
     """Bring the index, and after it the metastore, in step with the files of TABLE.
 
     \b
@@ -83,23 +66,12 @@ def repair(
     with invocation.catalog(with_metastore=not preview) as catalog:
         with progress_bar(message_console(), f"Repairing {table}", catalog) as progress:
             report = catalog.repair_partitions(
-                table,
-                mode=mode,
-                where=where_of(where, spec),
-                dry_run=preview,
-                strict=strict and not check,
-                verify="all" if verify_all else verify,
-                allow_mass_drop=force,
-                progress=progress,
-            )
+                table, mode=mode, where=where_of(where, spec), dry_run=preview, strict=strict and not check,
+                verify="all" if verify_all else verify, allow_mass_drop=force, progress=progress,
+            )  # fmt: skip
             if report.pending_deliveries and (delivery := settle(catalog)) is not None:
                 report.pending_deliveries, report.delivery_error = delivery.pending, delivery.error
-        if shape.is_json:
-            click.echo(report.to_json())
-        elif shape.is_text:
-            print_report(report, output_console(), shape)
-        else:
-            Listing(("entry", "entries"), _ENTRIES).show_rows(shape, (entry._asdict() for entry in report))
+        _show(report, shape)
     if strict and report.skipped:
         raise RepairRefusedError(
             f"{counted(len(report.skipped), 'path')} of table {report.table} "
@@ -107,6 +79,15 @@ def repair(
         )
     if check and not report.in_step:
         raise click.exceptions.Exit(EXIT_REFUSED)
+
+
+def _show(report: RepairReport, shape: Shape) -> None:
+    if shape.is_json:
+        click.echo(report.to_json())
+    elif shape.is_text:
+        print_report(report, output_console(), shape)
+    else:
+        Listing(("entry", "entries"), _ENTRIES).show_rows(shape, (entry._asdict() for entry in report))
 
 
 def print_report(report: RepairReport, console: Console, shape: Shape) -> None:

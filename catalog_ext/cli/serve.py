@@ -19,14 +19,15 @@ from catalog_ext.cli.log_lines import write_log
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
 from catalog_ext.conf.follow_keys import FOLLOW_DATABASES
-from catalog_ext.conf.log_keys import LOG_FORMAT, LogFormat
-from catalog_ext.conf.service_keys import READ_TOKEN_FILE, allowed_locations
+from catalog_ext.conf.service_keys import LOG_FORMAT, READ_TOKEN_FILE, LogFormat, allowed_locations
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service import LOOPBACK
 from catalog_ext.service.addresses import authority, is_loopback, is_wildcard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from catalog_ext.service.server import Service
 
 logger = logging.getLogger(__name__)
 
@@ -80,20 +81,10 @@ _DRAIN_SECONDS = 30
 @json_option
 @click.pass_obj
 def serve(
-    invocation: Invocation,
-    host: str,
-    port: int,
-    token_file: Path | None,
-    name: str,
-    log_level: str | None,
-    log_format: LogFormat | None,
-    metrics_token_file: Path | None,
-    read_token_file: Path | None,
-    follow: bool,
-    databases: str | None,
-    page: bool,
-    as_json: bool,
-) -> None:
+    invocation: Invocation, host: str, port: int, token_file: Path | None, name: str, log_level: str | None,
+    log_format: LogFormat | None, metrics_token_file: Path | None, read_token_file: Path | None, follow: bool,
+    databases: str | None, page: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Serve the catalog to Spark sessions until interrupted.
 
     Prints the settings that a Spark session needs. For the Thrift server, Spark Connect, spark-sql, and several drivers
@@ -108,11 +99,9 @@ def serve(
     lines = log_format or LOG_FORMAT.read(invocation.settings().conf)
     level = log_level or ("debug" if invocation.debug else "info")
     write_log(level, lines)
-    token = _token(token_file)
-    metrics_token = None if metrics_token_file is None else _token(metrics_token_file)
     read_token_file = read_token_file or _read_token_file(invocation)
-    read_token = _read_token(read_token_file, token)
-    # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
+    token, metrics_token, read_token = _tokens(token_file, metrics_token_file, read_token_file)
+    # Before the service listens: the jar may have to be compiled, and clients would wait for that.
     jar = _jar(lines)
     with sent(os.environ), invocation.catalog(makes_index=True, at_once=True) as catalog:
         catalog.allowed.restrict(allowed_locations(catalog.settings.conf, standing=True))
@@ -128,19 +117,12 @@ def serve(
         if as_json:
             echo_json({"uri": service.uri, "page": service.page_uri, "spark": settings})
         else:
-            _print_settings(service.uri, settings)
-            _print_readers(name, read_token_file)
-            _print_page(service.page_uri, token_file)
-            # A log file shows the lines while the service runs.
-            output_console().file.flush()
+            _print_service(service, name, settings, token_file, read_token_file)
         for text in what_to_mind(host, urlsplit(service.uri).port or port):
             _warn(text, lines)
         logger.info("Process %d serves the catalog %s at %s", os.getpid(), name, service.uri)
         catalog.keep_delivering()
-        with contextlib.suppress(KeyboardInterrupt):
-            # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            service.run()
+        _run(service)
     if lines == "text":
         note(message_console(), "stopped")
 
@@ -190,31 +172,40 @@ def _warn(text: str, lines: LogFormat) -> None:
         logger.warning("%s", text)
 
 
-def _print_settings(uri: str, settings: dict[str, str]) -> None:
+def _run(service: Service) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        service.run()
+
+
+def _print_service(
+    service: Service, name: str, settings: dict[str, str], token_file: Path | None, read_token_file: Path | None
+) -> None:
     console = output_console()
-    note(console, f"# catalog-ext serves at {uri}; settings for spark-defaults.conf:")
+    note(console, f"# catalog-ext serves at {service.uri}; settings for spark-defaults.conf:")
     width = max(map(len, settings))
     for key, value in settings.items():
         note(console, f"{key:<{width}}  {value}")
-
-
-def _print_readers(name: str, file: Path | None) -> None:
-    if file is not None:
-        note(output_console(), f"# a session that only reads: spark.sql.catalog.{name}.token-file  {file.absolute()}")
-
-
-def _print_page(uri: str | None, token_file: Path | None) -> None:
-    if uri is None:
-        return
-    console = output_console()
-    where = "the token above" if token_file is None else f"the token in {token_file}"
-    note(console, f"# the page is at {uri}; sign in with {where}")
+    if read_token_file is not None:
+        setting = f"spark.sql.catalog.{name}.token-file"
+        note(console, f"# a session that only reads: {setting}  {read_token_file.absolute()}")
+    if service.page_uri is not None:
+        where = "the token above" if token_file is None else f"the token in {token_file}"
+        note(console, f"# the page is at {service.page_uri}; sign in with {where}")
+    # A log file shows the lines while the service runs.
     console.file.flush()
 
 
 def _read_token_file(invocation: Invocation) -> Path | None:
     text = READ_TOKEN_FILE.text(invocation.settings().conf)
     return None if text is None else READ_TOKEN_FILE.value_of(text)
+
+
+def _tokens(own: Path | None, metrics: Path | None, reading: Path | None) -> tuple[str, str | None, str | None]:
+    """Return the tokens in the files; without a file the own token is new, and there is none of the other two."""
+    token = _token(own)
+    return token, None if metrics is None else _token(metrics), _read_token(reading, token)
 
 
 def _read_token(file: Path | None, token: str) -> str | None:

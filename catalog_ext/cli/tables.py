@@ -27,15 +27,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _TABLES = (
-    Column("table"),
-    Column("type", hidden=True, rank=9),
-    Column("format", rank=2),
-    Column("partitions", right=True),
-    Column("files", right=True, rank=1),
-    Column("bytes", "size", right=True, cell=format_bytes, rank=1),
-    Column("version", right=True, rank=3),
-    Column("location", rank=4),
-)
+    Column("table"), Column("type", hidden=True, rank=9), Column("format", rank=2), Column("partitions", right=True),
+    Column("files", right=True, rank=1), Column("bytes", "size", right=True, cell=format_bytes, rank=1),
+    Column("version", right=True, rank=3), Column("location", rank=4),
+)  # fmt: skip
 _LABEL = 17
 """Columns that the labels of a table's description take."""
 
@@ -47,13 +42,10 @@ _LABEL = 17
     "--format", "format_", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Format of the files."
 )
 @click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="NAME[=TYPE]",
+    "--key", "keys", multiple=True, metavar="NAME[=TYPE]",
     help="A partition column, in the order of the directories; STRING without a type. Repeatable. "
     "Default: the keys found in the paths.",
-)
+)  # fmt: skip
 @click.option(
     "--partition-mode",
     type=click.Choice([str(mode) for mode in PartitionMode]),
@@ -65,12 +57,9 @@ _LABEL = 17
     help="The columns, such as 'id BIGINT, fare DECIMAL(10,2)'. Default: read from the files.",
 )
 @click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
+    "--option", "options", multiple=True, metavar="KEY=VALUE",
     help="An option of Spark's reader, such as header=true. Repeatable.",
-)
+)  # fmt: skip
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
 @click.option("--comment", help="A comment.")
 @click.option("--no-keys", is_flag=True, help="The table has no partition columns, whatever the paths have.")
@@ -79,21 +68,10 @@ _LABEL = 17
 @json_option
 @click.pass_obj
 def register(
-    invocation: Invocation,
-    table: str,
-    location: str,
-    format_: str,
-    keys: tuple[str, ...],
-    partition_mode: str | None,
-    schema: str | None,
-    options: tuple[str, ...],
-    properties: tuple[str, ...],
-    comment: str | None,
-    no_keys: bool,
-    create_namespace: bool,
-    if_not_exists: bool,
-    as_json: bool,
-) -> None:
+    invocation: Invocation, table: str, location: str, format_: str, keys: tuple[str, ...], partition_mode: str | None,
+    schema: str | None, options: tuple[str, ...], properties: tuple[str, ...], comment: str | None, no_keys: bool,
+    create_namespace: bool, if_not_exists: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Register the files at LOCATION as the external table TABLE.
 
     LOCATION is the directory above the key=value directories, or a pattern with wildcards (quote it): * and ? within a
@@ -118,22 +96,15 @@ def register(
         there = if_not_exists and _is_there(catalog, table)
         try:
             registered = catalog.register_table(
-                table,
-                location=_absolute(location),
-                format=format_,
-                partition_columns=columns,
-                partition_mode=partition_mode,
-                schema=schema,
-                options=pairs(options, "--option"),
-                properties=pairs(properties, "--property"),
-                comment=comment,
-                if_not_exists=if_not_exists,
-            )
+                table, location=_absolute(location), format=format_, partition_columns=columns,
+                partition_mode=partition_mode, schema=schema, options=pairs(options, "--option"),
+                properties=pairs(properties, "--property"), comment=comment, if_not_exists=if_not_exists,
+            )  # fmt: skip
         except NamespaceNotFoundError as error:
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
         settle(catalog)
         state = catalog.metastore_state(registered)
-    # What was asked of it is not compared: a table that is there is what somebody has made of it.
+    # The options are not compared with an existing table: it may have been altered since it was registered.
     show_table(registered, "Left as it is:" if there else "Registered", state, as_json=as_json)
     if not as_json:
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")

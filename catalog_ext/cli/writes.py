@@ -31,14 +31,9 @@ _FILES = Column("files", right=True)
 _ROWS = Column("rows", right=True)
 _BYTES = Column("bytes", right=True, cell=format_bytes)
 _RECOVERED = (
-    Column("action"),
-    Column("table"),
-    Column("operation", rank=2),
-    Column("files", right=True, rank=3),
-    Column("transaction_id", "transaction"),
-    Column("owner", rank=4),
-    Column("error", wraps=True),
-)
+    Column("action"), Column("table"), Column("operation", rank=2), Column("files", right=True, rank=3),
+    Column("transaction_id", "transaction"), Column("owner", rank=4), Column("error", wraps=True),
+)  # fmt: skip
 _REMOVALS = (
     Column("action"),
     Column("path"),
@@ -50,13 +45,9 @@ _REMOVAL = ("removal", "removals")
 _STAYS = (VacuumAction.KEPT, VacuumAction.SKIPPED, VacuumAction.FAILED)
 _RELEASED = (Column("partition"), Column("application", rank=2), _FILES, _ROWS, _BYTES, SINCE)
 _DISCARDED = (
-    Column("partition", rank=2),
-    Column("location"),
-    _ROWS,
-    _BYTES,
-    SINCE,
+    Column("partition", rank=2), Column("location"), _ROWS, _BYTES, SINCE,
     Column("transaction_id", "transaction", rank=3),
-)
+)  # fmt: skip
 
 
 @click.command(short_help="Finish or undo writes whose owners are gone.")

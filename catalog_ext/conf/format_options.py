@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.runtime.wording import NEARLY, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -28,140 +28,80 @@ _PATH = "a path on the driver's machine"
 _STORES = ("jks", "pkcs12", "pem")
 
 METASTORE_CONNECT_TIMEOUT: Setting[float] = Setting(
-    "metastore.connect-timeout",
-    "5s",
+    "metastore.connect-timeout", "5s",
     "How long each metastore server has to accept a connection, and to show and see certificates and tickets.",
-    TIME,
-    seconds,
-    _PLACES,
-)
+    TIME, seconds, _PLACES,
+)  # fmt: skip
 METASTORE_CALL_TIMEOUT: Setting[float] = Setting(
     "metastore.call-timeout", "60s", "How long a metastore server has to answer one call.", TIME, seconds, _PLACES
 )
 METASTORE_URI_SELECTION: Setting[str] = Setting(
-    "metastore.uri-selection",
-    "sequential",
+    "metastore.uri-selection", "sequential",
     "Which of several metastore servers is tried first; the one that answered last is kept.",
-    "`sequential` or `random`",
-    word("sequential", "random"),
-    _PLACES,
+    "`sequential` or `random`", word("sequential", "random"), _PLACES,
     hive=("hive.metastore.uri.selection", "metastore.thrift.uri.selection"),
-)
+)  # fmt: skip
 METASTORE_TLS: Setting[bool] = Setting(
-    "metastore.tls",
-    "false",
+    "metastore.tls", "false",
     "Whether the metastore is spoken to over TLS; its certificate must be valid and name its host.",
-    _TRUE_OR_FALSE,
-    flag,
-    _PLACES,
-    hive=("hive.metastore.use.SSL", "metastore.use.SSL"),
-)
+    _TRUE_OR_FALSE, flag, _PLACES, hive=("hive.metastore.use.SSL", "metastore.use.SSL"),
+)  # fmt: skip
 METASTORE_TRUSTSTORE: Setting[str] = Setting(
-    "metastore.truststore",
-    None,
+    "metastore.truststore", None,
     "File with the certificates of the authorities that are believed: PEM, PKCS12 or JKS; otherwise the system's.",
-    _PATH,
-    text_value,
-    _PLACES,
-    hive=("hive.metastore.truststore.path", "metastore.truststore.path"),
-)
+    _PATH, text_value, _PLACES, hive=("hive.metastore.truststore.path", "metastore.truststore.path"),
+)  # fmt: skip
 METASTORE_TRUSTSTORE_PASSWORD: Setting[str] = Setting(
-    "metastore.truststore-password",
-    None,
-    "Password of the truststore.",
-    "text",
-    text_value,
-    _PLACES,
-    hive=("hive.metastore.truststore.password", "metastore.truststore.password"),
-)
+    "metastore.truststore-password", None, "Password of the truststore.",
+    "text", text_value, _PLACES, hive=("hive.metastore.truststore.password", "metastore.truststore.password"),
+)  # fmt: skip
 METASTORE_TRUSTSTORE_TYPE: Setting[str] = Setting(
-    "metastore.truststore-type",
-    None,
+    "metastore.truststore-type", None,
     "Kind of the truststore, for Hive; here the file itself says it, and other kinds are refused.",
-    "`jks`, `pkcs12` or `pem`",
-    word(*_STORES),
-    _PLACES,
+    "`jks`, `pkcs12` or `pem`", word(*_STORES), _PLACES,
     hive=("hive.metastore.truststore.type", "metastore.truststore.type"),
-)
+)  # fmt: skip
 METASTORE_SASL: Setting[bool] = Setting(
-    "metastore.sasl",
-    "false",
-    "Whether the metastore wants Kerberos.",
-    _TRUE_OR_FALSE,
-    flag,
-    _PLACES,
-    hive=("hive.metastore.sasl.enabled", "metastore.sasl.enabled"),
-)
+    "metastore.sasl", "false", "Whether the metastore wants Kerberos.",
+    _TRUE_OR_FALSE, flag, _PLACES, hive=("hive.metastore.sasl.enabled", "metastore.sasl.enabled"),
+)  # fmt: skip
 METASTORE_KERBEROS_PRINCIPAL: Setting[str] = Setting(
-    "metastore.kerberos-principal",
-    None,
+    "metastore.kerberos-principal", None,
     "The metastore's own principal; `_HOST` in it stands for the host of its address.",
-    "`hive/_HOST@REALM`",
-    text_value,
-    _PLACES,
+    "`hive/_HOST@REALM`", text_value, _PLACES,
     hive=("hive.metastore.kerberos.principal", "metastore.kerberos.principal"),
-)
+)  # fmt: skip
 METASTORE_CLIENT_PRINCIPAL: Setting[str] = Setting(
-    "metastore.client-principal",
-    None,
+    "metastore.client-principal", None,
     "The principal that we are to the metastore; otherwise that of the ticket cache, or the keytab's first.",
-    "`name@REALM`",
-    text_value,
-    _PLACES,
-    hive=("spark.kerberos.principal",),
-)
+    "`name@REALM`", text_value, _PLACES, hive=("spark.kerberos.principal",),
+)  # fmt: skip
 METASTORE_CLIENT_KEYTAB: Setting[str] = Setting(
-    "metastore.client-keytab",
-    None,
-    "Keytab that tickets are got by; otherwise the ticket cache, which `kinit` fills.",
-    _PATH,
-    text_value,
-    _PLACES,
-    hive=("spark.kerberos.keytab",),
-)
+    "metastore.client-keytab", None, "Keytab that tickets are got by; otherwise the ticket cache, which `kinit` fills.",
+    _PATH, text_value, _PLACES, hive=("spark.kerberos.keytab",),
+)  # fmt: skip
 METASTORE_SET_UGI: Setting[bool] = Setting(
-    "metastore.set-ugi",
-    "true",
+    "metastore.set-ugi", "true",
     "Whether a metastore without Kerberos is told who we are (`HADOOP_USER_NAME`, otherwise the process's user), as "
     "Hive's own client does. The embedded one is not.",
-    _TRUE_OR_FALSE,
-    flag,
-    _PLACES,
-    hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
-)
+    _TRUE_OR_FALSE, flag, _PLACES, hive=("hive.metastore.execute.setugi", "metastore.execute.setugi"),
+)  # fmt: skip
 
 METASTORE_SETTINGS: tuple[Setting[Any], ...] = (
-    METASTORE_CONNECT_TIMEOUT,
-    METASTORE_CALL_TIMEOUT,
-    METASTORE_URI_SELECTION,
-    METASTORE_TLS,
-    METASTORE_TRUSTSTORE,
-    METASTORE_TRUSTSTORE_PASSWORD,
-    METASTORE_TRUSTSTORE_TYPE,
-    METASTORE_SASL,
-    METASTORE_KERBEROS_PRINCIPAL,
-    METASTORE_CLIENT_PRINCIPAL,
-    METASTORE_CLIENT_KEYTAB,
-    METASTORE_SET_UGI,
-)
+    METASTORE_CONNECT_TIMEOUT, METASTORE_CALL_TIMEOUT, METASTORE_URI_SELECTION, METASTORE_TLS, METASTORE_TRUSTSTORE,
+    METASTORE_TRUSTSTORE_PASSWORD, METASTORE_TRUSTSTORE_TYPE, METASTORE_SASL, METASTORE_KERBEROS_PRINCIPAL,
+    METASTORE_CLIENT_PRINCIPAL, METASTORE_CLIENT_KEYTAB, METASTORE_SET_UGI,
+)  # fmt: skip
 
 
 def hive_texts(spark: Mapping[str, str], site: Mapping[str, str]) -> dict[str, str]:
-    """Return what Hive's own names say, by our keys.
-
-    Args:
-        spark: Spark's conf, which goes before files.
-        site: The settings of hive-site.xml.
-    """
+    """Return what Hive's own names say, by our keys."""
     found = ((setting.key, value_of(setting.hive, spark, site)) for setting in METASTORE_SETTINGS)
     return {key: text for key, text in found if text is not None}
 
 
 def metastore_access(conf: Mapping[str, str]) -> Access:
     """Return how the metastore is spoken to.
-
-    Args:
-        conf: Settings by key.
 
     Raises:
         InvalidConfigurationError: A setting is not of its form, one is missing, or the truststore cannot be read.

@@ -6,9 +6,9 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.keys import SETTINGS
-from catalog_ext.conf.near_names import NEARLY, nearest
 from catalog_ext.conf.setting import ENVIRONMENT_PREFIX, Scope, Setting
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.runtime.wording import NEARLY, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

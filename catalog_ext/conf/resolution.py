@@ -39,13 +39,9 @@ class Use(StrEnum):
 
 
 _OPTIONS = {
-    Use.READ: Scope.READ,
-    Use.WRITE: Scope.WRITE,
-    Use.INSERT: Scope.WRITE,
-    Use.STREAM: Scope.STREAM,
-    Use.SESSION: None,
+    Use.READ: Scope.READ, Use.WRITE: Scope.WRITE, Use.INSERT: Scope.WRITE, Use.STREAM: Scope.STREAM, Use.SESSION: None,
     Use.SESSION_CATALOG: None,
-}
+}  # fmt: skip
 _OF_STRICT = (read_keys.STRICT_CHECK, read_keys.STRICT_MODE)
 _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
     Use.READ: (

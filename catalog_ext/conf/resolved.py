@@ -71,14 +71,10 @@ class Settings:
         from catalog_ext.metastore.index.database.urls import shown_index
 
         shown = {
-            "name": self.name,
-            "index": shown_index(self.index),
-            "metastore": self.metastore,
-            "warehouse": self.warehouse,
-            "state": str(self.state),
-            "storage": without_secrets(self.storage),
+            "name": self.name, "index": shown_index(self.index), "metastore": self.metastore,
+            "warehouse": self.warehouse, "state": str(self.state), "storage": without_secrets(self.storage),
             "conf": without_secrets(self.conf),
-        }
+        }  # fmt: skip
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @classmethod

@@ -78,9 +78,6 @@ class Setting(Generic[T]):
     def read(self, *sources: Mapping[str, str]) -> T:
         """Return the value from the first of the sources that has the key, else the default.
 
-        Args:
-            sources: Settings by key, the nearest first.
-
         Raises:
             InvalidConfigurationError: The text is none that the key may have, or there is neither text nor default.
         """

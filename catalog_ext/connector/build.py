@@ -163,9 +163,6 @@ def pyspark_requirement(oldest: str = SUPPORTED_SPARK[0]) -> str:
 def check_pyspark(version: str) -> None:
     """Do nothing where a PySpark fits the jars that it starts, which SPARK_HOME may say.
 
-    Args:
-        version: PySpark's own.
-
     Raises:
         EnvironmentSetupError: They are of different minor versions; calls that the JVM lacks would fail on the way.
     """
@@ -322,14 +319,9 @@ def _compile(java: Path, jars: list[str], spark: str, sources: list[Path], class
     command = [str(java), "-Xss8m", "-cp", compiler, "scala.tools.nsc.Main", f"@{arguments}"]
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
             timeout=_COMPILE_TIMEOUT_SECONDS,
-        )
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentSetupError(f"The Scala compiler did not run: {error}.", {"java": str(java)}) from error
     if done.returncode != 0:

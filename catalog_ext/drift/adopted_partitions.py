@@ -35,11 +35,6 @@ _TWIN = "the index has its values under the name {!r}"
 class AdoptedPartitions:
     """Takes over some partitions of a table.
 
-    Args:
-        context: What the parts share.
-        table: The table, as it is now.
-        found: The metastore's.
-
     Attributes:
         left: What was left alone, and why.
     """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore_sync.publishing import Publishing
     from catalog_ext.repair.table_repair import TableRepair
@@ -46,15 +47,9 @@ class DriftMending:
         self._alterations = alterations
 
     def mend_drift(
-        self,
-        table: str,
-        *,
-        source: str,
-        where: Where = None,
-        drop: bool = False,
-        allow_mass_drop: bool = False,
+        self, table: str, *, source: str, where: Where = None, drop: bool = False, allow_mass_drop: bool = False,
         dry_run: bool = False,
-    ) -> Iterator[Mended]:
+    ) -> Iterator[Mended]:  # fmt: skip
         """Bring the sides of a table together; yield what was done, as it is done.
 
         Args:
@@ -75,6 +70,22 @@ class DriftMending:
             MassDropError: More would go than may go at once; nothing was changed.
             StorageError, MetastoreUnavailableError: A side does not answer; what was committed stays.
         """
+        side, found = self._side_and_table(table, source)
+        wanted = NameFilter(found, bound_where(found, where))
+        match side:
+            case Side.STORE:
+                return self._from_store(str(found.identifier), where, allow_mass_drop=allow_mass_drop, dry_run=dry_run)
+            case Side.INDEX:
+                return self._publish(str(found.identifier), where, dry_run=dry_run)
+            case Side.METASTORE:
+                mend = MendFromMetastore(
+                    self._context, self._repair, self._alterations, found, wanted=wanted, drop=drop,
+                    allow_mass_drop=allow_mass_drop,
+                )  # fmt: skip
+                return mend.run(dry_run=dry_run)
+
+    def _side_and_table(self, table: str, source: str) -> tuple[Side, Table]:
+        """Return the side that is right and the table, of a view the view's; refuse a side that cannot mend it."""
         if source not in set(Side):
             raise InvalidInputError(
                 f"{source[:60]!r} is none of the sides by which {table} can be mended. Use 'store', 'index' or "
@@ -93,18 +104,7 @@ class DriftMending:
                 f"This catalog has no metastore with which {table} could be brought together. Name it: --metastore "
                 "thrift://host:9083 (and unset CATALOG_EXT_METASTORE where that says none)."
             )
-        wanted = NameFilter(found, bound_where(found, where))
-        match side:
-            case Side.STORE:
-                return self._from_store(str(found.identifier), where, allow_mass_drop=allow_mass_drop, dry_run=dry_run)
-            case Side.INDEX:
-                return self._publish(str(found.identifier), where, dry_run=dry_run)
-            case Side.METASTORE:
-                mend = MendFromMetastore(
-                    self._context, self._repair, self._alterations, found, wanted=wanted, drop=drop,
-                    allow_mass_drop=allow_mass_drop,
-                )  # fmt: skip
-                return mend.run(dry_run=dry_run)
+        return side, found
 
     def _from_store(self, table: str, where: Where, *, allow_mass_drop: bool, dry_run: bool) -> Iterator[Mended]:
         report = self._repair.repair_partitions(

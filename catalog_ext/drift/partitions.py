@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.drift.evidence import IndexTimes
-    from catalog_ext.drift.named import NamedPartitions
+
+    pass
     from catalog_ext.drift.pending import PendingDeliveries
     from catalog_ext.drift.store_side import StoreFinding, StoreSide
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
@@ -26,11 +27,17 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.scan.scratch import Scratch
 
 AT_ONCE = 1000
 _AS_ITS_TABLE = "as its table"
 _DROPPED = "the other side does not say when it was dropped"
 _IN_PART = "the metastore names it, and does not give it when it is asked: it answers in part, or somebody drops it"
+
+
+_Readings = tuple[str, str]
+"""How a partition is read, in words: by the index, and by the metastore."""
+_IN_QUERY = 500
 
 
 class PartitionComparison:
@@ -56,11 +63,6 @@ class PartitionComparison:
 
     def with_metastore(self, client: HiveMetastore, found: HiveTable, named: NamedPartitions) -> Iterator[Difference]:
         """Yield in what the metastore's partitions differ from the index's.
-
-        Args:
-            client: The metastore.
-            found: Its table.
-            named: The partitions that it names.
 
         Raises:
             CatalogExtError: The metastore does not answer; what was yielded before stands.
@@ -187,10 +189,6 @@ def _missing_evidence(told: Told | None) -> str:
     return _DROPPED if told is None else f"{told}; {_DROPPED}"
 
 
-_Readings = tuple[str, str]
-"""How a partition is read, in words: by the index, and by the metastore."""
-
-
 def _otherwise(reading: Reading, said: JsonObject | None) -> _Readings | None:
     """Return how the two sides read a partition, where they do not read it alike."""
     known = PartitionDescriptor.from_dict(said) if said else None
@@ -258,3 +256,31 @@ class _Partition:
         self, kind: DriftKind, store: str, metastore: str, verdict: Verdict, *, pending: bool = False
     ) -> Difference:
         return Difference(self._table, kind, self._both.name, store, self._index, metastore, *verdict, pending=pending)
+
+
+class NamedPartitions:
+    """Keeps the names, by key.
+
+    Raises:
+        CatalogExtError: The metastore does not answer.
+    """
+
+    def __init__(self, client: HiveMetastore, table: HiveTable, scratch: Scratch) -> None:
+        self._scratch = scratch
+        scratch.execute("CREATE TABLE named (key TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID")
+        names = client.partition_names(table.database, table.name)
+        scratch.insert("named", ((key_of(name), name) for name in names), columns=2, ignore=True)
+
+    def take(self, keys: Sequence[str]) -> set[str]:
+        """Return those of the keys that are named, and forget them."""
+        taken: set[str] = set()
+        for some in batched(keys, _IN_QUERY):
+            marks = ",".join("?" * len(some))
+            rows = self._scratch.rows(f"SELECT key FROM named WHERE key IN ({marks})", tuple(some))
+            taken.update(key for (key,) in rows)
+            self._scratch.execute(f"DELETE FROM named WHERE key IN ({marks})", tuple(some))
+        return taken
+
+    def rest(self) -> Iterator[str]:
+        """Yield the names that were not taken."""
+        return (name for (name,) in self._scratch.rows("SELECT name FROM named ORDER BY key"))

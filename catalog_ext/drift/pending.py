@@ -29,11 +29,6 @@ _WHY = "the outbox has it to deliver"
 class PendingDeliveries:
     """Notes what is pending of a table; commits after that are told by their versions.
 
-    Args:
-        index: The index.
-        table: The table, loaded before.
-        scratch: Keeps the names.
-
     Attributes:
         definition: Why the definition is pending; None where it is not.
         whole: Whether the table is still to be made, renamed or replaced there.

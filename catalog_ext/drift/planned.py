@@ -26,11 +26,7 @@ _REASONS = {
 
 
 class Planned:
-    """What the differences ask for where the metastore is right; close it.
-
-    Args:
-        drop: Whether what the metastore lacks goes.
-    """
+    """What the differences ask for where the metastore is right; close it."""
 
     def __init__(self, *, drop: bool) -> None:
         self._drop = drop

@@ -71,12 +71,7 @@ class RestoredEntry(NamedTuple):
 
 
 class Restoring:
-    """Backs an index up, and has it go on after it was put back.
-
-    Args:
-        context: What the parts share.
-        repair: Compares tables with the store.
-    """
+    """Backs an index up, and has it go on after it was put back."""
 
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context

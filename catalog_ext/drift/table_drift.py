@@ -8,8 +8,7 @@ from catalog_ext.display import shown_progress
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
 from catalog_ext.drift.evidence import IndexTimes, Verdict, later, told_by_metastore
-from catalog_ext.drift.named import NamedPartitions
-from catalog_ext.drift.partitions import PartitionComparison
+from catalog_ext.drift.partitions import NamedPartitions, PartitionComparison
 from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import StoreSide
 from catalog_ext.drift.words import HAS_IT, statistics_words

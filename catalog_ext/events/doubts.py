@@ -152,12 +152,9 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
 
 
 def _says_nothing(
-    name: str,
-    event: StoreEvent,
-    known: Mapping[tuple[str, str], _Known],
-    in_flight: Collection[str],
+    name: str, event: StoreEvent, known: Mapping[tuple[str, str], _Known], in_flight: Collection[str],
     ours: Collection[str],
-) -> bool:
+) -> bool:  # fmt: skip
     """Return whether the index is as the event says, or a write of ours is about to make it so."""
     path = event.uri.rpartition("/")[2]
     of_write, there = transaction_id_in(path), known.get((name, path))

@@ -111,14 +111,10 @@ def _event(bucket: object, key: str, thing: Mapping[str, Any], time: object, *, 
     size, version = thing.get("size"), thing.get("versionId", thing.get("version-id"))
     sequencer, etag = thing.get("sequencer"), thing.get("eTag", thing.get("etag")) or None
     return StoreEvent(
-        _uri(_text(bucket), key),
-        removed,
-        None if size is None else int(size),
-        None if time is None else _milliseconds(_text(time)),
-        None if not sequencer else _text(sequencer).upper(),
-        version not in (None, "", "null"),
-        etag_hash(None if etag is None else _text(etag)),
-    )
+        _uri(_text(bucket), key), removed, None if size is None else int(size),
+        None if time is None else _milliseconds(_text(time)), None if not sequencer else _text(sequencer).upper(),
+        version not in (None, "", "null"), etag_hash(None if etag is None else _text(etag)),
+    )  # fmt: skip
 
 
 def _uri(bucket: str, key: str) -> str:

@@ -35,12 +35,9 @@ class BackgroundFollowing:
     """
 
     def __init__(
-        self,
-        follower: Follower,
-        interval_s: float,
-        databases: Collection[str] | None = None,
+        self, follower: Follower, interval_s: float, databases: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._follower = follower
         self._databases = databases
         self._interval_s = interval_s

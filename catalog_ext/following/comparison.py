@@ -122,6 +122,14 @@ class Comparison:
             differs = self._table_differs(theirs, ours)
             return {"": PartitionDoubt()} if differs else {}, frozenset()
         names = list(self._client.partition_names(theirs.database, theirs.name))
+        doubts, places = self._in_doubt(theirs, ours, names)
+        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
+        return doubts | dropped, unseen
+
+    def _in_doubt(
+        self, theirs: HiveTable, ours: Table, names: Sequence[str]
+    ) -> tuple[dict[str, PartitionDoubt], set[str]]:
+        """Return the metastore's partitions that differ from the index's, and the locations of those."""
         doubts: dict[str, PartitionDoubt] = {}
         places: set[str] = set()
         followed = self._context.index.followed
@@ -145,8 +153,7 @@ class Comparison:
                     doubts[name := theirs.name_of(partition.values)] = PartitionDoubt()
                     if reading.problem is None and layout.judge(name).place is Place.PARTITION:
                         places.add(comparable_location(partition.location))
-        dropped, unseen = self._missing(theirs, ours, set(names), places, outcome, made_anew=made_anew)
-        return doubts | dropped, unseen
+        return doubts, places
 
     def _table_differs(self, theirs: HiveTable, ours: Table) -> bool:
         if not self._sizes_decide:

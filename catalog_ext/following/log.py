@@ -54,6 +54,16 @@ class Batch:
         last = self.events[-1] if self.events else None
         return mark_of(last) if last is not None and last.event_id == self.upto else None
 
+    def add(self, found: Sequence[HiveEvent]) -> None:
+        """Append the next events, and note the first gap between their numbers."""
+        for event in found:
+            if event.event_id > self.upto + 1:
+                missing = f"{self.upto + 1} to {event.event_id - 1}"
+                self.gap = self.gap or f"the events from {missing} are missing"
+            # Several servers of release 2.3 may give one number twice.
+            self.upto = max(self.upto, event.event_id)
+        self.events += found
+
 
 def mark_of(event: HiveEvent) -> str:
     """Return by what an event is known again in its log: no log has two that agree in all of it."""
@@ -118,21 +128,21 @@ def read_batch(
             batch.gap = batch.gap or f"the events from {batch.upto + 1} to {newest} are gone"
             batch.upto = newest
             break
-        for event in found:
-            if event.event_id > batch.upto + 1:
-                missing = f"{batch.upto + 1} to {event.event_id - 1}"
-                batch.gap = batch.gap or f"the events from {missing} are missing"
-            # Several servers of release 2.3 may give one number twice.
-            batch.upto = max(batch.upto, event.event_id)
-        batch.events += found
+        batch.add(found)
         here = sum(len(event.partitions or ()) for event in found)
         partitions += here
-        asked = max(asked // 4, SMALLEST_CALL) if here > _MUCH_A_CALL else min(asked * 2, _LARGEST_CALL)
-        if took_s > _SLOW_S:
-            # Release 2.3 reads the rest of the log for each call, whatever it is asked for: few calls are wanted.
-            size = sum(event.message_size for event in found) // len(found)
-            asked = max(asked, min(BATCH_EVENTS, _LARGEST_ANSWER // max(size, 1)))
+        asked = _next_call(asked, here, found, took_s)
     return batch
+
+
+def _next_call(asked: int, partitions: int, found: Sequence[HiveEvent], took_s: float) -> int:
+    """Return the events that the next call asks for, by the answer to the last one."""
+    asked = max(asked // 4, SMALLEST_CALL) if partitions > _MUCH_A_CALL else min(asked * 2, _LARGEST_CALL)
+    if took_s <= _SLOW_S:
+        return asked
+    # Release 2.3 reads the rest of the log for each call, whatever it is asked for: few calls are wanted.
+    size = sum(event.message_size for event in found) // len(found)
+    return max(asked, min(BATCH_EVENTS, _LARGEST_ANSWER // max(size, 1)))
 
 
 def _next(

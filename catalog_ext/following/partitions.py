@@ -49,21 +49,10 @@ class PartitionFollowing:
         self._repair = repair
 
     def bring_in_step(
-        self,
-        client: HiveMetastore,
-        hive: HiveTable,
-        table: Table,
-        doubts: Mapping[str, PartitionDoubt],
+        self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
         outcome: TableOutcome,
-    ) -> dict[str, PartitionDoubt]:
+    ) -> dict[str, PartitionDoubt]:  # fmt: skip
         """Look at partitions, and commit what differs; return those that have to be looked at again.
-
-        Args:
-            client: The metastore.
-            hive: The metastore's table.
-            table: The index's, which is the same.
-            doubts: By the metastore's names.
-            outcome: Counts what is done.
 
         Raises:
             StorageError: A place cannot be listed.

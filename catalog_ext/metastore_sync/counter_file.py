@@ -112,23 +112,14 @@ class Counter:
 
 
 class CounterFile:
-    """Reads and writes the counter of an index in its warehouse.
-
-    Args:
-        index: The open index.
-        storage: Returns the stores.
-    """
+    """Reads and writes the counter of an index in its warehouse."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
         self._storage = storage
 
     def place(self, recorded: Mapping[str, str]) -> Location | None:
-        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter.
-
-        Args:
-            recorded: The properties of the index.
-        """
+        """Return where the counter is; None for an index that has no warehouse of its own, and so no counter."""
         warehouse = recorded.get(WAREHOUSE)
         if warehouse is None:
             return None

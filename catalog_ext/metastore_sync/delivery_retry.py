@@ -26,9 +26,6 @@ class DeliveryRetry:
 
     Nothing runs while nothing is pending, unless `keep_delivering` was called. What is still pending when the
     process ends stays in the index, and the next change by any process delivers it.
-
-    Args:
-        deliver: Delivers what is due.
     """
 
     def __init__(self, deliver: Callable[[], DeliveryReport]) -> None:

@@ -74,13 +74,7 @@ class _Exported:
 
 
 class ExportedTable(_Exported):
-    """A table.
-
-    Args:
-        index: The index.
-        client: The other metastore.
-        table: The table.
-    """
+    """A table."""
 
     def send(self, *, dry_run: bool) -> None:
         """Bring the metastore's table to the index's state, or in a preview find what that takes.
@@ -127,13 +121,7 @@ class ExportedTable(_Exported):
 
 
 class ExportedView(_Exported):
-    """A view, with its partitions.
-
-    Args:
-        index: The index.
-        client: The other metastore.
-        view: The view.
-    """
+    """A view, with its partitions."""
 
     def __init__(self, index: Index, client: HiveMetastore, view: View) -> None:
         super().__init__(index, client, view.table)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.home import EMBEDDED_AT, METASTORE, METASTORE_ID
+from catalog_ext.conf.resolved import embedded_folder
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -14,8 +18,11 @@ from catalog_ext.metastore.errors import (
     NamespaceNotFoundError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.hive.embedded.lease import read_state
+from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.alter_table import make_database
+from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.table_patterns import TablePattern, no_table_matches
@@ -23,15 +30,15 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore_sync.client import connect
 from catalog_ext.metastore_sync.exported_table import MADE, ExportedTable, ExportedView
 from catalog_ext.metastore_sync.hive_statements import database_statements, left_out, table_statements, view_statements
-from catalog_ext.metastore_sync.own_metastore import is_own
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
+
 
 REFUSED, LEFT_OUT = "refused", "left out"
 _NO_BUCKETS = "it is bucketed ({}) in the metastore that it was imported from; there it is made without buckets"
@@ -61,12 +68,7 @@ class ExportEntry:
 
 
 class Exporting:
-    """Gives tables of an index to other metastores.
-
-    Args:
-        index: The index.
-        settings: The catalog's.
-    """
+    """Gives tables of an index to other metastores."""
 
     def __init__(self, index: Index, settings: Settings) -> None:
         self._index = index
@@ -206,3 +208,44 @@ class Exporting:
             if table.definition.partition_columns:
                 for name, _, _, why in self._left_out(table):
                     yield left_out(f"the partition {name} of {table.identifier}", why)
+
+
+def is_own(recorded: Mapping[str, str], uris: str, metastore: HiveMetastore) -> bool:
+    """Return whether the metastore at the URIs is the index's own: by what it says, or else by its address.
+
+    Args:
+        recorded: What the index says of itself.
+        uris: Of the metastore in question.
+        metastore: Its client; asked only where the index knows its own by an id.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    known = recorded.get(METASTORE_ID)
+    if known is not None and metastore_id(metastore) == known:
+        return True
+    ours, theirs = _addresses(recorded.get(METASTORE)), parse_uris(uris)
+    return any(_is_same(one, other) for one in ours for other in theirs)
+
+
+def _addresses(recorded: str | None) -> tuple[Address, ...]:
+    if recorded is None:
+        return ()
+    if not recorded.startswith(EMBEDDED_AT):
+        return parse_uris(recorded)
+    state = read_state(embedded_folder(Path(recorded.removeprefix(EMBEDDED_AT))))
+    return () if state is None else parse_uris(state.uri)
+
+
+def _is_same(one: Address, other: Address) -> bool:
+    if one.port != other.port:
+        return False
+    return one.host.lower() == other.host.lower() or bool(_places(one) & _places(other))
+
+
+def _places(address: Address) -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)}
+    except OSError:
+        # What has no address here is known by its name alone.
+        return set()

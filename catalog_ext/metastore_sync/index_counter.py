@@ -14,7 +14,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import WAREHOUSE
-from catalog_ext.metastore.errors import CatalogExtError, IndexRestoredError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexRestoredError,
+    LocationNotFoundError,
+    StorageError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.index.tables.incarnations import RESTORING, Position, position_of
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore_sync.counter_file import (
@@ -26,7 +32,6 @@ from catalog_ext.metastore_sync.counter_file import (
     CounterFile,
     CounterUnknownError,
 )
-from catalog_ext.metastore_sync.seen_versions import SeenVersions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -46,13 +51,12 @@ _SKIPPED = 1000
 """Incarnations that are left out where the counter was lost, and with it the number of the newest one."""
 
 
-class IndexCounter:
-    """Guards an index: see ``IndexGuard``. Threads may share it.
+_PAUSES_S = (0.1, 0.5, 1.0)
+"""Waits before the index is asked again: nodes of one database may show a commit one after another."""
 
-    Args:
-        index: The open index.
-        storage: Returns the stores.
-    """
+
+class IndexCounter:
+    """Guards an index: see ``IndexGuard``. Threads may share it."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage]) -> None:
         self._index = index
@@ -267,3 +271,39 @@ class IndexCounter:
 
 def _shown(position: Position) -> str:
     return f"{position.incarnation}.{position.counter}"
+
+
+class SeenVersions:
+    """Notes the newest version of each table. Threads may share it."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._newest: dict[int, int] = {}
+
+    def note(self, table_id: int, version: int) -> int | None:
+        """Note a version that the index has shown as the newest one.
+
+        Returns:
+            The newest version that was seen, if the index has gone back behind it; otherwise None.
+        """
+        newest = self._newest.get(table_id, -1)
+        if version >= newest:
+            self._newest[table_id] = version
+            return None
+        return newest if self._has_gone_back(table_id, newest) else None
+
+    def forget(self) -> None:
+        """Begin anew: the index is known to have gone back."""
+        self._newest.clear()
+
+    def _has_gone_back(self, table_id: int, newest: int) -> bool:
+        """Return whether the table is older now, too: another thread may have noted what it has loaded later."""
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                if self._index.tables.load_by_id(table_id).version >= newest:
+                    return False
+            except TableNotFoundError:
+                return False
+            if pause_s is not None:
+                time.sleep(pause_s)
+        return True

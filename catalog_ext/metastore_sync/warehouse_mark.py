@@ -112,13 +112,7 @@ def rewrite_mark(index: Index, storage: Storage, warehouse: str, *, dry_run: boo
 
 
 class WarehouseMarks:
-    """Looks at the marks of warehouses when a table gets its place, and leaves the own one's.
-
-    Args:
-        index: The open index.
-        storage: Returns the stores.
-        warehouse: The index's own.
-    """
+    """Looks at the marks of warehouses when a table gets its place, and leaves the own one's."""
 
     def __init__(self, index: Index, storage: Callable[[], Storage], warehouse: str) -> None:
         self._index = index

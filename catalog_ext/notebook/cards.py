@@ -43,22 +43,14 @@ TABLES = 20
 """Tables that a catalog's card lists."""
 
 _COLUMNS = (
-    Column("table"),
-    Column("keys", cell=lambda keys: formats.cut(keys, 80)),
-    Column("partitions", right=True),
-    Column("files", right=True),
-    Column("bytes", "size", right=True, cell=formats.size),
-    Column("committed_at_ms", "last commit (UTC)", cell=formats.moment),
-    Column("metastore"),
-)
+    Column("table"), Column("keys", cell=lambda keys: formats.cut(keys, 80)), Column("partitions", right=True),
+    Column("files", right=True), Column("bytes", "size", right=True, cell=formats.size),
+    Column("committed_at_ms", "last commit (UTC)", cell=formats.moment), Column("metastore"),
+)  # fmt: skip
 _ENTRIES = (
-    Column("action"),
-    Column("partition"),
-    Column("path"),
-    Column("files", right=True),
-    Column("bytes", "size", right=True, cell=format_bytes),
-    Column("reason", wraps=True),
-)
+    Column("action"), Column("partition"), Column("path"), Column("files", right=True),
+    Column("bytes", "size", right=True, cell=format_bytes), Column("reason", wraps=True),
+)  # fmt: skip
 CHANGED = {"added": "#1a7f4b", "changed": "#d99000", "dropped": "#b3261e", "skipped": "#8b949e"}
 """The colours of what a repair does."""
 

@@ -36,11 +36,7 @@ Show: TypeAlias = "Callable[[dict[str, str], bool], None]"
 
 @contextlib.contextmanager
 def cell_progress(title: str) -> Iterator[Progress]:
-    """Yield a callback that shows a bar in the running cell of a notebook, and elsewhere does nothing.
-
-    Args:
-        title: The text before the first report.
-    """
+    """Yield a callback that shows a bar in the running cell of a notebook, and elsewhere does nothing."""
     show = _shower()
     if show is None:
         yield no_progress

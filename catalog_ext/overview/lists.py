@@ -4,13 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.overview.commit_changes import in_words
+from catalog_ext.metastore.runtime.wording import counted, format_bytes
 from catalog_ext.overview.formats import moment
 from catalog_ext.overview.layout import Column
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.model.changes import Summary
+
+
+def commit_fields(commit: TableVersion) -> dict[str, Any]:
+    """Return the fields of a commit, by the names of the columns."""
+    return {
+        "version": commit.version,
+        "operation": commit.operation,
+        "committed_at_ms": commit.committed_at_ms,
+        "user": commit.summary.get("user"),
+        "summary": commit.summary,
+    }
+
+
+def transaction_fields(transaction: Transaction) -> dict[str, Any]:
+    """Return the fields of a transaction, by the names of the columns."""
+    return {column.name: getattr(transaction, column.name) for column in TRANSACTIONS}
+
+
+def in_words(summary: Summary) -> str:
+    """Return the changes of a commit: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
+    parts = []
+    for what in ("partitions", "files"):
+        signs = (("added", "+"), ("removed", "-"), ("changed", "~"))
+        counts = [f"{sign}{count:,}" for word, sign in signs if (count := _count(summary, f"{what}_{word}"))]
+        if counts:
+            parts.append(f"{what} {' '.join(counts)}")
+    if rows := _count(summary, "rows"):
+        parts.append(counted(rows, "row"))
+    if in_bytes := _count(summary, "bytes"):
+        parts.append(format_bytes(in_bytes))
+    gone = [counted(rows, "row")] if (rows := _count(summary, "rows_removed")) else []
+    gone += [format_bytes(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
+    if gone:
+        parts.append(f"{' and '.join(gone)} removed")
+    return ", ".join(parts)
+
+
+def _count(summary: Summary, name: str) -> int:
+    value = summary.get(name)
+    return value if isinstance(value, int) else 0
+
 
 SINCE = Column("since_ms", "since (UTC)", cell=moment, rank=1)
 STATUS = (Column("kind"), Column("table"), Column("id", rank=2), Column("state"), SINCE, Column("detail", wraps=True))
@@ -28,19 +70,3 @@ TRANSACTIONS = (
     Column("began_at_ms", "began (UTC)", cell=moment),
     Column("owner", rank=1),
 )
-
-
-def commit_fields(commit: TableVersion) -> dict[str, Any]:
-    """Return the fields of a commit, by the names of the columns."""
-    return {
-        "version": commit.version,
-        "operation": commit.operation,
-        "committed_at_ms": commit.committed_at_ms,
-        "user": commit.summary.get("user"),
-        "summary": commit.summary,
-    }
-
-
-def transaction_fields(transaction: Transaction) -> dict[str, Any]:
-    """Return the fields of a transaction, by the names of the columns."""
-    return {column.name: getattr(transaction, column.name) for column in TRANSACTIONS}

@@ -182,15 +182,10 @@ def _drawn(
         corner=keys[1].name if len(keys) == 2 else keys[0].name,
         columns=tuple(_head(label, condition) for label, condition in layout.columns),
         rows=tuple((_head(row.label, row.condition), tuple(map(place, row.places))) for row in layout.rows),
-        least=_shown(known[0], measure) if known else "",
-        greatest=_shown(known[-1], measure) if known else "",
-        shown=sum(cell.partitions for cell in found.values()),
-        steps=layout.steps,
-        missing=missing,
-        holes=holes,
-        undated=undated,
-        youngest_first=measure is Measure.AGE,
-    )
+        least=_shown(known[0], measure) if known else "", greatest=_shown(known[-1], measure) if known else "",
+        shown=sum(cell.partitions for cell in found.values()), steps=layout.steps, missing=missing, holes=holes,
+        undated=undated, youngest_first=measure is Measure.AGE,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,12 +95,8 @@ class Views:
             TableNotFoundError: There is none.
             InvalidInputError: The address asks for what there is not.
         """
-        named = TableIdentifier(path["namespace"].lower(), path["name"].lower())
-        found = self._catalog.index.views.load_relation(named)
+        summary = self._summary(TableIdentifier(path["namespace"].lower(), path["name"].lower()))
         now_ms = self._catalog.index.now_ms()
-        summary = self._overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
-        if summary is None:
-            raise TableNotFoundError(f"The table {named} does not exist any more.")
         below, before = query.number("small", SMALL), position_of(query.text("before"))
         if below not in SMALL_CHOICES:
             raise InvalidInputError(f"small is {below} in the page's address; it is one of {SMALL_CHOICES}.")
@@ -134,6 +130,13 @@ class Views:
                 "choices": SMALL_CHOICES,
             })  # fmt: skip
         yield "foot.html", {}
+
+    def _summary(self, name: TableIdentifier) -> TableSummary:
+        found = self._catalog.index.views.load_relation(name)
+        summary = self._overviews.tables.load((found.table if isinstance(found, View) else found).table_id)
+        if summary is None:
+            raise TableNotFoundError(f"The table {name} does not exist any more.")
+        return summary
 
     def _growth(self, table: Table, now_ms: int) -> Growth | None:
         kept = ("growth", table.table_id, table.version)

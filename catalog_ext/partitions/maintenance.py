@@ -32,13 +32,7 @@ _VALUES_AT_ONCE = 500
 
 
 class PartitionMaintenance:
-    """Maintains the partitions of a catalog's tables.
-
-    Args:
-        context: What the parts share.
-        commands: Drops partitions.
-        alterations: Changes how partition columns appear.
-    """
+    """Maintains the partitions of a catalog's tables."""
 
     def __init__(self, context: Context, commands: PartitionCommands, alterations: TableAlterations) -> None:
         self._context = context

@@ -7,46 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import DRY_RUN, TIMESTAMP, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, LONG, TEXT, TIMESTAMP, Parameter, Procedure, in_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from catalog_ext.catalog import Catalog
 
-_OUTBOX_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("table", pa.string()),
-        ("operation", pa.string()),
-        ("state", pa.string()),
-        ("attempts", pa.int64()),
-        ("since", TIMESTAMP),
-        ("error", pa.string()),
-    ]
-)
+_OUTBOX_SCHEMA = pa.schema({
+    "id": LONG, "table": TEXT, "operation": TEXT, "state": TEXT, "attempts": LONG, "since": TIMESTAMP, "error": TEXT,
+})  # fmt: skip
 
-_PUBLISH_SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("action", pa.string()),
-        ("published", pa.int64()),
-        ("dropped", pa.int64()),
-        ("pending", pa.int64()),
-        ("error", pa.string()),
-        ("differs", pa.string()),
-    ]
-)
-_EXPORT_SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("action", pa.string()),
-        ("partition", pa.string()),
-        ("sent", pa.int64()),
-        ("kept", pa.int64()),
-        ("reason", pa.string()),
-    ]
-)
+_PUBLISH_SCHEMA = pa.schema({
+    "table": TEXT, "action": TEXT, "published": LONG, "dropped": LONG, "pending": LONG, "error": TEXT, "differs": TEXT,
+})  # fmt: skip
+_EXPORT_SCHEMA = pa.schema({
+    "table": TEXT, "action": TEXT, "partition": TEXT, "sent": LONG, "kept": LONG, "reason": TEXT,
+})  # fmt: skip
 
 
 def _publish(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -66,31 +43,24 @@ def _export(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Recor
 
 PROCEDURES = (
     Procedure(
-        "outbox",
-        "Shows, retries or skips changes that the metastore has not taken",
+        "outbox", "Shows, retries or skips changes that the metastore has not taken",
         (
             Parameter("action", "string", "list, retry (at the next delivery) or skip", default="list"),
             Parameter("id", "string", "number of one change; all if left out, which skip refuses"),
         ),
-        _OUTBOX_SCHEMA,
-        _outbox,
+        _OUTBOX_SCHEMA, _outbox,
     ),
     Procedure(
-        "publish",
-        "Brings the metastore to the index's state, after it was lost or replaced",
+        "publish", "Brings the metastore to the index's state, after it was lost or replaced",
         (Parameter("table", "string", "namespace.table; all if left out"), DRY_RUN),
-        _PUBLISH_SCHEMA,
-        _publish,
+        _PUBLISH_SCHEMA, _publish,
     ),
     Procedure(
-        "export",
-        "Writes what another metastore needs of tables and views",
+        "export", "Writes what another metastore needs of tables and views",
         (
             Parameter("to", "string", "thrift://host:9083 of the other metastore", required=True),
-            Parameter("pattern", "string", "a database, or tables of one with * and ?; all if left out"),
-            DRY_RUN,
+            Parameter("pattern", "string", "a database, or tables of one with * and ?; all if left out"), DRY_RUN,
         ),
-        _EXPORT_SCHEMA,
-        _export,
+        _EXPORT_SCHEMA, _export,
     ),
-)
+)  # fmt: skip

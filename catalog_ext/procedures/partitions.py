@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import DRY_RUN, MAP, SPEC, TABLE, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, LONG, MAP, SPEC, TABLE, TEXT, Parameter, Procedure, in_batches
 from catalog_ext.repair import report
 
 if TYPE_CHECKING:
@@ -17,16 +17,10 @@ if TYPE_CHECKING:
     from catalog_ext.repair.report import ReportEntry
 
 COLUMNS_SCHEMA = pa.schema([("table", pa.string()), ("partition_columns", pa.string()), ("mode", pa.string())])
-OUTCOME_SCHEMA = pa.schema(
-    [
-        ("operation", pa.string()),
-        ("version", pa.int64()),
-        ("partitions_added", pa.int64()),
-        ("partitions_changed", pa.int64()),
-        ("files_added", pa.int64()),
-        ("pending_deliveries", pa.int64()),
-    ]
-)
+OUTCOME_SCHEMA = pa.schema({
+    "operation": TEXT, "version": LONG, "partitions_added": LONG, "partitions_changed": LONG, "files_added": LONG,
+    "pending_deliveries": LONG,
+})  # fmt: skip
 
 
 def _drop_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -75,56 +69,40 @@ def _rows(entries: Sequence[ReportEntry]) -> Iterator[pa.RecordBatch]:
 
 PROCEDURES = (
     Procedure(
-        "drop_partitions",
-        "Drops the partitions that a condition is true for; a managed table's data is deleted",
+        "drop_partitions", "Drops the partitions that a condition is true for; a managed table's data is deleted",
         (
-            TABLE,
-            Parameter("where", "string", "a condition on partition columns", required=True),
+            TABLE, Parameter("where", "string", "a condition on partition columns", required=True),
             Parameter("purge", "boolean", "delete a managed table's data outside its directory too", default=False),
             DRY_RUN,
         ),
-        report.SCHEMA,
-        _drop_partitions,
-        touches=("table",),
+        report.SCHEMA, _drop_partitions, touches=("table",),
     ),
     Procedure(
-        "expire_partitions",
-        "Drops the partitions whose time, by their values, is longer ago than the retention",
+        "expire_partitions", "Drops the partitions whose time, by their values, is longer ago than the retention",
         (
-            TABLE,
-            Parameter("retention", "string", "a duration such as 30d; partition.retention.period if left out"),
+            TABLE, Parameter("retention", "string", "a duration such as 30d; partition.retention.period if left out"),
             DRY_RUN,
         ),
-        report.SCHEMA,
-        _expire_partitions,
-        touches=("table",),
+        report.SCHEMA, _expire_partitions, touches=("table",),
     ),
     Procedure(
         "exchange_partitions",
         "Moves partitions of another table into this one, as ALTER TABLE ... EXCHANGE PARTITION does",
         (TABLE, Parameter("source", "string", "the table that loses them", required=True), SPEC),
-        OUTCOME_SCHEMA,
-        _exchange_partitions,
-        touches=("table", "source"),
+        OUTCOME_SCHEMA, _exchange_partitions, touches=("table", "source"),
     ),
     Procedure(
         "set_partition_location",
         "Makes a partition's files those of another place, as ALTER TABLE ... PARTITION ... SET LOCATION does",
         (TABLE, SPEC, Parameter("location", "string", "the place; relative to the table's", required=True)),
-        OUTCOME_SCHEMA,
-        _set_partition_location,
-        touches=("table",),
+        OUTCOME_SCHEMA, _set_partition_location, touches=("table",),
     ),
     Procedure(
-        "set_partition_columns",
-        "Changes how a table's partition columns appear, and their types",
+        "set_partition_columns", "Changes how a table's partition columns appear, and their types",
         (
-            TABLE,
-            Parameter("mode", "string", "declared or virtual; as it is if left out"),
+            TABLE, Parameter("mode", "string", "declared or virtual; as it is if left out"),
             Parameter("types", MAP, "new types by partition column; as they are if left out"),
         ),
-        COLUMNS_SCHEMA,
-        _set_partition_columns,
-        touches=("table",),
+        COLUMNS_SCHEMA, _set_partition_columns, touches=("table",),
     ),
-)
+)  # fmt: skip

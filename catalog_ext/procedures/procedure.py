@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.json import JsonObject
 
 MAP = "map<string,string>"
+TEXT, LONG = pa.string(), pa.int64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ARROW_NAMES = {
     pa.string(): "string",
@@ -102,12 +103,9 @@ class Procedure:
         }
 
     def call(
-        self,
-        catalog: Catalog,
-        arguments: Mapping[str, object],
-        session_table: SessionTable | None = None,
+        self, catalog: Catalog, arguments: Mapping[str, object], session_table: SessionTable | None = None,
         settings: Mapping[str, str] = NO_SETTINGS,
-    ) -> Result:
+    ) -> Result:  # fmt: skip
         """Run it with arguments by name.
 
         Args:

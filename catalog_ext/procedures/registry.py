@@ -14,13 +14,9 @@ if TYPE_CHECKING:
     from catalog_ext.procedures.procedure import Procedure
 
 PROCEDURES: Sequence[Procedure] = (
-    *tables.PROCEDURES,
-    *partitions.PROCEDURES,
-    *writes.PROCEDURES,
-    *views.PROCEDURES,
-    *metastore.PROCEDURES,
+    *tables.PROCEDURES, *partitions.PROCEDURES, *writes.PROCEDURES, *views.PROCEDURES, *metastore.PROCEDURES,
     *drift.PROCEDURES,
-)
+)  # fmt: skip
 _BY_NAME = {p.name: p for p in PROCEDURES}
 
 

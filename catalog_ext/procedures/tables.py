@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import DRY_RUN, MAP, TABLE, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, LONG, MAP, TABLE, TEXT, Parameter, Procedure, in_batches
 from catalog_ext.repair import report
 from catalog_ext.tables.locations import check_hides_no_table
 
@@ -17,27 +17,13 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
 
-_TABLE_SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("location", pa.string()),
-        ("format", pa.string()),
-        ("partition_columns", pa.string()),
-        ("partition_mode", pa.string()),
-        ("columns", pa.int32()),
-        ("metastore", pa.string()),
-    ]
-)
-_IMPORT_SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("action", pa.string()),
-        ("partitions", pa.int64()),
-        ("files", pa.int64()),
-        ("code", pa.string()),
-        ("reason", pa.string()),
-    ]
-)
+_TABLE_SCHEMA = pa.schema({
+    "table": TEXT, "location": TEXT, "format": TEXT, "partition_columns": TEXT, "partition_mode": TEXT,
+    "columns": pa.int32(), "metastore": TEXT,
+})  # fmt: skip
+_IMPORT_SCHEMA = pa.schema({
+    "table": TEXT, "action": TEXT, "partitions": LONG, "files": LONG, "code": TEXT, "reason": TEXT,
+})  # fmt: skip
 
 
 def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -86,81 +72,53 @@ def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 PROCEDURES = (
     Procedure(
-        "register_table",
-        "Registers what lies at a location as an external table",
+        "register_table", "Registers what lies at a location as an external table",
         (
             TABLE,
-            Parameter(
-                "location", "string", "the directory above the key=value ones, or a path with wildcards", required=True
-            ),
+            Parameter("location", "string",
+                "the directory above the key=value ones, or a path with wildcards", required=True),
             Parameter("format", "string", "parquet, orc, csv, json or text", default="parquet"),
-            Parameter(
-                "partition_columns", MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"
-            ),
+            Parameter("partition_columns", MAP,
+                "names and types of the keys; the keys in the paths, as STRING, if left out"),
             Parameter("partition_mode", "string", "whether SELECT * shows the keys: virtual (no) or declared (yes)"),
             Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
-            Parameter("options", MAP, "reader options of the format"),
-            Parameter("properties", MAP, "table properties"),
-            Parameter(
-                "if_not_exists",
-                "boolean",
-                "leave a table that is registered at the location already as it is",
-                default=False,
-            ),
+            Parameter("options", MAP, "reader options of the format"), Parameter("properties", MAP, "table properties"),
+            Parameter("if_not_exists", "boolean",
+                "leave a table that is registered at the location already as it is", default=False),
         ),
-        _TABLE_SCHEMA,
-        _register,
-        _check_session,
-        touches=("table",),
+        _TABLE_SCHEMA, _register, _check_session, touches=("table",),
     ),
     Procedure(
-        "import_table",
-        "Takes a table of the Hive Metastore into the index, with its partitions",
+        "import_table", "Takes a table of the Hive Metastore into the index, with its partitions",
         (TABLE, Parameter("properties", MAP, "table properties")),
-        _TABLE_SCHEMA,
-        _import,
-        touches=("table",),
+        _TABLE_SCHEMA, _import, touches=("table",),
     ),
     Procedure(
-        "import_tables",
-        "Takes the tables of a database of the Hive Metastore, or of a pattern, into the index",
+        "import_tables", "Takes the tables of a database of the Hive Metastore, or of a pattern, into the index",
         (
             Parameter("pattern", "string", "a database, or tables of one with * and ?: sales.fact_*", required=True),
             Parameter("properties", MAP, "table properties"),
         ),
-        _IMPORT_SCHEMA,
-        _import_many,
-        touches=("table",),
+        _IMPORT_SCHEMA, _import_many, touches=("table",),
     ),
     Procedure(
-        "unregister_table",
-        "Forgets a table; its files and the metastore's table stay",
+        "unregister_table", "Forgets a table; its files and the metastore's table stay",
         (TABLE,),
-        pa.schema([("table", pa.string())]),
-        _unregister,
-        touches=("table",),
+        pa.schema([("table", pa.string())]), _unregister, touches=("table",),
     ),
     Procedure(
-        "repair_partitions",
-        "Brings the index and the metastore in step with the store",
+        "repair_partitions", "Brings the index and the metastore in step with the store",
         (
             TABLE,
             Parameter("mode", "string", "add, drop or sync", default="sync"),
             Parameter("where", "string", "a condition on partition columns that limits the repair"),
             DRY_RUN,
             Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
-            Parameter(
-                "verify",
-                "string",
+            Parameter("verify", "string",
                 "new (or true): skip new and changed files that Spark cannot read; all: name registered ones too",
-                default="none",
-                takes_boolean=True,
-            ),
+                default="none", takes_boolean=True),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
         ),
-        report.SCHEMA,
-        _repair,
-        touches=("table",),
-        takes_session=True,
+        report.SCHEMA, _repair, touches=("table",), takes_session=True,
     ),
-)
+)  # fmt: skip

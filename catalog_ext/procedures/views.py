@@ -9,7 +9,7 @@ import pyarrow as pa
 from catalog_ext.metastore.errors import NotFoundError
 from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.model.views import View
-from catalog_ext.procedures.procedure import MAP, SPEC, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import MAP, SPEC, TEXT, Parameter, Procedure, in_batches
 from catalog_ext.views.views import NewPartition
 
 if TYPE_CHECKING:
@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-_DEPENDENCIES_SCHEMA = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("relation", pa.string()),
-        ("relation_partition", pa.string()),
-    ]
-)
+_DEPENDENCIES_SCHEMA = pa.schema({
+    "partition": TEXT, "relation": TEXT, "relation_partition": TEXT,
+})  # fmt: skip
 _PARTITIONS_SCHEMA = pa.schema([("partition", pa.string())])
 
 
@@ -79,31 +75,24 @@ _VIEW = Parameter("view", "string", "namespace.view", required=True)
 
 PROCEDURES = (
     Procedure(
-        "view_dependencies",
-        "Shows what the partitions of a view were made of when they were added",
+        "view_dependencies", "Shows what the partitions of a view were made of when they were added",
         (_VIEW, Parameter("partition", MAP, "a maybe partial specification of the partitions; all if left out")),
-        _DEPENDENCIES_SCHEMA,
-        _dependencies,
+        _DEPENDENCIES_SCHEMA, _dependencies,
     ),
     Procedure(
-        "refresh_view_partitions",
-        "Brings the partitions of an automatic view in step with its tables, and lists them",
+        "refresh_view_partitions", "Brings the partitions of an automatic view in step with its tables, and lists them",
         (_VIEW,),
-        _PARTITIONS_SCHEMA,
-        _partitions,
+        _PARTITIONS_SCHEMA, _partitions,
     ),
     Procedure(
         "add_view_partition",
         "Adds a partition to a partitioned view, without dependencies, and lists what it has then",
         (_VIEW, SPEC),
-        _PARTITIONS_SCHEMA,
-        _add,
+        _PARTITIONS_SCHEMA, _add,
     ),
     Procedure(
-        "drop_view_partition",
-        "Drops the partitions of a view that a specification names, and lists what it has then",
+        "drop_view_partition", "Drops the partitions of a view that a specification names, and lists what it has then",
         (_VIEW, SPEC),
-        _PARTITIONS_SCHEMA,
-        _drop,
+        _PARTITIONS_SCHEMA, _drop,
     ),
-)
+)  # fmt: skip

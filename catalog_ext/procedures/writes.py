@@ -7,63 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import DRY_RUN, TABLE, TIMESTAMP, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, LONG, TABLE, TEXT, TIMESTAMP, Parameter, Procedure, in_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from catalog_ext.catalog import Catalog
 
-_RECOVER_SCHEMA = pa.schema(
-    [
-        ("transaction", pa.string()),
-        ("table", pa.string()),
-        ("operation", pa.string()),
-        ("owner", pa.string()),
-        ("action", pa.string()),
-        ("files", pa.int64()),
-        ("error", pa.string()),
-    ]
-)
-_VACUUM_SCHEMA = pa.schema(
-    [
-        ("action", pa.string()),
-        ("path", pa.string()),
-        ("bytes", pa.int64()),
-        ("reason", pa.string()),
-        ("table", pa.string()),
-    ]
-)
-_DISCARD_SCHEMA = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("location", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("since", TIMESTAMP),
-        ("transaction", pa.string()),
-    ]
-)
-_RELEASE_SCHEMA = pa.schema(
-    [
-        ("partition", pa.string()),
-        ("application", pa.string()),
-        ("files", pa.int64()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("since", TIMESTAMP),
-    ]
-)
-_STATUS_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("table", pa.string()),
-        ("id", pa.string()),
-        ("state", pa.string()),
-        ("since", TIMESTAMP),
-        ("detail", pa.string()),
-    ]
-)
+_RECOVER_SCHEMA = pa.schema({
+    "transaction": TEXT, "table": TEXT, "operation": TEXT, "owner": TEXT, "action": TEXT, "files": LONG, "error": TEXT,
+})  # fmt: skip
+_VACUUM_SCHEMA = pa.schema({
+    "action": TEXT, "path": TEXT, "bytes": LONG, "reason": TEXT, "table": TEXT,
+})  # fmt: skip
+_DISCARD_SCHEMA = pa.schema({
+    "partition": TEXT, "location": TEXT, "rows": LONG, "bytes": LONG, "since": TIMESTAMP, "transaction": TEXT,
+})  # fmt: skip
+_RELEASE_SCHEMA = pa.schema({
+    "partition": TEXT, "application": TEXT, "files": LONG, "rows": LONG, "bytes": LONG, "since": TIMESTAMP,
+})  # fmt: skip
+_STATUS_SCHEMA = pa.schema({
+    "kind": TEXT, "table": TEXT, "id": TEXT, "state": TEXT, "since": TIMESTAMP, "detail": TEXT,
+})  # fmt: skip
 _RESTORED_SCHEMA = pa.schema([("action", pa.string()), ("subject", pa.string()), ("detail", pa.string())])
 _ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
 
@@ -100,65 +65,45 @@ def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Recor
 
 PROCEDURES = (
     Procedure(
-        "restored",
-        "Goes on with an index that was restored; a preview says whether it was",
+        "restored", "Goes on with an index that was restored; a preview says whether it was",
         (DRY_RUN,),
-        _RESTORED_SCHEMA,
-        _restored,
+        _RESTORED_SCHEMA, _restored,
     ),
     Procedure(
-        "recover",
-        "Finishes or undoes writes whose owners are gone",
+        "recover", "Finishes or undoes writes whose owners are gone",
         (
             _ANY_TABLE,
-            Parameter(
-                "older_than", "string", "duration since the last sign of life, such as 0s; the lease if left out"
-            ),
-            Parameter("undo", "string", "id of the one write that is undone instead of finished"),
-            DRY_RUN,
+            Parameter("older_than", "string",
+                "duration since the last sign of life, such as 0s; the lease if left out"),
+            Parameter("undo", "string", "id of the one write that is undone instead of finished"), DRY_RUN,
         ),
-        _RECOVER_SCHEMA,
-        _recover,
-        touches=("table",),
+        _RECOVER_SCHEMA, _recover, touches=("table",),
     ),
     Procedure(
-        "vacuum",
-        "Removes files and versions that nothing needs any more",
+        "vacuum", "Removes files and versions that nothing needs any more",
         (
             _ANY_TABLE,
             Parameter("retention", "string", "age from which they go, such as 7d; vacuum.retention if left out"),
             Parameter("allow_short_retention", "boolean", "take a retention below an hour", default=False),
-            Parameter(
-                "unknown_writes",
-                "boolean",
-                "remove what is reported as skipped, too: no other index has a table at the location",
-                default=False,
-            ),
+            Parameter("unknown_writes", "boolean",
+                "remove what is reported as skipped, too: no other index has a table at the location", default=False),
             DRY_RUN,
         ),
-        _VACUUM_SCHEMA,
-        _vacuum,
+        _VACUUM_SCHEMA, _vacuum,
     ),
     Procedure(
-        "release_waiting",
-        "Commits what streams have kept back until their partitions are due",
+        "release_waiting", "Commits what streams have kept back until their partitions are due",
         (TABLE, Parameter("application", "string", "id of the one query; all if left out"), DRY_RUN),
-        _RELEASE_SCHEMA,
-        _release_waiting,
-        touches=("table",),
+        _RELEASE_SCHEMA, _release_waiting, touches=("table",),
     ),
     Procedure(
-        "discard_waiting",
-        "Gives up files of streams that waited for their partitions and are gone",
+        "discard_waiting", "Gives up files of streams that waited for their partitions and are gone",
         (TABLE, DRY_RUN),
-        _DISCARD_SCHEMA,
-        _discard_waiting,
+        _DISCARD_SCHEMA, _discard_waiting,
     ),
     Procedure(
-        "status",
-        "Shows writes, waiting partitions and changes for the metastore that are under way",
+        "status", "Shows writes, waiting partitions and changes for the metastore that are under way",
         (_ANY_TABLE,),
-        _STATUS_SCHEMA,
-        _status,
+        _STATUS_SCHEMA, _status,
     ),
-)
+)  # fmt: skip

@@ -64,9 +64,6 @@ def raise_open_files() -> int:
 class Connections:
     """The connections of one service. Everything is called on its event loop.
 
-    Args:
-        metrics: Counts them.
-
     Attributes:
         limit: How many there may be: half of the files that the process may open, 4,096 at most. SQLite, stores and,
             in a driver, PySpark need the other half.

@@ -71,70 +71,62 @@ class ServiceMetrics:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
+        self._registry = CollectorRegistry()
         self._listening = ExitStack()
-
-        def counter(name: str, meaning: str, *labels: str) -> Counter:
-            return Counter(f"catalog_ext_{name}", meaning, labels, registry=registry)
-
-        def histogram(name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = _FAST) -> Histogram:
-            return Histogram(f"catalog_ext_{name}", meaning, labels, registry=registry, buckets=buckets)
-
-        built = Gauge("catalog_ext_build_info", "1; the label is the release.", ("version",), registry=registry)
-        built.labels(version("catalog-ext")).set(1)
-        self.in_progress = Gauge(
-            "catalog_ext_requests_in_progress", "Requests that are being answered.", registry=registry
-        )
-        self.connections = Gauge("catalog_ext_connections", "Connections that are open.", registry=registry)
-        self.connections_limit = Gauge(
-            "catalog_ext_connections_limit", "Connections that may be open at once.", registry=registry
-        )
-        self._closed = counter(
-            "connections_closed",
-            "Connections that the service closed: slow (no whole request in time), crowded (too many).",
-            "reason",
-        )
-        self._requests = histogram(
-            "request_duration_seconds", "Time from a request's head to the end of its answer.", "operation"
-        )
-        self._request_errors = counter(
-            "request_errors", "Requests answered with an error, by its code.", "operation", "code"
-        )
-        self._planning = histogram("planning_duration_seconds", "Time in which the files of a read were chosen.")
-        self._planned_files = counter("planned_files", "Files that reads were given.")
-        self._commits = counter(
-            "commits", "Commits of writes and partition commands: committed, conflict, failed.", "kind", "outcome"
-        )
-        self._commit_seconds = histogram(
-            "commit_duration_seconds", "Time of successful commits, without the metastore.", buckets=_SLOW
-        )
-        self._rows = counter("committed_rows", "Rows that commits have made visible.")
-        self._bytes = counter("committed_bytes", "Bytes that commits have made visible.")
-        self._files = counter("committed_files", "Files that commits have added and removed.", "change")
-        self._repairs = counter("repairs", "Repairs: in_step, changed, failed.", "outcome")
-        self._repair_seconds = histogram("repair_duration_seconds", "Time of repairs.", buckets=_SLOW)
-        self._repaired = counter(
-            "repaired_partitions", "Partitions that repairs have added, dropped and changed.", "change"
-        )
-        self._deliveries = counter(
-            "deliveries", "Messages to the metastore: delivered, refused, unavailable.", "outcome"
-        )
-        self._calls = histogram("metastore_call_duration_seconds", "Time of calls of the metastore.")
+        ProcessCollector(registry=self._registry)
+        self._gauge("build_info", "1; the label is the release.", "version").labels(version("catalog-ext")).set(1)
+        self._declare_requests()
+        self._declare_writes()
+        self._declare_background()
         self._errors = {
-            Subject.INDEX: counter("index_errors", "Errors of the index database.", "code"),
-            Subject.METASTORE: counter("metastore_errors", "Errors of the metastore.", "code"),
-            Subject.STORAGE: counter("storage_errors", "Errors of stores.", "code"),
+            Subject.INDEX: self._counter("index_errors", "Errors of the index database.", "code"),
+            Subject.METASTORE: self._counter("metastore_errors", "Errors of the metastore.", "code"),
+            Subject.STORAGE: self._counter("storage_errors", "Errors of stores.", "code"),
         }
-        self._runs = counter("background_runs", "Runs of background tasks: done, failed.", "task", "outcome")
-        self._last_run = Gauge(
-            "catalog_ext_background_last_success_timestamp_seconds",
-            "When a background task last ended well, in seconds since the epoch.",
-            ("task",),
-            registry=registry,
-        )
-
         self._begin_with_zeros()
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"catalog_ext_{name}", meaning, labels, registry=self._registry)
+
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        return Gauge(f"catalog_ext_{name}", meaning, labels, registry=self._registry)
+
+    def _histogram(self, name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = _FAST) -> Histogram:
+        return Histogram(f"catalog_ext_{name}", meaning, labels, registry=self._registry, buckets=buckets)
+
+    def _declare_requests(self) -> None:
+        self.in_progress = self._gauge("requests_in_progress", "Requests that are being answered.")
+        self.connections = self._gauge("connections", "Connections that are open.")
+        self.connections_limit = self._gauge("connections_limit", "Connections that may be open at once.")
+        reasons = "Connections that the service closed: slow (no whole request in time), crowded (too many)."
+        self._closed = self._counter("connections_closed", reasons, "reason")
+        duration = "Time from a request's head to the end of its answer."
+        self._requests = self._histogram("request_duration_seconds", duration, "operation")
+        errors = "Requests answered with an error, by its code."
+        self._request_errors = self._counter("request_errors", errors, "operation", "code")
+        self._planning = self._histogram("planning_duration_seconds", "Time in which the files of a read were chosen.")
+        self._planned_files = self._counter("planned_files", "Files that reads were given.")
+
+    def _declare_writes(self) -> None:
+        outcomes = "Commits of writes and partition commands: committed, conflict, failed."
+        self._commits = self._counter("commits", outcomes, "kind", "outcome")
+        duration = "Time of successful commits, without the metastore."
+        self._commit_seconds = self._histogram("commit_duration_seconds", duration, buckets=_SLOW)
+        self._rows = self._counter("committed_rows", "Rows that commits have made visible.")
+        self._bytes = self._counter("committed_bytes", "Bytes that commits have made visible.")
+        self._files = self._counter("committed_files", "Files that commits have added and removed.", "change")
+        self._repairs = self._counter("repairs", "Repairs: in_step, changed, failed.", "outcome")
+        self._repair_seconds = self._histogram("repair_duration_seconds", "Time of repairs.", buckets=_SLOW)
+        changed = "Partitions that repairs have added, dropped and changed."
+        self._repaired = self._counter("repaired_partitions", changed, "change")
+
+    def _declare_background(self) -> None:
+        outcomes = "Messages to the metastore: delivered, refused, unavailable."
+        self._deliveries = self._counter("deliveries", outcomes, "outcome")
+        self._calls = self._histogram("metastore_call_duration_seconds", "Time of calls of the metastore.")
+        self._runs = self._counter("background_runs", "Runs of background tasks: done, failed.", "task", "outcome")
+        last = "When a background task last ended well, in seconds since the epoch."
+        self._last_run = self._gauge("background_last_success_timestamp_seconds", last, "task")
 
     def _begin_with_zeros(self) -> None:
         # What has not happened yet is zero: an increase from nothing is seen by nobody.
@@ -155,12 +147,7 @@ class ServiceMetrics:
                 self._errors[subject].labels(code)
 
     def expect(self, operations: Iterable[str], tasks: Iterable[str]) -> None:
-        """Begin at zero with what these may come to: errors that nobody foresaw, and runs.
-
-        Args:
-            operations: Names of operations.
-            tasks: Names of background tasks.
-        """
+        """Begin at zero with what these may come to: errors that nobody foresaw, and runs."""
         for operation in operations:
             self._request_errors.labels(operation, CatalogExtError.code)
         for task, outcome in product(tasks, ("done", "failed")):

@@ -14,7 +14,7 @@ import uvicorn
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.follow_keys import FOLLOW, FOLLOW_INTERVAL
-from catalog_ext.conf.page_keys import PAGE
+from catalog_ext.conf.service_keys import PAGE
 from catalog_ext.following.background import BackgroundFollowing
 from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.page.mount import WithPage
@@ -57,6 +57,46 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        made = listening_socket(host, port)
+    except OSError as error:
+        raise ServiceError(
+            f"The service cannot listen on {authority(host, port)}: {error}. Choose another port, or an address of "
+            "this machine."
+        ) from error
+    # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
+    # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # An answer that was given up is closed when what was made of it is sent, which is never where a client does not
+    # read. Linux alone has this.
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(rows_response.UNREAD_S * 2000))
+    return made
+
+
+def _background_tasks(
+    catalog: Catalog, follow: bool | None, databases: Collection[str] | None
+) -> tuple[BackgroundTask, ...]:
+    conf = catalog.settings.conf
+    follows = catalog.metastore.enabled and (FOLLOW.read(conf) if follow is None else follow)
+    interval_s = FOLLOW_INTERVAL.read(conf)
+    return (
+        BackgroundTask(
+            "follower", BackgroundFollowing(catalog.follower, interval_s, databases), interval_s if follows else 0,
+            "The metastore could not be followed",
+        ),
+        BackgroundTask(
+            "recovery", catalog.recover, write_keys.RECOVERY_INTERVAL.read(conf),
+            "Dead writers could not be looked for",
+        ),
+        BackgroundTask(
+            "expiry", catalog.write_maintenance.expire_versions, write_keys.EXPIRY_INTERVAL.read(conf),
+            "Old versions could not be looked for",
+        ),
+    )  # fmt: skip
+
+
 class Service:
     """The service of one catalog; ``start`` returns when it answers. It recovers dead writers' transactions meanwhile.
 
@@ -84,37 +124,16 @@ class Service:
         self.token = token or new_token()
         self._read_token = read_token
         self._drain_s = drain_seconds
-        try:
-            self._socket = listening_socket(host, port)
-        except OSError as error:
-            raise ServiceError(
-                f"The service cannot listen on {authority(host, port)}: {error}. Choose another port, or an address of "
-                "this machine."
-            ) from error
-        # asyncio sets this only where a socket says that it is TCP, which one of create_server does not; without it an
-        # answer's body waits 40 ms for the acknowledgement of its head. Accepted connections inherit it.
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # An answer that was given up is closed when what was made of it is sent, which is never where a client does not
-        # read. Linux alone has this.
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            unread_ms = round(rows_response.UNREAD_S * 2000)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unread_ms)
+        self._socket = _listen(host, port)
         self.host = without_brackets(host)
         self.port: int = self._socket.getsockname()[1]
         self._monitoring = Monitoring(catalog.index)
         self._under_way, self._open_writes = UnderWay(), OpenWrites(catalog.index.transactions.state_of)
-        self._application = WithPage(
-            build_application(
-                catalog,
-                self.token,
-                self._monitoring,
-                self._under_way,
-                self._open_writes,
-                metrics_token=metrics_token,
-                read_token=read_token,
-            ),
-            lambda: self._build_page(catalog),
-        )
+        application = build_application(
+            catalog, self.token, self._monitoring, self._under_way, self._open_writes,
+            metrics_token=metrics_token, read_token=read_token,
+        )  # fmt: skip
+        self._application = WithPage(application, lambda: self._build_page(catalog))
         if PAGE.read(catalog.settings.conf) if page is None else page:
             self._application.show()
         self._connections = Connections(self._monitoring.metrics)
@@ -133,24 +152,7 @@ class Service:
             timeout_graceful_shutdown=drain_seconds,
         )
         self._server = _Server(config)
-        conf = catalog.settings.conf
-        follows = catalog.metastore.enabled and (FOLLOW.read(conf) if follow is None else follow)
-        interval_s = FOLLOW_INTERVAL.read(conf)
-        self._tasks = (
-            BackgroundTask(
-                "follower", BackgroundFollowing(catalog.follower, interval_s, databases),
-                interval_s if follows else 0,
-                "The metastore could not be followed",
-            ),
-            BackgroundTask(
-                "recovery", catalog.recover, write_keys.RECOVERY_INTERVAL.read(conf),
-                "Dead writers could not be looked for",
-            ),
-            BackgroundTask(
-                "expiry", catalog.write_maintenance.expire_versions, write_keys.EXPIRY_INTERVAL.read(conf),
-                "Old versions could not be looked for",
-            ),
-        )  # fmt: skip
+        self._tasks = _background_tasks(catalog, follow, databases)
         self._thread: threading.Thread | None = None
 
     @property

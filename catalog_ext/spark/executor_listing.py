@@ -57,15 +57,9 @@ class ExecutorListing:
         self._threshold = threshold
 
     def __call__(
-        self,
-        storage: Storage,
-        root: str | Location,
-        *,
-        descend: Descend,
-        depth_hint: int,
-        selective: bool = False,
+        self, storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False,
         expected: int | None = None,
-    ) -> Generator[Listed, None, None]:
+    ) -> Generator[Listed, None, None]:  # fmt: skip
         """Yield what ``list_tree`` yields, and raise what it raises."""
         place = root if isinstance(root, Location) else Location.parse(root)
         cluster = _cluster()

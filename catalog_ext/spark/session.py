@@ -15,26 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import Catalog
-from catalog_ext.conf.lock_keys import LOCK_SETTINGS
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings, hive_site
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.service.server import Service
 from catalog_ext.spark.own_catalog import warn_of_own_catalog
-from catalog_ext.spark.running_jvm import add_to_running_jvm, jvm_runs
 from catalog_ext.spark.storage import s3a_settings, spark_storage
-from catalog_ext.spark.submitted import EXTENSIONS, JARS, give_to_submit, submitted_lists
+from catalog_ext.spark.submitted import EXTENSIONS, JARS, add_to_running_jvm, give_to_submit, jvm_runs, submitted_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from catalog_ext.context import Progress
-    from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.metastore.storage.listing import TreeLister
-    from catalog_ext.repair.report import RepairReport
 
 logger = logging.getLogger(__name__)
 
@@ -168,45 +162,6 @@ def serve_catalog(
     }
     give_to_submit(conf)
     return conf
-
-
-def repair_partitions(
-    table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
-    verify: bool | str = False, allow_mass_drop: bool = False, progress: Progress | None = None,
-) -> RepairReport:  # fmt: skip
-    """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
-
-    What the active session says of Hive's locks holds for it, as for MSCK REPAIR TABLE.
-
-    Args:
-        table: ``catalog.namespace.table``, or ``namespace.table`` where this process has one catalog.
-        mode: ``add``, ``drop`` or ``sync``.
-        where: A condition, or a partition spec, that limits the repair.
-        dry_run: Preview only.
-        strict: Change nothing if a path would be skipped.
-        verify: Skip new and changed files that Spark cannot read; ``all`` names registered ones too.
-        allow_mass_drop: Drop however much has gone.
-        progress: Is called while it runs.
-
-    Raises:
-        InvalidConfigurationError: No catalog of this process has that name.
-        CatalogExtError: As ``Catalog.repair_partitions``.
-    """
-    catalog = active_catalog(table)
-    report = catalog.repair_partitions(
-        table,
-        mode=mode,
-        where=where,
-        dry_run=dry_run,
-        strict=strict,
-        verify=verify,
-        allow_mass_drop=allow_mass_drop,
-        progress=progress,
-        session=_locks_of_session(catalog.settings.name),
-    )
-    if not dry_run:
-        _refresh(_quoted(catalog, table))
-    return report
 
 
 def open_page(catalog: str | None = None) -> Page:
@@ -427,31 +382,3 @@ def _refuse_others(catalog: str, options: Mapping[str, str], **arguments: object
             "in a session of its own.",
             {"catalog": catalog, "argument": name},
         )
-
-
-def _quoted(catalog: Catalog, table: str) -> str:
-    name = catalog.settings.name
-    identifier = TableIdentifier.parse(table, name)
-    return f"`{name}`.`{identifier.namespace}`.`{identifier.name}`"
-
-
-def _refresh(identifier: str) -> None:
-    """Make Spark forget what it has cached of the table, for all sessions."""
-    from pyspark.sql import SparkSession
-
-    # Of another thread than the session's there is no active one.
-    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if session is not None:
-        session.catalog.refreshTable(identifier)
-
-
-def _locks_of_session(catalog: str) -> dict[str, str]:
-    """Return what the active session gives of Hive's locks to the statements of a catalog, by key."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is None:
-        return {}
-    keys = [setting.key for setting in LOCK_SETTINGS]
-    given = {key: session.conf.get(f"spark.sql.catalog.{catalog}.{key}", None) for key in keys}
-    return {key: value for key, value in given.items() if value is not None}

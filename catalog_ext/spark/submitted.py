@@ -12,8 +12,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.java import jar_folder
-from catalog_ext.spark.running_jvm import jvm_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +31,10 @@ _CONF = ("--conf", "-c")
 _FILE = "--properties-file"
 _DEFAULTS_TOO = "--load-spark-defaults"
 """Has Spark read spark-defaults.conf beside that file, which goes before it."""
+
+
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Where a script of spark-submit finds the JVM that has started it."""
 
 
 def submitted_lists() -> dict[str, str]:
@@ -105,3 +109,39 @@ def _of_file(named: str | None) -> dict[str, str]:
     lines = (line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines())
     parts = (re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
     return {key: value for key, *rest in parts for value in rest}
+
+
+def jvm_runs() -> bool:
+    """Return whether the driver's JVM has been started already."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None or _GATEWAY in os.environ
+
+
+def add_to_running_jvm(jar: Path) -> None:
+    """Let the driver's JVM load the connector, if it has been started already.
+
+    ``spark-submit`` starts the JVM before the script, and a session that was stopped leaves its own. Jars of a new
+    session's settings reach the executors of such a JVM, but not the class loader that catalogs and extensions
+    come from.
+
+    Raises:
+        EnvironmentSetupError: The JVM does not take the jar.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    if not jvm_runs():
+        return
+    SparkContext._ensure_initialized()
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loader.addURL(jvm.java.net.URL(jar.as_uri()))
+    except Py4JError as error:
+        raise EnvironmentSetupError(
+            f"The running JVM does not take the connector {jar}: {error}. "
+            f"Give it at the start: spark-submit --jars {jar}.",
+            {"jar": str(jar)},
+        ) from error

@@ -12,6 +12,7 @@ from catalog_ext.conf.properties import (
     check_wildcards_unaltered,
     checked_properties,
 )
+from catalog_ext.conf.table_keys import ORC_BY_POSITION
 from catalog_ext.metastore.errors import InvalidAlterationError, InvalidInputError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.alterations import altered, with_properties
@@ -19,7 +20,6 @@ from catalog_ext.metastore.model.definition_checks import check_columns
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import check_location, located, warn_of_overlap
-from catalog_ext.tables.orc_columns import check_places
 from catalog_ext.tables.partition_strategy import check_alteration
 from catalog_ext.tables.serde import metastore_settings, with_serde
 
@@ -48,14 +48,9 @@ class TableAlterations:
         self._repair = repair
 
     def alter(
-        self,
-        table: str,
-        changes: Sequence[ColumnChange] = (),
-        *,
-        set_: Mapping[str, str] | None = None,
-        remove: Sequence[str] = (),
-        location: str | None = None,
-    ) -> Table:
+        self, table: str, changes: Sequence[ColumnChange] = (), *, set_: Mapping[str, str] | None = None,
+        remove: Sequence[str] = (), location: str | None = None,
+    ) -> Table:  # fmt: skip
         """Change a table's columns, properties and location, all of it or nothing.
 
         Args:
@@ -206,4 +201,31 @@ class TableAlterations:
                 f"Table {definition.identifier} cannot be altered so, because the metastore {why}. Make another table "
                 "by CREATE TABLE ... AS.",
                 {"table": str(definition.identifier)},
+            )
+
+
+def check_places(before: TableDefinition, after: TableDefinition) -> None:
+    """Return unless Hive would show a column's values under another one's name.
+
+    It reads by position from release 3.1 on (HIVE-20129), fields of structs excepted.
+
+    Args:
+        before: The table as it is.
+        after: As it is to be.
+
+    Raises:
+        InvalidAlterationError: A column of an ORC table gets another name or place, or goes.
+        InvalidConfigurationError: The property's value is none.
+    """
+    if after.format != "orc" or not ORC_BY_POSITION.read(after.properties):
+        return
+    names = [column.name.lower() for column in before.columns]
+    for place, name in enumerate(names):
+        if place >= len(after.columns) or after.columns[place].name.lower() != name:
+            raise InvalidAlterationError(
+                f"The columns of table {before.identifier} can be added to at the end only: from release 3.1 on Hive "
+                f"reads ORC files by position, and would show other values where {name!r} has been. If no such Hive "
+                f"reads the table, or with {ORC_BY_POSITION.key}=false, say so: ALTER TABLE ... SET TBLPROPERTIES "
+                f"('{ORC_BY_POSITION.key}' = 'false'). Otherwise write the table anew by CREATE TABLE ... AS.",
+                {"table": str(before.identifier), "column": name},
             )

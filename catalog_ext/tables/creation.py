@@ -25,8 +25,7 @@ from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_M
 from catalog_ext.metastore.storage.locations import Location, locations_equal
 from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_other_name_node, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
-from catalog_ext.tables.reader_options import checked_options
-from catalog_ext.tables.registration import Registration
+from catalog_ext.tables.registration import Registration, checked_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,32 +42,22 @@ class TableCreation:
         self._context = context
 
     def register_table(
-        self,
-        table: str,
-        *,
-        location: str,
-        format: str = "parquet",
-        partition_columns: Mapping[str, str] | None = None,
-        partition_mode: str | None = None,
-        schema: str | None = None,
-        options: Mapping[str, str] | None = None,
-        properties: Mapping[str, str] | None = None,
-        comment: str | None = None,
-        if_not_exists: bool = False,
-    ) -> Table:
+        self, table: str, *, location: str, format: str = "parquet",
+        partition_columns: Mapping[str, str] | None = None, partition_mode: str | None = None,
+        schema: str | None = None, options: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False,
+    ) -> Table:  # fmt: skip
         """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
         Args:
             table: Its name.
             location: The directory above the ``key=value`` directories; or a pattern with ``*``, ``?``, ``**``,
-                ``{a,b}`` or ``{1..9}``, whose keys are those in the paths that it matches, and whose table is read
-                only.
+                ``{a,b}`` or ``{1..9}``: its keys are those in the matching paths, and its table is read only.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
             partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
                 paths, as STRING.
-            partition_mode: Whether ``SELECT *`` shows the keys: ``virtual`` leaves them out, ``declared`` shows them
-                after the columns, so that what it reads can be written back. It is the property ``partition-columns``;
-                None for what ``properties`` say, or ``virtual``.
+            partition_mode: The property ``partition-columns``: ``SELECT *`` leaves the keys out (``virtual``, the
+                default), or shows them after the columns (``declared``), so that its rows can be written back.
             schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.
             options: Spark's reader options of the format.
             properties: Settings of the table.
@@ -95,13 +84,17 @@ class TableCreation:
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, stated, comment
         )
-        sample_files = keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
-        with shown_progress(None, f"Reading the keys and a sample of files of {identifier}"):
+        # Warnings of overlaps point to the caller by their distance from it in the stack.
+        return self._create(self._checked(registration))
+
+    def _checked(self, registration: Registration) -> TableDefinition:
+        sample_files = keys.SAMPLE_FILES.read(registration.properties, self._context.settings.conf)
+        with shown_progress(None, f"Reading the keys and a sample of files of {registration.identifier}"):
             definition = registration.define(self._context.storage, sample_files)
         definition = check_registered(definition)
         check_partition_commit(definition)
         self._context.sync.check_free(definition)
-        return self._create(definition)
+        return definition
 
     def create_table(self, definition: TableDefinition, location: str | None = None) -> Table:
         """Create a table by its definition, as ``CREATE TABLE`` does; a managed one gets its directory.

@@ -107,13 +107,9 @@ class Freshness:
         return found
 
     def _compare(
-        self,
-        table: Table,
-        predicate: Predicate | None,
-        ids: Sequence[int] | None,
-        staleness: Staleness,
+        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None, staleness: Staleness,
         statement: _Statement,
-    ) -> None:
+    ) -> None:  # fmt: skip
         index = self._context.index
         of_all = index.verifications.verified(table, None)
         if statement.oldest_ms is None:

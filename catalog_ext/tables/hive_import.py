@@ -56,12 +56,7 @@ _BATCH = 1000
 
 
 class HiveImport:
-    """Imports tables of the metastore.
-
-    Args:
-        context: What the parts share.
-        creation: Checks that the name is free.
-    """
+    """Imports tables of the metastore."""
 
     def __init__(self, context: Context, creation: TableCreation) -> None:
         self._context = context

@@ -52,12 +52,7 @@ class ImportEntry:
 
 
 class ImportTables:
-    """Imports many tables.
-
-    Args:
-        context: What the parts share.
-        hive_import: Imports one.
-    """
+    """Imports many tables."""
 
     def __init__(self, context: Context, hive_import: HiveImport) -> None:
         self._context = context

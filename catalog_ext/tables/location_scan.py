@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from catalog_ext.scan.foreign_logs import is_log, log_warning
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.storage.store import Storage
 
@@ -74,25 +75,22 @@ class LocationScan:
         """
         layout = Layout(definition)
         found = LocationContents(definition.partition_columns)
-        root = Location.parse(definition.location)
-        fitting, logs = 0, set[str]()
+        root, fitting = Location.parse(definition.location), 0
         failure: ListingFailure | None = None
 
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
-            if is_log(directory):
-                logs.add(directory)
             if verdict.place is Place.NONCONFORMING:
                 _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
             # What does not conform is looked into as well: whether it holds files decides on the error.
             return verdict.place is not Place.HIDDEN
 
-        listing = list_tree(self._storage, root, descend=descend, depth_hint=max(1, len(layout.keys)))
-        try:
+        with closing(self._listed(definition, descend, max(1, len(layout.keys)))) as listing:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     failure = failure or event
-                if not isinstance(event, ListedFile) or layout.ignored.file(event.name) or obstacle(event):
+                    continue
+                if layout.ignored.file(event.name) or obstacle(event):
                     continue
                 found.files += 1
                 if layout.judge(event.directory).place is Place.PARTITION:
@@ -102,9 +100,6 @@ class LocationScan:
                     _remember(found.nonconforming, f"{_path(event)!r}: the file lies above the partition directories")
                 if fitting and (not sample or found.files >= MAX_SCANNED_FILES):
                     break
-        finally:
-            listing.close()
-            self._warn_of_logs(definition, logs)
         if failure is not None and not fitting:
             # What could not be looked into may be all that fits, or all that does not.
             raise failure.error
@@ -123,23 +118,18 @@ class LocationScan:
         """
         found, other = LocationContents(()), LocationContents(())
         location, table = definition.location, str(definition.identifier)
-        root = Location.parse(location)
-        ignored = IgnoredNames.of(definition.properties)
+        root, ignored = Location.parse(location), IgnoredNames.of(definition.properties)
         kinds: dict[tuple[str | None, ...], list[str]] = {}
         beside: dict[tuple[str | None, ...], list[str]] = {}
-        logs = set[str]()
 
         def descend(directory: str) -> bool:
-            if is_log(directory):
-                logs.add(directory)
             return not ignored.directory(directory.rpartition("/")[2])
 
-        listing = list_tree(self._storage, root, descend=descend, depth_hint=1)
-        try:
+        with closing(self._listed(definition, descend, 1)) as listing:
             for event in listing:
                 if isinstance(event, ListingFailure):
                     raise event.error
-                if isinstance(event, ListedFile) and not ignored.file(event.name) and not obstacle(event):
+                if not ignored.file(event.name) and not obstacle(event):
                     is_other = names_other_format(event.name, definition.format)
                     seen = other if is_other else found
                     seen.files += 1
@@ -148,9 +138,6 @@ class LocationScan:
                     _remember(of_keys, _path(event))
                     if len(kinds) > _MAX_KINDS:
                         break
-        finally:
-            listing.close()
-            self._warn_of_logs(definition, logs)
         for keys, paths in beside.items():
             if not any(len(keys) < len(deeper) and deeper[: len(keys)] == keys for deeper in kinds):
                 kinds.setdefault(keys, paths)
@@ -161,6 +148,26 @@ class LocationScan:
             )
         columns = tuple(Column(name, "string") for name in names)
         return replace(found if found.files else other, partition_columns=columns)
+
+    def _listed(
+        self, definition: TableDefinition, descend: Callable[[str], bool], depth: int
+    ) -> Generator[ListedFile | ListingFailure, None, None]:
+        """Yield the files below the location, and what cannot be listed; warn of other formats' logs at the end."""
+        logs = set[str]()
+
+        def look_into(directory: str) -> bool:
+            if is_log(directory):
+                logs.add(directory)
+            return descend(directory)
+
+        listing = list_tree(self._storage, Location.parse(definition.location), descend=look_into, depth_hint=depth)
+        try:
+            for event in listing:
+                if isinstance(event, ListedFile | ListingFailure):
+                    yield event
+        finally:
+            listing.close()
+            self._warn_of_logs(definition, logs)
 
     def _warn_of_logs(self, definition: TableDefinition, logs: Iterable[str]) -> None:
         for directory in sorted(logs):

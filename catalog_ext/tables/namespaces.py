@@ -49,14 +49,9 @@ class Namespaces:
         return self._context.index.namespaces.load(validate_identifier(name, "namespace"))
 
     def create_namespace(
-        self,
-        name: str,
-        *,
-        location: str | None = None,
-        comment: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        if_not_exists: bool = False,
-    ) -> Namespace:
+        self, name: str, *, location: str | None = None, comment: str | None = None,
+        properties: Mapping[str, str] | None = None, if_not_exists: bool = False,
+    ) -> Namespace:  # fmt: skip
         """Make a namespace, here and in the metastore.
 
         Args:

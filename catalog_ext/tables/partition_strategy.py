@@ -33,19 +33,9 @@ FILENAME = table_keys.FILENAME.key
 HIVE, AUTO = "hive", "auto"
 
 KEY_TYPES = (
-    "tinyint",
-    "smallint",
-    "int",
-    "bigint",
-    "string",
-    "char",
-    "varchar",
-    "date",
-    "time",
-    "timestamp",
-    "timestamp_ntz",
+    "tinyint", "smallint", "int", "bigint", "string", "char", "varchar", "date", "time", "timestamp", "timestamp_ntz",
     "boolean",
-)
+)  # fmt: skip
 """Types that a key may have under the strategy ``hive``: Spark's counterparts of ClickHouse's table."""
 
 _REFUSED = re.compile(r"[{}\\\"'*?\x00-\x1f\x7f]")

@@ -8,6 +8,9 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from catalog_ext.display import as_rows
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import ConflictError
@@ -25,16 +28,14 @@ from catalog_ext.metastore.predicates.partition_specs import (
     spec_condition,
 )
 from catalog_ext.tables.declared_names import declared_batches
-from catalog_ext.tables.moved_partitions import read_moved
 from catalog_ext.tables.partition_matches import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.errors import IndexRestoredError
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -102,19 +103,11 @@ class TableReads:
         return table
 
     def plan_files(
-        self,
-        table_id: int,
-        version: int,
-        condition: Predicate | None = None,
-        clauses: PartitionClauses = NO_CLAUSES,
-        among: Among = EVERYWHERE,
-        rows: int | None = None,
-        bounds: Sequence[str] = (),
-        staleness: Staleness | None = None,
-        descriptor: int | None = None,
-        *,
+        self, table_id: int, version: int, condition: Predicate | None = None,
+        clauses: PartitionClauses = NO_CLAUSES, among: Among = EVERYWHERE, rows: int | None = None,
+        bounds: Sequence[str] = (), staleness: Staleness | None = None, descriptor: int | None = None, *,
         unmeasured: bool = False,
-    ) -> pa.RecordBatchReader:
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Return the files of a table at a version that an unbound predicate may be true for.
 
         Args:
@@ -177,15 +170,9 @@ class TableReads:
         return self._context.index.descriptors.of_table(table)
 
     def groups(
-        self,
-        table_id: int,
-        version: int,
-        condition: Predicate | None = None,
-        keys: Sequence[str] = (),
-        wanted: Wanted = Wanted.VALUES,
-        among: Among = EVERYWHERE,
-        staleness: Staleness | None = None,
-    ) -> pa.RecordBatchReader:
+        self, table_id: int, version: int, condition: Predicate | None = None, keys: Sequence[str] = (),
+        wanted: Wanted = Wanted.VALUES, among: Among = EVERYWHERE, staleness: Staleness | None = None,
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Return the partitions that an unbound predicate is true for, together where some keys are equal.
 
         Args:
@@ -276,3 +263,42 @@ class TableReads:
         if behind is not None:
             logger.warning("Table %s is planned as it was. %s", table.identifier, behind.message)
         return replace(table, version=version)
+
+
+def read_moved(
+    index: Index,
+    table: Table,
+    moved: Mapping[str, int],
+    read: Callable[[Table, Sequence[int] | None], pa.RecordBatchReader],
+) -> pa.RecordBatchReader:
+    """Return what ``read`` gives of the table, and of the partitions that have moved what it gives at their versions.
+
+    Args:
+        index: Knows the numbers of the partitions.
+        table: The table, at the version of the others.
+        moved: Versions by the names of partitions.
+        read: Reads the table at its version, maybe only the partitions of some numbers; the rows have a column
+            ``partition``, and those of one partition lie together.
+    """
+    by_version: dict[int, list[str]] = {}
+    for name, version in moved.items():
+        by_version.setdefault(version, []).append(name)
+    first = read(table, None)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from _chosen(first, list(moved), kept=False)
+        for version, names in sorted(by_version.items()):
+            at = replace(table, version=version)
+            found = index.partitions.named(at, names)
+            if ids := [number for batch in found for number in batch.column("partition_id").to_pylist()]:
+                yield from _chosen(read(at, ids), names, kept=True)
+
+    return pa.RecordBatchReader.from_batches(first.schema, batches())
+
+
+def _chosen(reader: pa.RecordBatchReader, names: Collection[str], *, kept: bool) -> Iterator[pa.RecordBatch]:
+    values = pa.array(names, pa.string())
+    with reader:
+        for batch in reader:
+            among = pc.is_in(batch.column("partition"), value_set=values)
+            yield batch.filter(among if kept else pc.invert(among))

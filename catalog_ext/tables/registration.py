@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.properties import checked_properties
-from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
+from catalog_ext.conf.format_options import check_format_options
+from catalog_ext.conf.properties import checked_map, checked_properties
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.hive_text import LAZY, OPEN_CSV, SERDE, named_alike
 from catalog_ext.metastore.model.definition_checks import (
     check_column_storable,
     check_columns,
@@ -19,7 +21,6 @@ from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.tables.location_scan import LocationContents, LocationScan
 from catalog_ext.tables.locations import check_location, located
 from catalog_ext.tables.pattern_scan import scan_pattern
-from catalog_ext.tables.reader_options import checked_options
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -81,16 +82,9 @@ class Registration:
         for column in columns:
             check_column_storable(column, file_format, options, str(self.identifier))
         return TableDefinition(
-            self.identifier,
-            TableType.EXTERNAL,
-            file_format,
-            location,
-            columns,
-            partition_columns_of(self.partition_columns or {}, str(self.identifier)),
-            options,
-            properties,
-            self.comment,
-        )
+            self.identifier, TableType.EXTERNAL, file_format, location, columns,
+            partition_columns_of(self.partition_columns or {}, str(self.identifier)), options, properties, self.comment,
+        )  # fmt: skip
 
     def _scanned(self, bare: TableDefinition, scan: LocationScan) -> LocationContents:
         if self.partition_columns is not None:
@@ -121,3 +115,23 @@ class Registration:
 
 def _column(f: Field) -> Column:
     return Column(f.name, str(f.type), f.nullable, f.comment)
+
+
+def checked_options(options: Mapping[str, str], file_format: str, table: str) -> dict[str, str]:
+    """Return the options that a user gives a table.
+
+    Raises:
+        InvalidConfigurationError: One is no text, a secret, or nearly called as one of the format's.
+        UnsupportedFormatError: The option ``serde`` names a class that neither readers nor writers have.
+    """
+    checked = checked_map(options, "options")
+    check_format_options(checked, file_format, table)
+    named = named_alike(file_format, checked)
+    serde = named.get(SERDE, LAZY)
+    if file_format == "csv" and serde not in (LAZY, OPEN_CSV):
+        raise UnsupportedFormatError(
+            f"Table {table} cannot have the option {SERDE!r} = {serde[:200]!r}. Tables of text have {LAZY} or "
+            f"{OPEN_CSV}.",
+            {"table": table, "serde": serde[:200]},
+        )
+    return named

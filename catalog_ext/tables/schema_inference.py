@@ -70,12 +70,6 @@ def infer_columns(
     have no columns. A file that is damaged, of another format or gone is left out with a warning if another file of the
     sample can be read: otherwise it would depend on the sample whether a table can be registered.
 
-    Args:
-        storage: Where the files are.
-        files: The sample.
-        format: One of ``catalog_ext.metastore.model.tables.FORMATS``.
-        options: Spark's reader options of the format.
-
     Raises:
         SchemaConflictError: A column has types in two files that no type holds together; both are named.
         InvalidInputError: No file can be read, or no file holds a column.

@@ -81,12 +81,9 @@ def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str)
 
 
 def _rule(
-    table: Table,
-    definition: TableDefinition,
-    names: Mapping[str, int],
-    requirements: Sequence[Requirement],
+    table: Table, definition: TableDefinition, names: Mapping[str, int], requirements: Sequence[Requirement],
     catalog: str,
-) -> Rule:
+) -> Rule:  # fmt: skip
     renamed = _renamed(table, definition, catalog)
     keys = [key.name.lower() for key in table.definition.keys]
     columns = tuple((i, names[renamed.get(k, k)]) for i, k in enumerate(keys) if renamed.get(k, k) in names)

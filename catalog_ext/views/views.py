@@ -251,17 +251,9 @@ class Views:
         check_columns(request.columns)
         columns, keys = split_columns(request)
         definition = TableDefinition(
-            request.identifier,
-            TableType.VIEW,
-            VIEW_FORMAT,
-            "",
-            columns,
-            check_keys(keys, name),
-            {},
-            checked_properties(request.properties or {}),
-            request.comment,
-            request.owner,
-        )
+            request.identifier, TableType.VIEW, VIEW_FORMAT, "", columns, check_keys(keys, name), {},
+            checked_properties(request.properties or {}), request.comment, request.owner,
+        )  # fmt: skip
         if not is_automatic(definition.properties):
             return definition, []
         rules = rules_of(definition, self._refresh.tables(request.query), self._context.settings.name)

@@ -45,15 +45,9 @@ class ColumnStatistics:
         self._context = context
 
     def put(
-        self,
-        table: Table,
-        files: Mapping[str, Sequence[DataFile]],
-        columns: Mapping[str, Mapping[str, str]] | None,
-        predicate: Predicate | None = None,
-        clauses: PartitionClauses = NO_CLAUSES,
-        *,
-        publish: bool = True,
-    ) -> WriteOutcome:
+        self, table: Table, files: Mapping[str, Sequence[DataFile]], columns: Mapping[str, Mapping[str, str]] | None,
+        predicate: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES, *, publish: bool = True,
+    ) -> WriteOutcome:  # fmt: skip
         """Record what was found; with neither files nor columns, publish what is known already.
 
         Args:
@@ -85,15 +79,9 @@ class ColumnStatistics:
             messages = index.file_statistics.enqueue(table, bound)
         report = self._context.sync.publish(table.table_id) if messages else None
         return WriteOutcome(
-            "",
-            table.table_id,
-            str(table.identifier),
-            "ANALYZE",
-            table.version,
-            partitions_changed=changed,
-            rows=rows,
+            "", table.table_id, str(table.identifier), "ANALYZE", table.version, partitions_changed=changed, rows=rows,
             pending_deliveries=0 if report is None else report.pending,
-        )
+        )  # fmt: skip
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
         """Replace Spark's properties of any other version by those of this one."""

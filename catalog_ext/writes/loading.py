@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.patterns import Component
 
@@ -43,24 +44,15 @@ _LOOKED_AT_ONCE = 16
 
 
 class Loading:
-    """LOAD DATA of a catalog.
-
-    Args:
-        context: What the parts share.
-    """
+    """LOAD DATA of a catalog."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def load(
-        self,
-        table: Table,
-        path: str,
-        spec: Mapping[str, str | None] | None = None,
-        *,
-        overwrite: bool = False,
+        self, table: Table, path: str, spec: Mapping[str, str | None] | None = None, *, overwrite: bool = False,
         session: Session = ANY_SESSION,
-    ) -> WriteOutcome:
+    ) -> WriteOutcome:  # fmt: skip
         """Move files into a table or one of its partitions, all of them or none.
 
         Args:
@@ -82,20 +74,7 @@ class Loading:
         definition = table.definition
         check_not_bucketed(definition)
         check_one_directory(definition, OPERATION)
-        name, touches = "", None
-        if definition.partition_columns:
-            if spec is None:
-                keys = ", ".join(f"{column.name} = …" for column in definition.partition_columns)
-                raise InvalidPartitionSpecError(
-                    f"Table {definition.identifier} is partitioned, and LOAD DATA puts files into one partition. Say "
-                    f"which: PARTITION ({keys}). INSERT … SELECT from the files spreads rows by their values.",
-                    {"table": str(definition.identifier)},
-                )
-            name = partition_name(table, spec, session)
-            touches = bound_to(table, spec_condition(table, spec, session))
-        elif spec is not None:
-            # It says so.
-            partition_name(table, spec, session)
+        name, touches = _partition(table, spec, session)
         check_reachable(self._context.storage, definition, definition.location, write=True)
         files = self._files(table, Location.parse(path))
         self._check_format(table, files)
@@ -117,18 +96,16 @@ class Loading:
                 "SELECT reads any.",
                 parameters,
             )
-        found: list[Entry] = []
         tables = _TablePlaces(self._context.index)
-        matched = False
+        found: list[Entry] | None = None
         for place in self._matches(path):
             self._context.allowed.require(place, reads=False)
             entry = storage.stat(place)
-            if entry is None:
-                continue
-            matched = True
-            self._refuse_tables(table, place, tables)
-            found += [entry] if entry.kind is EntryKind.FILE else self._files_in(table, place)
-        if not matched:
+            if entry is not None:
+                self._refuse_tables(table, place, tables)
+                of_place = [entry] if entry.kind is EntryKind.FILE else self._files_in(table, place)
+                found = [*(found or ()), *of_place]
+        if found is None:
             raise LocationNotFoundError(
                 f"Nothing lies at {shown(str(path))}, which was to be loaded into table {table.identifier}. Correct "
                 "the path.",
@@ -136,22 +113,7 @@ class Loading:
             )
         for one in found:
             self._context.allowed.require(one.location)
-        hidden = next((one for one in found if is_hidden(one.location.name)), None)
-        if hidden is not None:
-            raise InvalidInputError(
-                f"The file {shown(str(hidden.location))} cannot be loaded into table {table.identifier}: names that "
-                "begin with '_' or '.' are hidden from every reader. Rename it.",
-                parameters,
-            )
-        link = next((one for one in found if is_link(str(one.location))), None)
-        if link is not None:
-            # Its rows would be wherever it leads to: in another table, or in the very partition that is overwritten.
-            raise InvalidInputError(
-                f"The file {shown(str(link.location))} cannot be loaded into table {table.identifier}: it is a "
-                "symbolic link, and LOAD DATA INPATH moves files. Load the file that it leads to; LOAD DATA LOCAL "
-                "INPATH copies it.",
-                parameters,
-            )
+        _refuse_hidden_and_links(table, found, parameters)
         if not found:
             raise InvalidInputError(
                 f"There is no file at {shown(str(path))} that could be loaded into table {table.identifier}. TRUNCATE "
@@ -301,3 +263,44 @@ class _TablePlaces:
 def _is_below(fits: re.Pattern[str], path: str) -> bool:
     """Return whether the expression matches a path, or a directory on the way to it."""
     return any(fits.fullmatch("/".join(path.split("/")[:i])) for i in range(1, path.count("/") + 2))
+
+
+def _partition(table: Table, spec: Mapping[str, str | None] | None, session: Session) -> tuple[str, Predicate | None]:
+    """Return the name of the partition that gets the files, and the condition for it; of an unpartitioned table none.
+
+    Raises:
+        InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
+    """
+    definition = table.definition
+    if not definition.partition_columns:
+        if spec is not None:
+            # Raises: an unpartitioned table takes no spec.
+            partition_name(table, spec, session)
+        return "", None
+    if spec is None:
+        keys = ", ".join(f"{column.name} = …" for column in definition.partition_columns)
+        raise InvalidPartitionSpecError(
+            f"Table {definition.identifier} is partitioned, and LOAD DATA puts files into one partition. Say "
+            f"which: PARTITION ({keys}). INSERT … SELECT from the files spreads rows by their values.",
+            {"table": str(definition.identifier)},
+        )
+    return partition_name(table, spec, session), bound_to(table, spec_condition(table, spec, session))
+
+
+def _refuse_hidden_and_links(table: Table, found: Sequence[Entry], parameters: dict[str, str]) -> None:
+    hidden = next((one for one in found if is_hidden(one.location.name)), None)
+    if hidden is not None:
+        raise InvalidInputError(
+            f"The file {shown(str(hidden.location))} cannot be loaded into table {table.identifier}: names that "
+            "begin with '_' or '.' are hidden from every reader. Rename it.",
+            parameters,
+        )
+    link = next((one for one in found if is_link(str(one.location))), None)
+    if link is not None:
+        # The rows lie where the link leads to: in another table, or in the partition that is overwritten.
+        raise InvalidInputError(
+            f"The file {shown(str(link.location))} cannot be loaded into table {table.identifier}: it is a "
+            "symbolic link, and LOAD DATA INPATH moves files. Load the file that it leads to; LOAD DATA LOCAL "
+            "INPATH copies it.",
+            parameters,
+        )

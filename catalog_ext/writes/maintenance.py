@@ -80,13 +80,9 @@ class WriteMaintenance:
         return Rows("transactions", found)
 
     def recover(
-        self,
-        table: str | None = None,
-        *,
-        older_than: str | float | None = None,
-        undo: str | None = None,
+        self, table: str | None = None, *, older_than: str | float | None = None, undo: str | None = None,
         dry_run: bool = False,
-    ) -> RecoveryReport:
+    ) -> RecoveryReport:  # fmt: skip
         """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
 
         Args:
@@ -279,9 +275,6 @@ class WriteMaintenance:
         """Return what is in flight: writes, partitions that wait, and changes for the metastore.
 
         Of all tables, where the metastore is followed, also those of its tables that the index has not taken.
-
-        Args:
-            table: Its name; None for all tables.
 
         Raises:
             TableNotFoundError: There is none of that name.

@@ -102,13 +102,9 @@ class MetadataTables:
         self._context = context
 
     def read(
-        self,
-        table_id: int,
-        name: str,
-        condition: Predicate | None = None,
-        columns: Sequence[str] | None = None,
+        self, table_id: int, name: str, condition: Predicate | None = None, columns: Sequence[str] | None = None,
         numbers: Predicate | None = None,
-    ) -> pa.RecordBatchReader:
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Read a metadata table.
 
         Args:
@@ -151,14 +147,9 @@ class MetadataTables:
         return declared_batches(table, rows) if "partition" in columns else rows
 
     def groups(
-        self,
-        table_id: int,
-        name: str,
-        condition: Predicate | None,
-        keys: Sequence[str] | None,
-        aggregates: Sequence[Aggregate],
-        numbers: Predicate | None = None,
-    ) -> pa.RecordBatchReader:
+        self, table_id: int, name: str, condition: Predicate | None, keys: Sequence[str] | None,
+        aggregates: Sequence[Aggregate], numbers: Predicate | None = None,
+    ) -> pa.RecordBatchReader:  # fmt: skip
         """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
 
         There may be several groups of the same values.

@@ -9,19 +9,30 @@ themselves how they are read.
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.format_options import OF_FORMAT
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.model.secrets import drop_secrets
+from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _LONGEST_VALUE = 60
+
+
+_SYNONYMS = {"csv": (("compression", "codec"),)}
+"""By format the names of one option that decides how files are written, and not how they are read."""
+_ZONE = "timeZone"
+"""Of every format: the zone of TIMESTAMP keys, and of times that a text has without one."""
+_STREAM = "STREAMING"
+_NEVER_WRITTEN = 0
 
 
 def _plain(text: str) -> str:
@@ -104,12 +115,6 @@ _DECISIVE: dict[str, tuple[_Decisive, ...]] = {
     "text": (_ENCODING, _LINES, _Decisive(("wholetext",), "false", _flag)),
 }
 """By format, in the order in which a refusal names them."""
-
-_SYNONYMS = {"csv": (("compression", "codec"),)}
-"""By format the names of one option that decides how files are written, and not how they are read."""
-
-_ZONE = "timeZone"
-"""Of every format: the zone of TIMESTAMP keys, and of times that a text has without one."""
 
 
 def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]) -> dict[str, str]:
@@ -194,3 +199,35 @@ def _aliases(file_format: str, key: str) -> Iterable[str]:
 
 def _lower(options: Mapping[str, str]) -> dict[str, str]:
     return {key.lower(): value for key, value in options.items()}
+
+
+def table_of_stream(context: Context, table: Table, operation: str, written: Mapping[str, str]) -> Table | None:
+    """Give a new table the options of the stream that writes to it; return it, or None where nothing changes.
+
+    An option that the statement gave the table stays: the stream may not contradict it.
+
+    Args:
+        context: The index and the metastore.
+        table: The table that the stream writes to, as it is now.
+        operation: The word for the history, by which a stream is known.
+        written: The options of the stream.
+
+    Raises:
+        ConflictError: Another write to the table is under way.
+    """
+    if operation != _STREAM or table.version != _NEVER_WRITTEN or table.definition.table_type is not TableType.MANAGED:
+        return None
+
+    def change(definition: TableDefinition) -> TableDefinition:
+        return replace(definition, options=options_of_new_table(definition, written) | dict(definition.options))
+
+    if change(table.definition).options == table.definition.options:
+        return None
+    altered = context.index.alterations.alter(
+        table.identifier,
+        change,
+        settings=lambda new: storage_of(new.format, new.options, new.location).serde_parameters,
+        deliver=context.metastore.accepts(table.definition),
+    )
+    context.sync.publish(altered.table_id)
+    return altered

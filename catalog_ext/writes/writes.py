@@ -23,13 +23,18 @@ from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
-from catalog_ext.writes.stream_options import table_of_stream
-from catalog_ext.writes.writer_options import check_lines_of_rows, check_options_of_write, options_of_new_table
+from catalog_ext.writes.writer_options import (
+    check_lines_of_rows,
+    check_options_of_write,
+    options_of_new_table,
+    table_of_stream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.commit.plan import AskedWrite
     from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table, TableDefinition
@@ -78,6 +83,13 @@ class Batch:
                 "neither is."
             )
 
+    def request(self, asked: AskedWrite, table: Table | None, options: Mapping[str, str]) -> BeginWrite:
+        """Return the request that begins the write, with the options that hold for it."""
+        return BeginWrite(
+            asked, self.operation, self.owner, table=table, app_id=self.app_id, app_version=self.app_version,
+            options=options, transaction_id=self.transaction_id or new_transaction_id(),
+        )  # fmt: skip
+
 
 class Writes:
     """Begins writes to the tables of a catalog.
@@ -97,15 +109,9 @@ class Writes:
         return self._context.transactions
 
     def begin(
-        self,
-        kind: WriteKind,
-        table_id: int,
-        version: int,
-        batch: Batch,
-        *,
-        predicate: Predicate | None = None,
+        self, kind: WriteKind, table_id: int, version: int, batch: Batch, *, predicate: Predicate | None = None,
         clauses: PartitionClauses = NO_CLAUSES,
-    ) -> tuple[BegunWrite, Table]:
+    ) -> tuple[BegunWrite, Table]:  # fmt: skip
         """Begin a write to a table that is there.
 
         Args:
@@ -137,29 +143,17 @@ class Writes:
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         adds_others = write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add"
-        request = BeginWrite(
-            asked_write(kind, predicate=predicate, adds_others=adds_others),
-            batch.operation,
-            batch.owner,
-            table=table,
-            app_id=batch.app_id,
-            app_version=batch.app_version,
-            options=settings,
+        request = replace(
+            batch.request(asked_write(kind, predicate=predicate, adds_others=adds_others), table, settings),
             touches=clauses.bound(table, None if adds_others else predicate),
-            transaction_id=batch.transaction_id or new_transaction_id(),
             planned=batch.planned or PlannedFormat(table.definition.format, table.definition.options),
         )
         return self.transactions.begin(request), table
 
     def begin_creation(
-        self,
-        kind: WriteKind,
-        definition: TableDefinition,
-        location: str | None,
-        batch: Batch,
-        *,
+        self, kind: WriteKind, definition: TableDefinition, location: str | None, batch: Batch, *,
         read: tuple[int, int] | None = None,
-    ) -> tuple[BegunWrite, TableDefinition]:
+    ) -> tuple[BegunWrite, TableDefinition]:  # fmt: skip
         """Begin a write that creates or replaces a table.
 
         Args:
@@ -179,16 +173,7 @@ class Writes:
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
         context, identifier = self._context, definition.identifier
-        there = context.find_table(identifier)
-        if kind is WriteKind.REPLACE and there is None:
-            raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
-        if read is not None:
-            there = _as_read(there, read, identifier)
-        if there is not None:
-            check_not_bucketed(there.definition)
-            check_one_directory(there.definition, "CREATE OR REPLACE TABLE")
-        if kind is WriteKind.CREATE or there is None:
-            self._creation.check_free(identifier)
+        there = self._replaced(kind, identifier, read)
         definition = replace(definition, options=options_of_new_table(definition, batch.options))
         whole = self._creation.complete_definition(definition, location)
         check_lines_of_rows(whole, batch.options)
@@ -199,18 +184,27 @@ class Writes:
         others = [o for o in context.index.tables.overlapping(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         warn_of_other_index(context.marks, whole)
-        request = BeginWrite(
-            asked_write(kind, definition=whole),
-            batch.operation,
-            batch.owner,
-            table=there,
-            app_id=batch.app_id,
-            app_version=batch.app_version,
-            options=self._settings(batch.options, batch.session, whole.properties),
-            reads_replaced=read is not None,
-            transaction_id=batch.transaction_id or new_transaction_id(),
-        )
-        return self.transactions.begin(request), whole
+        settings = self._settings(batch.options, batch.session, whole.properties)
+        request = batch.request(asked_write(kind, definition=whole), there, settings)
+        return self.transactions.begin(replace(request, reads_replaced=read is not None)), whole
+
+    def _replaced(self, kind: WriteKind, identifier: TableIdentifier, read: tuple[int, int] | None) -> Table | None:
+        """Return the table that a creation replaces, at the version that its rows were read from; None for a new one.
+
+        Raises:
+            CatalogExtError: As ``begin_creation``.
+        """
+        there = self._context.find_table(identifier)
+        if kind is WriteKind.REPLACE and there is None:
+            raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
+        if read is not None:
+            there = _as_read(there, read, identifier)
+        if there is not None:
+            check_not_bucketed(there.definition)
+            check_one_directory(there.definition, "CREATE OR REPLACE TABLE")
+        if kind is WriteKind.CREATE or there is None:
+            self._creation.check_free(identifier)
+        return there
 
     def release(
         self, table_id: int, app_id: str, owner: str, options: Mapping[str, str], session: Mapping[str, str]
@@ -234,14 +228,9 @@ class Writes:
         )
 
     def delete(
-        self,
-        table_id: int,
-        version: int,
-        predicate: Predicate | None,
-        *,
-        truncate: bool,
+        self, table_id: int, version: int, predicate: Predicate | None, *, truncate: bool,
         clauses: PartitionClauses = NO_CLAUSES,
-    ) -> WriteOutcome:
+    ) -> WriteOutcome:  # fmt: skip
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
         Args:

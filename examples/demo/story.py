@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from catalog_ext.spark.session import repair_partitions
+from catalog_ext.spark.table_repair import repair_partitions
 from examples.demo import flights, queries, sessions, spark_on_hive, writes
 from examples.demo.stage import BUCKET, CATALOG
 from tests.servers.hive_cli import HiveCli

@@ -78,10 +78,6 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
 
     What a predicate is true for is claimed by the predicate: all that a DROP takes, and what an exchange takes from its
     source.
-
-    Args:
-        plan: What it is for, checked.
-        staged: The partitions of its staged files.
     """
     match plan.change:
         case CheckedWrite() as write:

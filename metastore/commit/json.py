@@ -34,16 +34,11 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
     """Return the file that ``staged_file_to_dict`` wrote."""
     upload = value["upload"]
     return StagedFile(
-        partition=value["partition"],
-        name=value["name"],
-        size=value["size"],
-        rows=value["rows"],
+        partition=value["partition"], name=value["name"], size=value["size"], rows=value["rows"],
         statistics=statistics_from_dict(value["statistics"]),
-        upload=None if upload is None else _upload_from_dict(upload),
-        source=value.get("source"),
-        modified_ms=value.get("modified_ms"),
-        etag=value.get("etag"),
-    )
+        upload=None if upload is None else _upload_from_dict(upload), source=value.get("source"),
+        modified_ms=value.get("modified_ms"), etag=value.get("etag"),
+    )  # fmt: skip
 
 
 def digest_of(files: Sequence[StagedFile], staged: int | None) -> str:

@@ -151,9 +151,6 @@ class PartitionCommit:
     def partition_time_ms(self, partition: str) -> int:
         """Return when the partition begins, in milliseconds since the epoch.
 
-        Args:
-            partition: The partition's name.
-
         Raises:
             InvalidValueError: Its values give no time.
         """
@@ -177,14 +174,8 @@ class PartitionCommit:
         return int(local.replace(tzinfo=self.zone).timestamp() * 1000)
 
     def decide(
-        self,
-        staged: Iterable[str],
-        waiting: Mapping[str, int],
-        *,
-        watermark_ms: int | None,
-        final: bool,
-        now_ms: int,
-    ) -> Decision:
+        self, staged: Iterable[str], waiting: Mapping[str, int], *, watermark_ms: int | None, final: bool, now_ms: int,
+    ) -> Decision:  # fmt: skip
         """Return which partitions become visible with this commit.
 
         Args:

@@ -371,19 +371,13 @@ class WritePlan:
 
 
 def asked_write(
-    kind: WriteKind,
-    *,
-    predicate: Predicate | None = None,
-    keep_emptied: bool = False,
-    adds_others: bool = False,
+    kind: WriteKind, *, predicate: Predicate | None = None, keep_emptied: bool = False, adds_others: bool = False,
     definition: TableDefinition | None = None,
-) -> AskedWrite:
-    """Return the write of a tag, of no partition command.
-
-    A creation has a ``definition``; the other arguments are an ``Overwrite``'s.
+) -> AskedWrite:  # fmt: skip
+    """Return the write of a kind: ``definition`` is that of a creation, the other arguments are an ``Overwrite``'s.
 
     Raises:
-        InvalidInputError: The tag is another one's, or a creation lacks its definition.
+        InvalidInputError: The kind is a partition command's, or a creation lacks its definition.
     """
     if definition is not None and kind in _CREATIONS_BY_KIND:
         return _CREATIONS_BY_KIND[kind](definition)

@@ -248,16 +248,11 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
             return _checked_command(value, command, asked) if "names" in command else asked
         case _:
             return CheckedWrite(
-                asked,
-                static_partition=value["keep"],
-                waiting=tuple(value["waiting"]),
-                due=tuple(value["due"]),
-                published=tuple(value["announces"]),
-                found=_files_from_dict(value["takes_in"]),
-                unknown=_removals_from_dict(value["removes"]),
-                digest=value.get("brought", ""),
+                asked, static_partition=value["keep"], waiting=tuple(value["waiting"]), due=tuple(value["due"]),
+                published=tuple(value["announces"]), found=_files_from_dict(value["takes_in"]),
+                unknown=_removals_from_dict(value["removes"]), digest=value.get("brought", ""),
                 replaced_version=value.get("replaced_version"),
-            )
+            )  # fmt: skip
 
 
 def _checked_command(

@@ -59,34 +59,22 @@ def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
 def definition_to_dict(definition: TableDefinition) -> JsonObject:
     """Return the definition as JSON values: the payload of ``create_table``, ``alter_table`` and ``drop_table``."""
     return {
-        "namespace": definition.identifier.namespace,
-        "name": definition.identifier.name,
-        "table_type": str(definition.table_type),
-        "format": definition.format,
-        "location": definition.location,
+        "namespace": definition.identifier.namespace, "name": definition.identifier.name,
+        "table_type": str(definition.table_type), "format": definition.format, "location": definition.location,
         "columns": columns_to_list(definition.columns),
-        "partition_columns": columns_to_list(definition.partition_columns),
-        "options": dict(definition.options),
-        "properties": dict(definition.properties),
-        "comment": definition.comment,
-        "owner": definition.owner,
-    }
+        "partition_columns": columns_to_list(definition.partition_columns), "options": dict(definition.options),
+        "properties": dict(definition.properties), "comment": definition.comment, "owner": definition.owner,
+    }  # fmt: skip
 
 
 def definition_from_dict(value: JsonObject) -> TableDefinition:
     """Return the definition that ``definition_to_dict`` wrote."""
     return TableDefinition(
-        identifier=TableIdentifier(value["namespace"], value["name"]),
-        table_type=TableType(value["table_type"]),
-        format=value["format"],
-        location=value["location"],
-        columns=columns_from_list(value["columns"]),
-        partition_columns=columns_from_list(value["partition_columns"]),
-        options=value["options"],
-        properties=value["properties"],
-        comment=value["comment"],
-        owner=value["owner"],
-    )
+        identifier=TableIdentifier(value["namespace"], value["name"]), table_type=TableType(value["table_type"]),
+        format=value["format"], location=value["location"], columns=columns_from_list(value["columns"]),
+        partition_columns=columns_from_list(value["partition_columns"]), options=value["options"],
+        properties=value["properties"], comment=value["comment"], owner=value["owner"],
+    )  # fmt: skip
 
 
 def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> JsonObject:
@@ -104,8 +92,8 @@ def statistics_from_dict(value: JsonObject) -> dict[str, ColumnStatistics]:
     return {name: ColumnStatistics(s["min"], s["max"], s["nulls"], s.get("after")) for name, s in value.items()}
 
 
-def namespace_to_dict(namespace: Namespace) -> JsonObject:
-    """Return the namespace as JSON values: the payload of ``create_namespace`` and ``alter_namespace``."""
+def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
+    """Return the namespace as JSON values, for the service and for the messages that create or alter it."""
     return {
         "name": namespace.name,
         "location": namespace.location,

@@ -78,11 +78,7 @@ def partition_values(name: str) -> tuple[str | None, ...]:
 
 
 class DeclaredNames:
-    """Spells partition names with the keys as a table declares them: on the store they may have another case.
-
-    Args:
-        keys: The declared names.
-    """
+    """Spells partition names with the keys as a table declares them: on the store they may have another case."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._declared = {key.lower(): escape_path_name(key) for key in keys}

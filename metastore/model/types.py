@@ -92,11 +92,6 @@ class DataType:
         """Whether it is an integer type."""
         return self.name in ("tinyint", "smallint", "int", "bigint")
 
-    @property
-    def is_interval(self) -> bool:
-        """Whether it is an ANSI interval."""
-        return self.name.startswith("interval ")
-
     def some(self, condition: Callable[[DataType], bool]) -> bool:
         """Return whether the condition holds for the type, or for a type nested in it."""
         nested = (*self.children, *(f.type for f in self.fields))

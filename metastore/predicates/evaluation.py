@@ -160,13 +160,9 @@ def _outcome(value: bool) -> Outcome:
 
 
 _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
-    Operator.EQ: lambda a, b: a == b,
-    Operator.NE: lambda a, b: a != b,
-    Operator.LT: lambda a, b: a < b,
-    Operator.LE: lambda a, b: a <= b,
-    Operator.GT: lambda a, b: a > b,
-    Operator.GE: lambda a, b: a >= b,
-}
+    Operator.EQ: lambda a, b: a == b, Operator.NE: lambda a, b: a != b, Operator.LT: lambda a, b: a < b,
+    Operator.LE: lambda a, b: a <= b, Operator.GT: lambda a, b: a > b, Operator.GE: lambda a, b: a >= b,
+}  # fmt: skip
 
 
 def order_key(value: Scalar) -> Any:  # noqa: ANN401 -- comparable with its like, which no type says

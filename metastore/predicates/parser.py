@@ -38,14 +38,10 @@ _MAX_EXPONENT = 400
 """Larger numbers fit no type, and their text would fill the memory."""
 
 _OPERATORS: dict[type[exp.Expression], tuple[Operator, Operator]] = {
-    exp.EQ: (Operator.EQ, Operator.EQ),
-    exp.NullSafeEQ: (Operator.NULL_SAFE_EQ, Operator.NULL_SAFE_EQ),
-    exp.NEQ: (Operator.NE, Operator.NE),
-    exp.LT: (Operator.LT, Operator.GT),
-    exp.LTE: (Operator.LE, Operator.GE),
-    exp.GT: (Operator.GT, Operator.LT),
-    exp.GTE: (Operator.GE, Operator.LE),
-}
+    exp.EQ: (Operator.EQ, Operator.EQ), exp.NullSafeEQ: (Operator.NULL_SAFE_EQ, Operator.NULL_SAFE_EQ),
+    exp.NEQ: (Operator.NE, Operator.NE), exp.LT: (Operator.LT, Operator.GT), exp.LTE: (Operator.LE, Operator.GE),
+    exp.GT: (Operator.GT, Operator.LT), exp.GTE: (Operator.GE, Operator.LE),
+}  # fmt: skip
 """Each comparison, and the one that says the same with its sides exchanged."""
 
 _MATCHES: dict[type[exp.Expression], Match] = {
@@ -99,16 +95,11 @@ class _Converter:
     def __init__(self, text: str) -> None:
         self._text = text
         self._handlers: dict[type[exp.Expression], Callable[[exp.Expression], Predicate]] = {
-            exp.Paren: lambda node: self.convert(node.this),
-            exp.Not: lambda node: Not(self.convert(node.this)),
+            exp.Paren: lambda node: self.convert(node.this), exp.Not: lambda node: Not(self.convert(node.this)),
             exp.Boolean: lambda node: Constant(value=bool(node.this)),
-            exp.And: lambda node: And(self._sides(node, exp.And)),
-            exp.Or: lambda node: Or(self._sides(node, exp.Or)),
-            exp.Is: self._is,
-            exp.In: self._in,
-            exp.Between: self._between,
-            exp.Like: self._like,
-        }
+            exp.And: lambda node: And(self._sides(node, exp.And)), exp.Or: lambda node: Or(self._sides(node, exp.Or)),
+            exp.Is: self._is, exp.In: self._in, exp.Between: self._between, exp.Like: self._like,
+        }  # fmt: skip
 
     def convert(self, node: exp.Expression) -> Predicate:
         handler = self._handlers.get(type(node))

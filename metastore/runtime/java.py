@@ -129,14 +129,9 @@ def told_version(java: Path) -> int | None:
 def _java_version(java: Path) -> int:
     try:
         answer = subprocess.run(
-            [java, "-version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=True,
-            stdin=subprocess.DEVNULL,
+            [java, "-version"], capture_output=True, text=True, errors="replace", check=True, stdin=subprocess.DEVNULL,
             timeout=_VERSION_TIMEOUT_SECONDS,
-        )
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentSetupError(f"{java} -version failed: {error}. {INSTALL_JAVA}", {"java": str(java)}) from error
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)

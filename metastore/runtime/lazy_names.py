@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a package's ``__getattr__`` (PEP 562).
-
-    Args:
-        package: Its full name.
-        homes: The module that has each name.
-    """
+    """Return a package's ``__getattr__`` (PEP 562)."""
 
     def find(name: str) -> object:
         home = homes.get(name)

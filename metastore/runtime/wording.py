@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+NEARLY = 0.8
+"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt, where others are few."""
+
+
 def counted(number: int, one: str, many: str | None = None) -> str:
     """Return the number with its noun: ``1 file``, ``1,200 files``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
@@ -43,3 +47,15 @@ def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
     by_lower = {name.lower(): name for name in names}
     near = [by_lower[name] for name in difflib.get_close_matches(word.lower(), by_lower, most)]
     return f"Did you mean {' or '.join(near)}? " if near else ""
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """Return the nearest of the names that are at least so alike, by difflib's measure from 0 to 1; None if none is."""
+    by_bare = {bare(each): each for each in known}
+    close = difflib.get_close_matches(bare(name), by_bare, 1, cutoff)
+    return by_bare[close[0]] if close else None
+
+
+def bare(name: str) -> str:
+    """Return a name without what people write differently: case and what is between its words."""
+    return "".join(c for c in name.lower() if c not in "-_.")

@@ -50,13 +50,9 @@ class StoreConnections:
     """
 
     def __init__(
-        self,
-        options: StorageOptions | Mapping[str, object] | None,
-        *,
-        threads: int,
-        timeouts: Timeouts | None,
+        self, options: StorageOptions | Mapping[str, object] | None, *, threads: int, timeouts: Timeouts | None,
         backoff: Backoff | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.options = options if isinstance(options, StorageOptions) else StorageOptions.parse(options)
         self.backoff = backoff or Backoff()
         self._threads = threads
@@ -103,13 +99,9 @@ class StoreConnections:
             return self._hdfs[location.bucket]
 
     def attempt(
-        self,
-        location: Location,
-        action: str,
-        call: Callable[[pafs.FileSystem], T],
-        *,
+        self, location: Location, action: str, call: Callable[[pafs.FileSystem], T], *,
         stop: threading.Event | None = None,
-    ) -> T:
+    ) -> T:  # fmt: skip
         """Return what ``call`` returns on the location's file system; a busy store is asked again.
 
         Args:

@@ -29,18 +29,10 @@ _HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
 # What pyarrow says around the store's own words.
 _AROUND = re.compile(r"^When .*?AWS Error [A-Z0-9_]+ during \w+ operation: |\s*\(Request ID: [^)]*\)", re.DOTALL)
 
-_CREDENTIALS = frozenset(
-    {
-        "INVALID_ACCESS_KEY_ID",
-        "SIGNATURE_DOES_NOT_MATCH",
-        "INVALID_CLIENT_TOKEN_ID",
-        "UNRECOGNIZED_CLIENT",
-        "MISSING_AUTHENTICATION_TOKEN",
-        "INCOMPLETE_SIGNATURE",
-        "REQUEST_EXPIRED",
-        "REQUEST_TIME_TOO_SKEWED",
-    }
-)
+_CREDENTIALS = frozenset({
+    "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_CLIENT_TOKEN_ID", "UNRECOGNIZED_CLIENT",
+    "MISSING_AUTHENTICATION_TOKEN", "INCOMPLETE_SIGNATURE", "REQUEST_EXPIRED", "REQUEST_TIME_TOO_SKEWED",
+})  # fmt: skip
 _DENIED = frozenset({"ACCESS_DENIED", "OPT_IN_REQUIRED"})
 _MISSING = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND"})
 _UNREACHABLE = frozenset({"NETWORK_CONNECTION", "CLIENT_SIGNING_FAILURE"})

@@ -23,43 +23,25 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 __all__ = [
-    "Descend",
-    "Listed",
-    "ListedDirectory",
-    "ListedFile",
-    "ListedOther",
-    "ListingFailure",
-    "TreeLister",
-    "list_tree",
-]
+    "Descend", "Listed", "ListedDirectory", "ListedFile", "ListedOther", "ListingFailure", "TreeLister", "list_tree",
+]  # fmt: skip
 
 
 class TreeLister(Protocol):
     """Lists a tree as `list_tree` does, by whatever means."""
 
     def __call__(
-        self,
-        storage: Storage,
-        root: str | Location,
-        *,
-        descend: Descend,
-        depth_hint: int,
-        selective: bool = False,
+        self, storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False,
         expected: int | None = None,
-    ) -> Generator[Listed, None, None]:
+    ) -> Generator[Listed, None, None]:  # fmt: skip
         """Yield what lies there."""
         ...
 
 
 def list_tree(
-    storage: Storage,
-    root: str | Location,
-    *,
-    descend: Descend,
-    depth_hint: int,
-    selective: bool = False,
+    storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False,
     expected: int | None = None,
-) -> Generator[Listed, None, None]:
+) -> Generator[Listed, None, None]:  # fmt: skip
     """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
     A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. One that

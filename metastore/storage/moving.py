@@ -82,15 +82,9 @@ class Mover:
     """
 
     def __init__(
-        self,
-        storage: Storage,
-        between: Location,
-        root: Location,
-        *,
-        wanted: Callable[[], bool],
-        exile: Callable[[StagedLocation], Location],
-        threads: int,
-    ) -> None:
+        self, storage: Storage, between: Location, root: Location, *, wanted: Callable[[], bool],
+        exile: Callable[[StagedLocation], Location], threads: int,
+    ) -> None:  # fmt: skip
         self._storage = storage
         self._between = between
         self._root = root
@@ -164,12 +158,9 @@ class Mover:
             self._storage.remove_empty_directories([*self._movers(), self._between], self._root)
 
     def _in_turns(
-        self,
-        files: Sequence[StagedLocation],
-        way: str,
-        take: Callable[[Held, StagedLocation], _Taken | None],
+        self, files: Sequence[StagedLocation], way: str, take: Callable[[Held, StagedLocation], _Taken | None],
         put: Callable[[_Taken], bool],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take all, ask, put all; again those that another mover of the transaction has taken out of our hands."""
         left = list(files)
         for _ in range(_ATTEMPTS):

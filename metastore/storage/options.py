@@ -21,15 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _HADOOP_NAMES = {
-    "endpoint": "endpoint",
-    "endpoint.region": "region",
-    "access.key": "access_key",
-    "secret.key": "secret_key",
-    "session.token": "session_token",
-    "path.style.access": "path_style",
-    "connection.ssl.enabled": "ssl",
+    "endpoint": "endpoint", "endpoint.region": "region", "access.key": "access_key", "secret.key": "secret_key",
+    "session.token": "session_token", "path.style.access": "path_style", "connection.ssl.enabled": "ssl",
     "aws.credentials.provider": "anonymous",
-}
+}  # fmt: skip
 _FLAGS = frozenset({"path_style", "ssl", "anonymous"})
 _PREFIX = "fs.s3a."
 _BUCKET_PREFIX = "fs.s3a.bucket."

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.service.application import ARROW_STREAM, error_response
+from catalog_ext.service.answers import ARROW_STREAM, error_response
 from catalog_ext.service.sign_of_life import HEADER
 from tests.servers.loopback import LoopbackServer
 from tests.service_client import Answer

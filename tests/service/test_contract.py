@@ -22,6 +22,7 @@ from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application
 from catalog_ext.service.messages.settings import settings_json
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from tests.repair_cases import EU, local_catalog, register, write
 from tests.service_client import END_MARKER, Answer, Client
@@ -256,7 +257,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 
 def test_every_operation_of_the_contract_is_there_and_no_other(module_catalog: Catalog) -> None:
-    assert set(application.operations_of(module_catalog)) == OPERATIONS
+    assert set(operations_of(module_catalog)) == OPERATIONS
     assert set(FIELDS) | {"ping", "namespaces/list", "procedures/list"} == OPERATIONS
 
 

@@ -16,8 +16,8 @@ from catalog_ext.metastore import errors
 from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.index.tables.incarnations import COUNTER
 from catalog_ext.metastore.runtime import measures
-from catalog_ext.service.application import operations_of
 from catalog_ext.service.index_probe import IndexProbe
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service, new_token
 from tests.repair_cases import EU, US, catalog_of_files
 from tests.service.test_writes import Writer

@@ -11,8 +11,8 @@ from catalog_ext.cli.serve import _read_token
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.page.sign_in import Sessions
 from catalog_ext.procedures.registry import PROCEDURES
-from catalog_ext.service.application import operations_of
-from catalog_ext.service.read_access import READABLE, READABLE_PROCEDURES
+from catalog_ext.service.authentication import READABLE, READABLE_PROCEDURES
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service, new_token
 from tests.repair_cases import EU, catalog_of_files
 from tests.service_client import Answer, Client

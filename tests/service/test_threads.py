@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from catalog_ext.service import application
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from catalog_ext.service.threads import KINDS, THREADS, Kind
 from tests.repair_cases import EU, US, catalog_of_files
@@ -53,7 +54,7 @@ def gauges(client: Client, name: str) -> dict[str, float]:
 
 
 def test_every_operation_is_of_a_kind(catalog: Catalog) -> None:
-    assert set(KINDS) == set(application.operations_of(catalog))
+    assert set(KINDS) == set(operations_of(catalog))
     assert set(THREADS) == set(Kind)
 
 
@@ -61,7 +62,7 @@ def test_every_operation_is_of_a_kind(catalog: Catalog) -> None:
 def test_loads_plans_and_heartbeats_are_answered_beside_calls_that_take_long(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: str
 ) -> None:
-    held, operations_of = Held(), application.operations_of
+    held = Held()
     monkeypatch.setattr(application, "operations_of", lambda *given: {**operations_of(*given), busy: held})
     limit = THREADS[KINDS[busy]]
     with Service(catalog) as service:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database import arrow_rows, database
 from catalog_ext.service import application, rows_response
 from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from catalog_ext.service.sign_of_life import HEADER
 from tests.repair_cases import EU, catalog_of_files
@@ -53,7 +54,7 @@ def many_rows(catalog: Catalog, *, spills: bool) -> Callable[[Request | None], A
 
 
 def service_of(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, *, spills: bool) -> Service:
-    operations_of, answer = application.operations_of, many_rows(catalog, spills=spills)
+    answer = many_rows(catalog, spills=spills)
     monkeypatch.setattr(application, "operations_of", lambda *given: {**operations_of(*given), "tables/plan": answer})
     return Service(catalog)
 

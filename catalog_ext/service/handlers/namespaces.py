@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.service.messages.core import Request, namespace_json
+from catalog_ext.metastore.model.json import namespace_to_dict
 from catalog_ext.service.messages.partitions import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.service.messages.core import Request
 
 
 class NamespaceOperations:
@@ -33,20 +34,20 @@ class NamespaceOperations:
     def _load(self, request: Request) -> dict[str, Any]:
         name = request.text("namespace")
         request.finish()
-        return namespace_json(self._catalog.load_namespace(name))
+        return namespace_to_dict(self._catalog.load_namespace(name))
 
     def _create(self, request: Request) -> dict[str, Any]:
         name, properties = request.text("namespace"), request.text_map("properties")
         request.finish()
         location, comment = properties.pop("location", None), properties.pop("comment", None)
-        return namespace_json(
+        return namespace_to_dict(
             self._catalog.create_namespace(name, location=location, comment=comment, properties=properties)
         )
 
     def _alter(self, request: Request) -> dict[str, Any]:
         name, set_, remove = request.text("namespace"), request.text_map("set"), request.texts("remove")
         request.finish()
-        return namespace_json(self._catalog.alter_namespace(name, set_, remove))
+        return namespace_to_dict(self._catalog.alter_namespace(name, set_, remove))
 
     def _drop(self, request: Request) -> dict[str, Any]:
         name, cascade, session = request.text("namespace"), request.flag("cascade"), session_of(request)

@@ -53,12 +53,8 @@ class PathOperations:
         casts = [_cast(item) for item in request.objects("casts")]
         predicate = request.predicate("predicate")
         plan = PathPlan(
-            request.text("path"),
-            keys if partitioning else None,
-            casts,
-            predicate,
-            _limit(request),
-        )
+            request.text("path"), keys if partitioning else None, casts, predicate, _limit(request),
+        )  # fmt: skip
         request.finish()
         self._catalog.allowed.require(plan.path)
         return ArrowStream(SCHEMA, plan.run(self._catalog.storage))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.resolution import resolve
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.runtime.measures import Planned, tell
+from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
@@ -21,10 +24,11 @@ from catalog_ext.service.messages.tables import (
     metadata_json,
     removals_of,
 )
-from catalog_ext.service.planned_files import planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
@@ -36,22 +40,13 @@ class TableOperations:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
-            "tables/list": self._list,
-            "tables/load": self._load,
-            "tables/create": self._create,
-            "tables/alter": self._alter,
-            "tables/set_serde": self._set_serde,
-            "tables/rename": self._rename,
-            "tables/drop": self._drop,
-            "tables/hive_clauses": self._hive_clauses,
-            "tables/plan": self._plan,
-            "settings/load": self._load_settings,
-            "settings/resolve": self._resolve_settings,
-            "tables/changes": self._changes,
-            "tables/metadata": self._metadata,
-            "partitions/list": self._list_partitions,
-            "partitions/groups": self._groups,
-        }
+            "tables/list": self._list, "tables/load": self._load, "tables/create": self._create,
+            "tables/alter": self._alter, "tables/set_serde": self._set_serde, "tables/rename": self._rename,
+            "tables/drop": self._drop, "tables/hive_clauses": self._hive_clauses, "tables/plan": self._plan,
+            "settings/load": self._load_settings, "settings/resolve": self._resolve_settings,
+            "tables/changes": self._changes, "tables/metadata": self._metadata,
+            "partitions/list": self._list_partitions, "partitions/groups": self._groups,
+        }  # fmt: skip
 
     def _list(self, request: Request) -> dict[str, Any]:
         name = request.text("namespace")
@@ -174,3 +169,30 @@ class TableOperations:
 def _pinned(request: Request) -> tuple[int, int]:
     """Return the number of a table, and the version that a query has seen."""
     return request.integer("table_id"), request.integer("version")
+
+
+def planned(plan: Callable[[], pa.RecordBatchReader]) -> ArrowStream:
+    """Return the answer that a plan gives; what it took is told when its last batch is made, without the waits between.
+
+    A client that wants no more of it has had a plan of the files that it took.
+    """
+    started = time.monotonic()
+    with span("plan_files"):
+        reader = plan()
+    return ArrowStream(reader.schema, _told(reader, time.monotonic() - started))
+
+
+def _told(reader: pa.RecordBatchReader, seconds: float) -> Iterator[pa.RecordBatch]:
+    files, batches = 0, iter(reader)
+    with reader:
+        try:
+            while True:
+                started = time.monotonic()
+                batch = next(batches, None)
+                seconds += time.monotonic() - started
+                if batch is None:
+                    break
+                files += batch.num_rows
+                yield batch
+        finally:
+            tell(Planned(files, seconds))

@@ -26,14 +26,10 @@ class ViewOperations:
     def __init__(self, catalog: Catalog) -> None:
         self._views = catalog.views
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
-            "views/list": self._list,
-            "views/put": self._put,
-            "views/drop": self._drop,
-            "views/rename": self._rename,
-            "views/refresh": self._refresh,
-            "views/partitions/add": self._add_partitions,
+            "views/list": self._list, "views/put": self._put, "views/drop": self._drop, "views/rename": self._rename,
+            "views/refresh": self._refresh, "views/partitions/add": self._add_partitions,
             "views/partitions/drop": self._drop_partitions,
-        }
+        }  # fmt: skip
 
     def _list(self, request: Request) -> dict[str, Any]:
         name = request.text("namespace")
@@ -43,14 +39,10 @@ class ViewOperations:
     def _put(self, request: Request) -> dict[str, Any]:
         kind, tables = request.text("kind"), request.optional_texts("tables")
         wanted = ViewRequest(
-            request.identifier(),
-            _query(request, tables or []),
-            request.columns("columns"),
-            tuple(request.texts("partition_columns")),
-            request.text_map("properties"),
-            request.optional_text("comment"),
+            request.identifier(), _query(request, tables or []), request.columns("columns"),
+            tuple(request.texts("partition_columns")), request.text_map("properties"), request.optional_text("comment"),
             request.optional_text("owner") or "",
-        )
+        )  # fmt: skip
         request.finish()
         if tables is None and wanted.needs_tables:
             return {"needs_tables": True}
@@ -91,15 +83,10 @@ class ViewOperations:
 
 def _query(request: Request, tables: Sequence[str]) -> ViewQuery:
     return ViewQuery(
-        request.text("text"),
-        request.text("catalog"),
-        tuple(request.texts("current_namespace")),
-        request.text_map("configuration"),
-        request.text("schema_mode"),
-        tuple(request.texts("query_columns")),
-        tuple(tables),
-        request.optional_text("own_catalog") or "",
-    )
+        request.text("text"), request.text("catalog"), tuple(request.texts("current_namespace")),
+        request.text_map("configuration"), request.text("schema_mode"), tuple(request.texts("query_columns")),
+        tuple(tables), request.optional_text("own_catalog") or "",
+    )  # fmt: skip
 
 
 def _new_partition(item: Request) -> NewPartition:

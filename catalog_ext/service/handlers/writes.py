@@ -39,29 +39,18 @@ class WriteOperations:
         self._catalog = catalog
         self._open = open_writes
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
-            "writes/begin": self._begin,
-            "writes/locations": self._locations,
-            "writes/heartbeat": self._heartbeat,
-            "writes/stage": self._stage,
-            "writes/commit": self._commit,
-            "writes/abort": self._abort,
-            "writes/release": self._release,
-            "writes/delete": self._delete,
-            "writes/load": self._load,
-        }
+            "writes/begin": self._begin, "writes/locations": self._locations, "writes/heartbeat": self._heartbeat,
+            "writes/stage": self._stage, "writes/commit": self._commit, "writes/abort": self._abort,
+            "writes/release": self._release, "writes/delete": self._delete, "writes/load": self._load,
+        }  # fmt: skip
 
     def _begin(self, request: Request) -> dict[str, Any]:
         kind = kind_of(request)
         batch = Batch(
-            request.text("operation"),
-            request.text("owner"),
-            request.optional_text("app_id"),
-            request.optional_count("app_version"),
-            request.text_map("options"),
-            request.text_map("session"),
-            transaction_of(request),
-            planned_of(request),
-        )
+            request.text("operation"), request.text("owner"), request.optional_text("app_id"),
+            request.optional_count("app_version"), request.text_map("options"), request.text_map("session"),
+            transaction_of(request), planned_of(request),
+        )  # fmt: skip
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate = request.predicate("predicate")
         clauses = clauses_of(request, session="clause_session")

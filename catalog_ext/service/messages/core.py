@@ -9,7 +9,7 @@ from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import definition_to_dict
-from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.model.tables import Column, Table, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.tables.named_format import NamedFormat
@@ -215,14 +215,4 @@ def _definition_json(definition: TableDefinition) -> dict[str, Any]:
         **definition_to_dict(definition),
         "properties": without_statistics(definition.properties),
         "partition_mode": str(definition.partition_mode),
-    }
-
-
-def namespace_json(namespace: Namespace) -> dict[str, Any]:
-    """Return a namespace as the contract has it."""
-    return {
-        "name": namespace.name,
-        "location": namespace.location,
-        "comment": namespace.comment,
-        "properties": dict(namespace.properties),
     }

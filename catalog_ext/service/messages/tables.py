@@ -91,14 +91,9 @@ def _change(item: Request) -> ColumnChange:
 
 def _add(item: Request, path: tuple[str, ...]) -> ColumnChange:
     return AddColumn(
-        path,
-        item.text("type"),
-        item.flag("nullable", default=True),
-        item.optional_text("comment"),
-        item.optional_text("default"),
-        item.optional_text("existing_default"),
-        _position(item),
-    )
+        path, item.text("type"), item.flag("nullable", default=True), item.optional_text("comment"),
+        item.optional_text("default"), item.optional_text("existing_default"), _position(item),
+    )  # fmt: skip
 
 
 def _move(item: Request, path: tuple[str, ...]) -> ColumnChange:

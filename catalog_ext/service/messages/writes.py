@@ -151,18 +151,13 @@ def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, A
     """Return the answer to ``writes/begin``."""
     plan, directories = begun.plan, task_directories(begun)
     return {
-        "transaction": None if begun.duplicate else begun.transaction_id,
-        "duplicate": begun.duplicate,
-        "location": plan.location,
-        "base": plan.base,
-        "staging": plan.staging,
-        "promotion": str(plan.promotion),
+        "transaction": None if begun.duplicate else begun.transaction_id, "duplicate": begun.duplicate,
+        "location": plan.location, "base": plan.base, "staging": plan.staging, "promotion": str(plan.promotion),
         "directory": directories.directory,
         "partition_directories": None if plan.asks_locations else dict(directories.own),
         "partition_locations": None if plan.asks_locations else dict(begun.partition_locations),
-        "lease_ms": begun.lease_ms,
-        "table": _table(table),
-    }
+        "lease_ms": begun.lease_ms, "table": _table(table),
+    }  # fmt: skip
 
 
 def _table(table: Table | TableDefinition) -> dict[str, Any]:

@@ -27,15 +27,9 @@ if TYPE_CHECKING:
 _SPARK_PARQUET = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_ORC = b"spark.sql.catalyst.type"
 _PHYSICAL = {
-    "BOOLEAN": "boolean",
-    "INT32": "int",
-    "INT64": "bigint",
-    "INT96": "timestamp",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "BYTE_ARRAY": "binary",
-    "FIXED_LEN_BYTE_ARRAY": "binary",
-}
+    "BOOLEAN": "boolean", "INT32": "int", "INT64": "bigint", "INT96": "timestamp", "FLOAT": "float", "DOUBLE": "double",
+    "BYTE_ARRAY": "binary", "FIXED_LEN_BYTE_ARRAY": "binary",
+}  # fmt: skip
 _LOGICAL = {"String": "string", "Enum": "string", "JSON": "string", "BSON": "binary", "Date": "date"}
 _SIGNED = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 # Spark has no unsigned types: the next wider one holds the values.
@@ -181,16 +175,9 @@ def _orc_leaf(f: pa.Field) -> DataType:
     if pa.types.is_decimal(data_type):
         return DataType("decimal", (data_type.precision, data_type.scale))
     known = {
-        pa.bool_(): "boolean",
-        pa.int8(): "tinyint",
-        pa.int16(): "smallint",
-        pa.int32(): "int",
-        pa.int64(): "bigint",
-        pa.float32(): "float",
-        pa.float64(): "double",
-        pa.string(): "string",
-        pa.binary(): "binary",
-    }
+        pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
+        pa.float32(): "float", pa.float64(): "double", pa.string(): "string", pa.binary(): "binary",
+    }  # fmt: skip
     if data_type in known:
         return parse_type(known[data_type])
     raise InvalidTypeError(f"the ORC type {data_type} of column {f.name!r}.", {"column": f.name})

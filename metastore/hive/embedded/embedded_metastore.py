@@ -71,16 +71,10 @@ class EmbeddedMetastore:
     """
 
     def __init__(
-        self,
-        directory: Path,
-        port: int = 0,
-        *,
-        warehouse: str | None = None,
-        settings: Mapping[str, str] | None = None,
-        extra_jars: Sequence[Path] = (),
-        engine_jars: Sequence[Path] = (),
+        self, directory: Path, port: int = 0, *, warehouse: str | None = None,
+        settings: Mapping[str, str] | None = None, extra_jars: Sequence[Path] = (), engine_jars: Sequence[Path] = (),
         niceness: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.directory = directory.absolute()
         self._port = port
         self._warehouse = warehouse or (self.directory / "warehouse").as_uri()

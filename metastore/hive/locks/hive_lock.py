@@ -56,15 +56,9 @@ class HiveLock:
     """
 
     def __init__(
-        self,
-        metastore: HiveMetastore,
-        components: Sequence[LockComponent],
-        agent: str,
-        wait_s: float,
-        *,
-        pause: Callable[[float], object] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+        self, metastore: HiveMetastore, components: Sequence[LockComponent], agent: str, wait_s: float, *,
+        pause: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._metastore = metastore
         # In one order, whoever asks: the server takes the components of a request one after the other.
         self._components = sorted(components)

@@ -17,7 +17,7 @@ from catalog_ext.metastore.hive.mapping.formats import (
 )
 from catalog_ext.metastore.hive.mapping.hive_text import FOOTER_PARAMETER, HEADER_PARAMETER, OPEN_CSV, is_hive_text
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
-from catalog_ext.metastore.hive.mapping.locations import child_location, relative_name, same_location
+from catalog_ext.metastore.hive.mapping.locations import child_location, relative_name
 from catalog_ext.metastore.hive.mapping.model import (
     EXTERNAL_TABLE,
     MANAGED_TABLE,
@@ -33,7 +33,6 @@ from catalog_ext.metastore.hive.mapping.spark_schema import (
     PROVIDER,
     SPARK_BUCKET_COLUMN,
     SPARK_BUCKETS,
-    describes_columns,
     is_schema_parameter,
     keeps_columns_from_hive,
     read_schema,
@@ -144,53 +143,6 @@ def _schema_parameters(definition: TableDefinition, columns: Sequence[Column]) -
     return parameters
 
 
-def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
-    """Return the metastore's table with the columns and the location of an altered definition; what it says else stays.
-
-    A table that Hive engines made stays one of theirs: Spark's schema is not written beside its columns.
-
-    Raises:
-        MetastoreRefusedError: The metastore cannot hold the altered table.
-    """
-    wanted = to_hive(definition)
-    parameters = dict(found.parameters)
-    if any(map(is_schema_parameter, parameters)) and _schema_differs(found, wanted):
-        # Buckets, their order and the release of Spark that has made it are in none of our definitions, and stay.
-        provider = {PROVIDER: parameters[PROVIDER]} if PROVIDER in parameters else {}
-        of_spark = {k: v for k, v in wanted.parameters.items() if is_schema_parameter(k) and k != PROVIDER}
-        parameters = {k: v for k, v in parameters.items() if not describes_columns(k)} | of_spark | provider
-    settings = dict(found.storage.serde_parameters)
-    moved = not same_location(found.location, wanted.location)
-    if moved and "path" in settings:
-        settings["path"] = wanted.location
-    return replace(
-        found,
-        location=wanted.location if moved else found.location,
-        columns=_kept_columns(found, wanted.columns),
-        storage=replace(found.storage, serde_parameters=settings),
-        parameters=parameters,
-    )
-
-
-def _schema_differs(found: HiveTable, wanted: HiveTable) -> bool:
-    try:
-        spark = read_schema(found.parameters, str(found))
-        if spark is not None:
-            spark = as_read(found.storage, spark[0]), spark[1]
-        return spark != read_schema(wanted.parameters, str(wanted))
-    except UnsupportedFormatError:
-        return True
-
-
-def _kept_columns(found: HiveTable, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return the columns wanted; those that are the metastore's already, however it spells them, as it has them."""
-    if keeps_columns_from_hive(found.parameters.get(PROVIDER, "hive").lower(), found.columns):
-        return found.columns
-    read = zip(as_read(found.storage, found.columns), found.columns, strict=True)
-    known = {column_key(column): declared for column, declared in read}
-    return tuple(known.get(column_key(column), column) for column in wanted)
-
-
 def as_read(storage: Storage, columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns with the types that Hive reads: ``OpenCSVSerde`` reads STRING whatever is declared."""
     return tuple(replace(c, type="string") for c in columns) if storage.serde == OPEN_CSV else columns
@@ -215,17 +167,6 @@ def columns_of(table: HiveTable) -> tuple[Column, ...]:
     if spark is None or not keeps_columns_from_hive(table.parameters.get(PROVIDER, "hive").lower(), table.columns):
         return as_read(table.storage, table.columns)
     return tuple(hive_column(c, hive_type(c.data_type) or c.type) for c in spark[0])
-
-
-def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
-    """Return the metastore's table with the partition columns' types of an altered definition.
-
-    Raises:
-        MetastoreRefusedError: The metastore cannot hold the altered table.
-    """
-    return replace(
-        rebuilt(found, definition), columns=found.columns, partition_columns=to_hive(definition).partition_columns
-    )
 
 
 def hive_column(column: Column, type_text: str) -> Column:
@@ -257,16 +198,10 @@ def from_hive(table: HiveTable) -> TableDefinition:
     columns, keys = _columns(table, trust_spark=provider != "hive")
     return TableDefinition(
         identifier=TableIdentifier(table.database, table.name),
-        table_type=TableType.MANAGED if table.table_type == MANAGED_TABLE else TableType.EXTERNAL,
-        format=data_format,
-        location=table.location,
-        columns=columns,
-        partition_columns=keys,
-        options=options,
-        properties=user_parameters(table.parameters) | _bucketing(table),
-        comment=table.comment,
-        owner=table.owner,
-    )
+        table_type=TableType.MANAGED if table.table_type == MANAGED_TABLE else TableType.EXTERNAL, format=data_format,
+        location=table.location, columns=columns, partition_columns=keys, options=options,
+        properties=user_parameters(table.parameters) | _bucketing(table), comment=table.comment, owner=table.owner,
+    )  # fmt: skip
 
 
 def bucketed_by(table: HiveTable) -> str | None:

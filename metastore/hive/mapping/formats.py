@@ -51,13 +51,9 @@ INPUT_FORMATS = {name: _CLASSES[name][0] for name in ("parquet", "orc", "csv")}
 """The input class of each format that has one of its own; text has that of ``csv``."""
 
 SERDE_FORMATS = {
-    _CLASSES["parquet"][2]: "parquet",
-    "parquet.hive.serde.ParquetHiveSerDe": "parquet",
-    _CLASSES["orc"][2]: "orc",
-    _JSON: "json",
-    f"{_SERDE}.JsonSerDe": "json",
-    "org.openx.data.jsonserde.JsonSerDe": "json",
-}
+    _CLASSES["parquet"][2]: "parquet", "parquet.hive.serde.ParquetHiveSerDe": "parquet", _CLASSES["orc"][2]: "orc",
+    _JSON: "json", f"{_SERDE}.JsonSerDe": "json", "org.openx.data.jsonserde.JsonSerDe": "json",
+}  # fmt: skip
 _INPUT_CLASSES = {
     "parquet": frozenset({
         _CLASSES["parquet"][0], "parquet.hive.DeprecatedParquetInputFormat", "parquet.hive.MapredParquetInputFormat",

@@ -12,8 +12,9 @@ from catalog_ext.metastore.errors import (
     NamespaceAlreadyExistsError,
     NamespaceNotFoundError,
     TableNotFoundError,
+    UnsupportedFormatError,
 )
-from catalog_ext.metastore.hive.mapping.conversion import rebuilt, retyped, user_parameters
+from catalog_ext.metastore.hive.mapping.conversion import as_read, column_key, to_hive, user_parameters
 from catalog_ext.metastore.hive.mapping.described import (
     columns_of_descriptor,
     has_descriptor,
@@ -28,11 +29,18 @@ from catalog_ext.metastore.hive.mapping.model import (
     HivePartition,
     HiveTable,
 )
+from catalog_ext.metastore.hive.mapping.spark_schema import (
+    PROVIDER,
+    describes_columns,
+    is_schema_parameter,
+    keeps_columns_from_hive,
+    read_schema,
+)
 from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
 from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, TableType
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, Column, TableType
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
@@ -177,3 +185,61 @@ def _rename(metastore: HiveMetastore, previous: TableIdentifier, definition: Tab
         make_database(metastore, HiveDatabase(to.namespace))
     metastore.rename_table(previous.namespace, previous.name, to.namespace, to.name)
     return replace(found, database=to.namespace, name=to.name)
+
+
+def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
+    """Return the metastore's table with the columns and the location of an altered definition; what it says else stays.
+
+    A table that Hive engines made stays one of theirs: Spark's schema is not written beside its columns.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold the altered table.
+    """
+    wanted = to_hive(definition)
+    parameters = dict(found.parameters)
+    if any(map(is_schema_parameter, parameters)) and _schema_differs(found, wanted):
+        # Buckets, their order and the release of Spark that has made it are in none of our definitions, and stay.
+        provider = {PROVIDER: parameters[PROVIDER]} if PROVIDER in parameters else {}
+        of_spark = {k: v for k, v in wanted.parameters.items() if is_schema_parameter(k) and k != PROVIDER}
+        parameters = {k: v for k, v in parameters.items() if not describes_columns(k)} | of_spark | provider
+    settings = dict(found.storage.serde_parameters)
+    moved = not same_location(found.location, wanted.location)
+    if moved and "path" in settings:
+        settings["path"] = wanted.location
+    return replace(
+        found,
+        location=wanted.location if moved else found.location,
+        columns=_kept_columns(found, wanted.columns),
+        storage=replace(found.storage, serde_parameters=settings),
+        parameters=parameters,
+    )
+
+
+def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
+    """Return the metastore's table with the partition columns' types of an altered definition.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold the altered table.
+    """
+    return replace(
+        rebuilt(found, definition), columns=found.columns, partition_columns=to_hive(definition).partition_columns
+    )
+
+
+def _schema_differs(found: HiveTable, wanted: HiveTable) -> bool:
+    try:
+        spark = read_schema(found.parameters, str(found))
+        if spark is not None:
+            spark = as_read(found.storage, spark[0]), spark[1]
+        return spark != read_schema(wanted.parameters, str(wanted))
+    except UnsupportedFormatError:
+        return True
+
+
+def _kept_columns(found: HiveTable, wanted: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return the columns wanted; those that are the metastore's already, however it spells them, as it has them."""
+    if keeps_columns_from_hive(found.parameters.get(PROVIDER, "hive").lower(), found.columns):
+        return found.columns
+    read = zip(as_read(found.storage, found.columns), found.columns, strict=True)
+    known = {column_key(column): declared for column, declared in read}
+    return tuple(known.get(column_key(column), column) for column in wanted)

@@ -11,12 +11,12 @@ import logging
 import time
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
-from catalog_ext.metastore.hive.outbox.fence import ClaimLostError, FencedMetastore
 from catalog_ext.metastore.hive.outbox.order import Order, Wait
+from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
 from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, read_message
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 from catalog_ext.metastore.runtime.measures import Delivered, tell
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+
 
 CLAIM_SECONDS = 300.0
 """A message whose carrier was killed is taken up again after this time."""
@@ -38,6 +39,11 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_UNAVAILABLE_SECONDS = 30.0
 _LONGEST_PAUSE_REFUSED_SECONDS = 600.0
 _log = logging.getLogger(__name__)
+
+
+UNDER_WAY = "it is under way, or waits for its next attempt"
+"""What is said of what is pending without an error."""
+Result = TypeVar("Result")
 
 
 class Outbox(Protocol):
@@ -66,10 +72,6 @@ class Outbox(Protocol):
     def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
         """Keep the message with the error, count the attempt and the refusal, and let it wait."""
         ...
-
-
-UNDER_WAY = "it is under way, or waits for its next attempt"
-"""What is said of what is pending without an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,3 +228,28 @@ class _Run:
     def note(self, delivery: Delivery) -> None:
         # A message that waits for its next attempt still has to say why.
         self.error = self.error or delivery.last_error
+
+
+class ClaimLostError(Exception):
+    """Another carrier has the message: what this one still meant to do may be old."""
+
+
+class FencedMetastore(CallForwarder):
+    """Passes calls on for as long as the claim on the message holds.
+
+    Args:
+        metastore: Answers the calls.
+        keep: Renews the claim; False where it is lost.
+    """
+
+    def __init__(self, metastore: HiveMetastore, keep: Callable[[], bool]) -> None:
+        self._metastore = metastore
+        self._keep = keep
+
+    def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
+        if not self._keep():
+            raise ClaimLostError(f"{method} is not called: the claim on the message is somebody else's now.")
+        return function(self._metastore)
+
+    def close(self) -> None:
+        """Leave the metastore open: it is shared."""

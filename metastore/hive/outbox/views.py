@@ -44,18 +44,12 @@ def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
 
     keys = definition.partition_columns
     return HiveTable(
-        database=definition.identifier.namespace,
-        name=definition.identifier.name,
-        table_type=VIRTUAL_VIEW,
-        location="",
+        database=definition.identifier.namespace, name=definition.identifier.name, table_type=VIRTUAL_VIEW, location="",
         columns=tuple(hive_column(c, hive_type(c.data_type) or "") for c in definition.columns),
-        partition_columns=tuple(hive_column(c, hive_key_type(c.data_type)) for c in keys),
-        storage=_NO_STORAGE,
+        partition_columns=tuple(hive_column(c, hive_key_type(c.data_type)) for c in keys), storage=_NO_STORAGE,
         parameters=dict(definition.properties) | ({"comment": definition.comment} if definition.comment else {}),
-        owner=definition.owner,
-        view_original_text=query.text,
-        view_expanded_text=hive_text(definition, query),
-    )
+        owner=definition.owner, view_original_text=query.text, view_expanded_text=hive_text(definition, query),
+    )  # fmt: skip
 
 
 def put_view(metastore: HiveMetastore, message: PutView) -> None:

@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 
 def connect(
-    uris: str,
-    *,
-    connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
-    call_timeout: float = CALL_TIMEOUT_SECONDS,
-    guard: Guard | None = None,
-    access: Access = PLAIN,
-) -> RetryingMetastore:
+    uris: str, *, connect_timeout: float = CONNECT_TIMEOUT_SECONDS, call_timeout: float = CALL_TIMEOUT_SECONDS,
+    guard: Guard | None = None, access: Access = PLAIN,
+) -> RetryingMetastore:  # fmt: skip
     """Return a client of the metastores at the URIs; nothing is sent before its first call.
 
     Args:

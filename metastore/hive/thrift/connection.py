@@ -33,12 +33,7 @@ logging.getLogger("thrift").addHandler(logging.NullHandler())
 
 
 class Connection:
-    """A connection that stands.
-
-    Args:
-        client: Makes calls over it.
-        socket: Its socket.
-    """
+    """A connection that stands."""
 
     def __init__(self, client: HMSClient, socket: TSocket) -> None:
         self.client = client

@@ -27,15 +27,9 @@ _FIELDS: dict[type, tuple[tuple[int, int, str], ...]] = {
     ),
 }
 _READ_AND_WRITTEN = (
-    wire.StorageDescriptor,
-    wire.Table,
-    wire.Partition,
-    wire.PartitionSpecWithSharedSD,
-    wire.GetTableResult,
-    service.create_table_args,
-    service.get_table_result,
-    service.alter_table_with_environment_context_args,
-)
+    wire.StorageDescriptor, wire.Table, wire.Partition, wire.PartitionSpecWithSharedSD, wire.GetTableResult,
+    service.create_table_args, service.get_table_result, service.alter_table_with_environment_context_args,
+)  # fmt: skip
 """What holds the types, from the inside out, on the way of a table that is altered or a partition that is."""
 
 

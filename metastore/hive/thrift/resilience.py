@@ -81,13 +81,9 @@ class RetryingMetastore(CallForwarder):
     """
 
     def __init__(
-        self,
-        metastore: HiveMetastore,
-        *,
-        attempts: int = ATTEMPTS,
-        first_delay: float = FIRST_DELAY_SECONDS,
+        self, metastore: HiveMetastore, *, attempts: int = ATTEMPTS, first_delay: float = FIRST_DELAY_SECONDS,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._metastore = metastore
         self._attempts = attempts
         self._first_delay = first_delay

@@ -72,14 +72,9 @@ class ThriftMetastore:
     """
 
     def __init__(
-        self,
-        address: Address,
-        *,
-        connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
-        call_timeout: float = CALL_TIMEOUT_SECONDS,
-        lost: Callable[[], None] = lambda: None,
-        access: Access = PLAIN,
-    ) -> None:
+        self, address: Address, *, connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
+        call_timeout: float = CALL_TIMEOUT_SECONDS, lost: Callable[[], None] = lambda: None, access: Access = PLAIN,
+    ) -> None:  # fmt: skip
         self._pool = ConnectionPool(
             address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=lost, access=access
         )

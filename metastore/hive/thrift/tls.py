@@ -23,12 +23,7 @@ _NOT_TLS = (
 
 
 class TlsSocket(TSocket):  # type: ignore[misc]
-    """A socket whose server has shown a certificate for its host name before a byte of a call is sent.
-
-    Args:
-        address: The server.
-        context: Checks its certificate.
-    """
+    """A socket whose server has shown a certificate for its host name before a byte of a call is sent."""
 
     handle: Any
 

@@ -31,15 +31,10 @@ def lock(client: HMSClient, components: Sequence[LockComponent], user: str, host
 def _component(component: LockComponent) -> wire.LockComponent:
     level = wire.LockLevel.PARTITION if component.partition else wire.LockLevel.TABLE
     return wire.LockComponent(
-        type=int(component.lock_type),
-        level=level,
-        dbname=component.database,
-        tablename=component.table,
-        partitionname=component.partition or None,
-        operationType=int(component.operation),
-        isAcid=False,
+        type=int(component.lock_type), level=level, dbname=component.database, tablename=component.table,
+        partitionname=component.partition or None, operationType=int(component.operation), isAcid=False,
         isDynamicPartitionWrite=False,
-    )
+    )  # fmt: skip
 
 
 def check_lock(client: HMSClient, number: int) -> int:
@@ -80,18 +75,11 @@ def show_locks(client: HMSClient, database: str, table: str) -> list[ShownLock]:
 
 def _shown(found: wire.ShowLocksResponseElement) -> ShownLock:
     return ShownLock(
-        number=int(found.lockid),
-        database=found.dbname or "",
-        table=found.tablename or "",
-        partition=found.partname or "",
-        state=LockState(found.state),
-        lock_type=_TYPES.get(found.type, str(found.type)),
-        user=found.user or "",
-        host=found.hostname or "",
-        agent=found.agentInfo or "",
-        transaction=int(found.txnid or 0),
-        blocked_by=None if not found.blockedByExtId else int(found.blockedByExtId),
-    )
+        number=int(found.lockid), database=found.dbname or "", table=found.tablename or "",
+        partition=found.partname or "", state=LockState(found.state), lock_type=_TYPES.get(found.type, str(found.type)),
+        user=found.user or "", host=found.hostname or "", agent=found.agentInfo or "",
+        transaction=int(found.txnid or 0), blocked_by=None if not found.blockedByExtId else int(found.blockedByExtId),
+    )  # fmt: skip
 
 
 @contextmanager

@@ -58,18 +58,11 @@ def _storage(descriptor: wire.StorageDescriptor) -> Storage:
 def table_of(found: wire.Table) -> HiveTable:
     """Return the table that thrift's one describes."""
     return HiveTable(
-        database=found.dbName,
-        name=found.tableName,
-        table_type=found.tableType or "",
-        location=found.sd.location or "",
-        columns=_columns(found.sd.cols),
-        partition_columns=_columns(found.partitionKeys),
-        storage=_storage(found.sd),
-        parameters=_present(found.parameters),
-        owner=found.owner or "",
-        view_original_text=found.viewOriginalText or None,
-        view_expanded_text=found.viewExpandedText or None,
-    )
+        database=found.dbName, name=found.tableName, table_type=found.tableType or "", location=found.sd.location or "",
+        columns=_columns(found.sd.cols), partition_columns=_columns(found.partitionKeys), storage=_storage(found.sd),
+        parameters=_present(found.parameters), owner=found.owner or "",
+        view_original_text=found.viewOriginalText or None, view_expanded_text=found.viewExpandedText or None,
+    )  # fmt: skip
 
 
 def _present(parameters: Mapping[str, str | None] | None) -> dict[str, str]:
@@ -161,19 +154,12 @@ def wire_partition(
 ) -> wire.Partition:
     """Return a partition to add to a table with this storage descriptor and serde."""
     own = wire.StorageDescriptor(
-        cols=descriptor.cols,
-        location=partition.location,
-        inputFormat=descriptor.inputFormat,
-        outputFormat=descriptor.outputFormat,
-        compressed=descriptor.compressed,
-        numBuckets=descriptor.numBuckets,
-        serdeInfo=serde,
-        bucketCols=descriptor.bucketCols,
-        sortCols=descriptor.sortCols,
-        parameters=descriptor.parameters,
-        skewedInfo=_skewed(descriptor.skewedInfo),
+        cols=descriptor.cols, location=partition.location, inputFormat=descriptor.inputFormat,
+        outputFormat=descriptor.outputFormat, compressed=descriptor.compressed, numBuckets=descriptor.numBuckets,
+        serdeInfo=serde, bucketCols=descriptor.bucketCols, sortCols=descriptor.sortCols,
+        parameters=descriptor.parameters, skewedInfo=_skewed(descriptor.skewedInfo),
         storedAsSubDirectories=descriptor.storedAsSubDirectories,
-    )
+    )  # fmt: skip
     if partition.storage is not None:
         own.serdeInfo = wire.SerDeInfo(name=serde.name)
         own = _overlay_storage(own, partition.storage)
@@ -190,11 +176,6 @@ def _wire_partition(
     database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor
 ) -> wire.Partition:
     return wire.Partition(
-        values=list(partition.values),
-        dbName=database,
-        tableName=table,
-        createTime=0,
-        lastAccessTime=0,
-        sd=descriptor,
+        values=list(partition.values), dbName=database, tableName=table, createTime=0, lastAccessTime=0, sd=descriptor,
         parameters=dict(partition.parameters),
-    )
+    )  # fmt: skip

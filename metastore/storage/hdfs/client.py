@@ -27,18 +27,12 @@ if TYPE_CHECKING:
 _ONE_NAME_NODE = {"dfs.client.failover.max.attempts": "3"}
 _SERVER_ERROR = re.compile(r'RPCError\("([\w.$]+)", "(.*?)(?:\\n|"\)$)', re.DOTALL)
 _NUMBERS = {
-    "AccessControlException": errno.EACCES,
-    "SafeModeException": errno.EAGAIN,
-    "RetriableException": errno.EAGAIN,
-    "StandbyException": errno.EAGAIN,
-    "ParentNotDirectoryException": errno.ENOTDIR,
-    "PathIsNotDirectoryException": errno.ENOTDIR,
-    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
-    "PathComponentTooLongException": errno.ENAMETOOLONG,
-    "NSQuotaExceededException": errno.EDQUOT,
-    "DSQuotaExceededException": errno.EDQUOT,
-    "InvalidPathException": errno.EINVAL,
-}
+    "AccessControlException": errno.EACCES, "SafeModeException": errno.EAGAIN, "RetriableException": errno.EAGAIN,
+    "StandbyException": errno.EAGAIN, "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotDirectoryException": errno.ENOTDIR, "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "PathComponentTooLongException": errno.ENAMETOOLONG, "NSQuotaExceededException": errno.EDQUOT,
+    "DSQuotaExceededException": errno.EDQUOT, "InvalidPathException": errno.EINVAL,
+}  # fmt: skip
 _DIRECTORY_MODE = 0o755
 
 

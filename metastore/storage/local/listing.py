@@ -270,10 +270,6 @@ def list_local_directory(place: Location, own: OwnFiles) -> list[Entry]:
 
     Arrow's own listing ends at the first name that is not UTF-8.
 
-    Args:
-        place: The directory.
-        own: Files that are left out.
-
     Raises:
         LocationNotFoundError: There is no such directory.
         StorageError: It cannot be read.

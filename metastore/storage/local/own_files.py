@@ -17,12 +17,6 @@ class OwnFiles:
 
     They are never listed: a repair would register them as rows of a table that lies in their folder, and an overwrite
     of that table would delete them.
-
-    Args:
-        databases: Absolute paths of SQLite files.
-
-    Attributes:
-        names: The names that the files have in their directories.
     """
 
     def __init__(self, databases: Iterable[str] = ()) -> None:

@@ -52,19 +52,13 @@ def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileS
     region = _region(options, bucket)
     signed = not options.anonymous
     return pafs.S3FileSystem(
-        access_key=options.access_key if signed else None,
-        secret_key=options.secret_key if signed else None,
-        session_token=options.session_token if signed else None,
-        anonymous=options.anonymous,
-        region=region,
-        scheme=options.scheme,
-        endpoint_override=_endpoint(options, region),
-        force_virtual_addressing=options.path_style is False,
-        connect_timeout=timeouts.connect_s,
-        request_timeout=timeouts.request_s,
-        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        access_key=options.access_key if signed else None, secret_key=options.secret_key if signed else None,
+        session_token=options.session_token if signed else None, anonymous=options.anonymous, region=region,
+        scheme=options.scheme, endpoint_override=_endpoint(options, region),
+        force_virtual_addressing=options.path_style is False, connect_timeout=timeouts.connect_s,
+        request_timeout=timeouts.request_s, retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         background_writes=False,
-    )
+    )  # fmt: skip
 
 
 def connect_boto(
@@ -87,10 +81,9 @@ def connect_boto(
     from botocore import UNSIGNED
     from botocore.config import Config
 
-    signed = not options.anonymous
     by_path = options.path_style if options.path_style is not None else options.host is not None
     config = Config(
-        signature_version="s3v4" if signed else UNSIGNED,
+        signature_version=UNSIGNED if options.anonymous else "s3v4",
         s3={"addressing_style": "path" if by_path else "virtual"},
         connect_timeout=timeouts.connect_s,
         read_timeout=max(timeouts.request_s, read_s),
@@ -105,9 +98,9 @@ def connect_boto(
         "s3",
         region_name=_region(options, bucket),
         endpoint_url=f"{options.scheme}://{options.host}" if options.host else None,
-        aws_access_key_id=options.access_key if signed else None,
-        aws_secret_access_key=options.secret_key if signed else None,
-        aws_session_token=options.session_token if signed else None,
+        aws_access_key_id=None if options.anonymous else options.access_key,
+        aws_secret_access_key=None if options.anonymous else options.secret_key,
+        aws_session_token=None if options.anonymous else options.session_token,
         config=config,
     )
     check_answers(client)

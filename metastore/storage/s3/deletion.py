@@ -41,10 +41,6 @@ class Deletion:
     A key that XML cannot carry is deleted by a request of its own: for such a key S3 refuses the request of all
     keys, or deletes an object of another name. On a store that deletes one object by a request only (Google Cloud
     Storage), each key is.
-
-    Args:
-        client: boto3's client.
-        locations: The objects.
     """
 
     def __init__(self, client: BaseClient, locations: Sequence[Location]) -> None:

@@ -28,7 +28,8 @@ from alembic.script import ScriptDirectory
 import catalog_ext
 from catalog_ext.conf.keys import SETTINGS
 from catalog_ext.metastore import errors
-from catalog_ext.service.application import error_response, operations_of
+from catalog_ext.service.answers import error_response
+from catalog_ext.service.operations import operations_of
 from catalog_ext.service.server import Service
 from release.project import PROJECT, PYPROJECT
 from tests.service_client import Client

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from catalog_ext.events.notifications import StoreEvent, read_notification
-from catalog_ext.events.sequencers import Sequencers
+from catalog_ext.events.store_events import Sequencers
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.etags import etag_hash
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.following import follower as follower_module
+from catalog_ext.following import run as follow_run
 from catalog_ext.following.doubts import MOST_PARTITIONS, PartitionDoubt, TableDoubt
 from catalog_ext.following.log import BATCH_EVENTS, read_batch
 from catalog_ext.metastore.errors import MetastoreUnavailableError, StorageUnavailableError
@@ -332,7 +332,7 @@ def test_what_was_left_is_tried_again_without_an_event(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = Storage.list_directory
-    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
 
     def away(*_: object) -> object:
         raise StorageUnavailableError("The store is away.")
@@ -351,7 +351,7 @@ def test_what_was_left_is_tried_again_without_an_event(
 def test_of_many_partitions_that_one_alone_is_looked_at_again_which_cannot_be_listed(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
     write(three, *(f"ds={name}/two" for name in "abcd"))
     for name in "abcd":
         server.insert("s", "t", f"ds={name}")
@@ -368,7 +368,7 @@ def test_of_many_partitions_that_one_alone_is_looked_at_again_which_cannot_be_li
 def test_a_new_table_that_cannot_be_listed_for_now_is_taken_later(
     catalog: Catalog, server: LoggingMetastore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
     other = root.parent / "u"
     write(other, "ds=a/one")
     server.create_table(hive_table(other, "u"))
@@ -390,7 +390,7 @@ def test_what_was_left_is_not_forgotten_by_an_event_once_its_time_has_come(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
     """Nor put off by those of other tables, where they come with every look."""
-    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
     write(three, "ds=a/two")
     server.insert("s", "t", "ds=a")
     with monkeypatch.context() as away:
@@ -406,7 +406,7 @@ def test_a_table_that_was_left_as_it_was_dropped_is_made_anew(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its partitions are then those of the new one, as where one look reads of both."""
-    monkeypatch.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+    monkeypatch.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
     set_cursor(catalog, None)
     catalog.follower.look()
     server.down = True
@@ -700,7 +700,7 @@ def test_a_log_that_was_lost_and_has_grown_again(
     catalog: Catalog, server: LoggingMetastore, three: Path, tmp_path: Path, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has events with the numbers of those that are known: what they are tells."""
-    monkeypatch.setattr(follower_module, "SIGN_OF_LIFE_MS", -1)
+    monkeypatch.setattr(follow_run, "SIGN_OF_LIFE_MS", -1)
     cursor = catalog.index.followed.load().event_id or 0
     catalog.follower.close()
     write(three, "ds=a/two")
@@ -731,7 +731,7 @@ def test_a_log_that_is_the_same_is_asked_for_no_call_more(
 def test_an_event_that_has_expired_says_nothing_of_the_log(
     catalog: Catalog, server: LoggingMetastore, three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower_module, "SIGN_OF_LIFE_MS", -1)
+    monkeypatch.setattr(follow_run, "SIGN_OF_LIFE_MS", -1)
     server.log.clear()
     assert catalog.follower.look().gap is None
     server.insert("s", "t", "ds=a")

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catalog_ext.following import follower as follower_module
+from catalog_ext.following import run as follow_run
 from catalog_ext.following.pending import pending_for
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
@@ -496,7 +496,7 @@ def test_all_sides_come_to_the_same(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("catalog_ext.metastore.hive.identity.CONFIRM_AFTER_S", 0.0)
         patched.setattr("catalog_ext.following.log._SETTLE_S", 0.0)
-        patched.setattr(follower_module, "_FIRST_PAUSE_MS", 0)
+        patched.setattr(follow_run, "_FIRST_PAUSE_MS", 0)
         patched.setattr(DeliveryRetry, "schedule", lambda *_: None)
         world = World(tmp_path_factory.mktemp("world"), patched)
         try:

@@ -16,7 +16,6 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     from_hive_database,
     from_hive_partition,
     hive_partition_name,
-    rebuilt,
     to_hive,
     to_hive_database,
     to_hive_partition,
@@ -25,7 +24,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.locations import relative_name, same_location
 from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
-from catalog_ext.metastore.hive.outbox.alter_table import altered
+from catalog_ext.metastore.hive.outbox.alter_table import altered, rebuilt
 from catalog_ext.metastore.hive.outbox.compare import definition_differs
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier

@@ -18,8 +18,8 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
+from catalog_ext.metastore_sync.exporting import is_own
 from catalog_ext.metastore_sync.hive_statements import quoted
-from catalog_ext.metastore_sync.own_metastore import is_own
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import write
 from tests.unit.metastore_sync.test_publishing import everything

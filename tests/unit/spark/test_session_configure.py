@@ -21,7 +21,7 @@ import catalog_ext
 from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.spark import session
-from catalog_ext.spark.running_jvm import add_to_running_jvm
+from catalog_ext.spark.submitted import add_to_running_jvm
 from tests.sparks import SPARK
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from catalog_ext.metastore.hive.locks.model import LockComponent, LockType
 from catalog_ext.metastore.index.database.schema import transactions
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions import commit_locks
-from catalog_ext.service.application import operations_of
 from catalog_ext.service.messages.core import Request
+from catalog_ext.service.operations import operations_of
 from tests.made_once import making
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.writes import begin, crash_at, insert, stage

@@ -10,8 +10,8 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.transaction import new_transaction_id
 from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.service.application import operations_of
 from catalog_ext.service.messages.core import Request
+from catalog_ext.service.operations import operations_of
 from tests.repair_cases import indexed, local_catalog, register
 from tests.writes import begin, insert
 

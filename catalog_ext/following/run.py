@@ -1,0 +1,325 @@
+"""One run of the follower: reads the metastore's log from the cursor on, or compares, and advances the cursor."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.home import METASTORE_ID
+from catalog_ext.following.comparison import Comparison, LookedAt
+from catalog_ext.following.doubts import TableDoubt, doubts_of
+from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
+from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
+from catalog_ext.following.pending import pending_for
+from catalog_ext.following.tables import TableFollowing
+from catalog_ext.metastore.errors import (
+    MetastoreError,
+    MetastoreRefusedError,
+    MetastoreReplacedError,
+)
+from catalog_ext.metastore.index.tables.followed import SIGN_OF_LIFE_MS, KeptDoubt, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from catalog_ext.context import Context
+    from catalog_ext.following.log import Batch
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index.tables.followed import Followed
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.tables.hive_import import HiveImport
+    from catalog_ext.tables.removal import TableRemoval
+
+logger = logging.getLogger(__name__)
+
+LOG, COMPARISON = "log", "comparison"
+_FIRST_PAUSE_MS = 1000
+_LONGEST_PAUSE_MS = 300_000
+_MOST_READINGS = 2
+"""How often in a row the log is tried to be read on at one place: a server may die of each."""
+
+
+class FollowRun:
+    """Brings the index in sync with the metastore once.
+
+    Attributes:
+        unread: After which event the log could not be read on, and how often in a row; None where it could be.
+    """
+
+    def __init__(
+        self, context: Context, parts: tuple[TableRepair, HiveImport, TableRemoval], databases: frozenset[str],
+        compare_s: float, holder: str, looked_at: LookedAt,
+    ) -> None:  # fmt: skip
+        self._context = context
+        self._looked_at = looked_at
+        self._index = context.index
+        self._followed = context.index.followed
+        self._tables = TableFollowing(context, *parts, databases)
+        self._compare_ms = round(compare_s * 1000)
+        self._holder = holder
+        self._mark: str | None = None
+        self.unread: tuple[int, int] | None = None
+
+    def run(self, done: Callable[[FollowOutcome], None] | None) -> FollowOutcome:
+        """Bring the index in sync; ``done`` is called after each batch of events.
+
+        Raises:
+            MetastoreUnavailableError: It does not answer, or is not the index's own; nothing is lost.
+            IndexDatabaseError: The index does not answer.
+        """
+        client, state = self._context.metastore.client(), self._followed.load()
+        newest = _newest(client)
+        who = self._identity()
+        # One that had no identity yet was known by its address, and gets one with our first change.
+        if state.metastore_id not in (who, self._context.metastore.uri()):
+            state = replace(state, event_id=None, compared_at_ms=None)
+            self._followed.forget_seen()
+        cursor = None if newest is None else state.event_id
+        self._mark = state.mark if cursor is not None else None
+        whole = FollowOutcome(COMPARISON if newest is None else LOG, event_id=cursor, newest_id=newest)
+        for outcome in self._batches(client, state, who, newest, cursor):
+            whole.source, whole.gap = outcome.source, outcome.gap or whole.gap
+            whole.events += outcome.events
+            whole.event_id, whole.newest_id = outcome.event_id, outcome.newest_id
+            whole.tables += outcome.tables
+            if done is not None:
+                done(outcome)
+        return whole
+
+    def _identity(self) -> str:
+        """Return who the metastore is: a cursor counts the events of one log."""
+        metastore = self._context.metastore
+        known = metastore.embedded_id or self._index.properties.load().get(METASTORE_ID)
+        if known is not None and metastore.embedded and self._index.properties.load().get(METASTORE_ID, known) != known:
+            raise MetastoreReplacedError(
+                f"The embedded metastore of the index {self._index.url} is not the one that it was: it was made anew. "
+                "Nothing is followed; catalog-ext publish --all fills it from the index, and makes it the index's own.",
+                {"index": self._index.url},
+            )
+        return known or metastore.uri()
+
+    def _batches(
+        self, client: HiveMetastore, state: Followed, who: str, newest: int | None, cursor: int | None
+    ) -> Iterator[FollowOutcome]:
+        if newest is None:
+            yield from self._poll(client, state, who)
+            return
+        if cursor is None or cursor > newest:
+            lost = None if cursor is None else f"the log has been lost: its newest event is {newest}, not {cursor}"
+            yield self._begin(client, who, newest, lost)
+            return
+        if cursor == newest:
+            yield from self._idle(client, state, who, newest)
+            return
+        unread = state.unread
+        if unread >= _MOST_READINGS:
+            gap = f"the events from {cursor + 1} to {newest} could not be read, {unread} times ({state.error})"
+            logger.warning("%s. All that is followed is compared.", gap)
+            yield self._compare(client, who, newest, newest, gap, again=False, drops=True)
+            return
+        while cursor < newest:
+            batch = self._read(client, cursor, newest, unread)
+            if batch.lost is not None:
+                yield self._begin(client, who, newest, batch.lost)
+                return
+            # More may have come since it was asked for the newest.
+            newest = max(newest, batch.upto)
+            yield self._apply(client, who, newest, batch)
+            cursor, unread = batch.upto, 0
+
+    def _begin(self, client: HiveMetastore, who: str, newest: int, lost: str | None) -> FollowOutcome:
+        """Compare everything, and read the log from its newest event on: nothing is known of it, or it is another."""
+        if lost is not None:
+            logger.warning("Of the metastore %s. All that is followed is compared.", lost)
+            # Where its database was set back, what it does not have was never dropped.
+            self._followed.forget_seen()
+        # What is older than the look is in it; what comes meanwhile is read afterwards.
+        return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
+
+    def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> Batch:
+        """Return the next events; where they cannot be read, it is counted.
+
+        A server of release 2.3 reads all that its log has after an event for each call, and may die of that.
+        """
+        try:
+            # What is large is perhaps to be had in pieces.
+            first = SMALLEST_CALL if unread else FIRST_CALL
+            return read_batch(client, after, newest, mark=self._mark, first_call=first)
+        except MetastoreReplacedError:
+            raise
+        except MetastoreError:
+            self.unread = after, unread + 1
+            raise
+
+    def _idle(self, client: HiveMetastore, state: Followed, who: str, newest: int) -> Iterator[FollowOutcome]:
+        """Try again what is left; else say now and then that somebody follows."""
+        looks_closely = state.error is not None or _is_old(state, SIGN_OF_LIFE_MS)
+        if looks_closely:
+            # A log that was lost may have as many events by now.
+            there = self._marks_at(client, newest)
+            lost = None if self._mark is None else another_log(newest, self._mark, there)
+            if lost is not None:
+                yield self._begin(client, who, newest, lost)
+                return
+            self._mark = self._mark or next(iter(there), None)
+        due = self._due()
+        if due:
+            yield self._settle(client, FollowOutcome(LOG, 0, newest, newest), due, who)
+        elif looks_closely:
+            self._advance(Progress(who, newest, newest, LOG, mark=self._mark))
+
+    def _poll(self, client: HiveMetastore, state: Followed, who: str) -> Iterator[FollowOutcome]:
+        """Compare everything where there is no log, as often as the setting says."""
+        since = state.compared_at_ms
+        if since is None or state.now_ms - since >= self._compare_ms:
+            yield self._compare(client, who, None, None, None, again=since is not None, drops=True)
+        elif due := self._due():
+            yield self._settle(client, FollowOutcome(COMPARISON), due, who)
+
+    def _apply(self, client: HiveMetastore, who: str, newest: int, batch: Batch) -> FollowOutcome:
+        self._mark = batch.mark
+        if batch.gap is not None:
+            logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
+            doubts = doubts_of(batch.events)
+            return self._compare(
+                client, who, batch.upto, newest, batch.gap, again=False, drops=True, known=doubts,
+                events=len(batch.events),
+            )  # fmt: skip
+        outcome = FollowOutcome(LOG, len(batch.events), batch.upto, newest)
+        # Where events come with every look, there is never a look without any in which others would be tried again.
+        return self._settle(client, outcome, {**self._due(), **doubts_of(batch.events)}, who)
+
+    def _compare(
+        self, client: HiveMetastore, who: str, upto: int | None, newest: int | None, gap: str | None, *, again: bool,
+        drops: bool, known: Mapping[str, TableDoubt] | None = None, events: int = 0,
+    ) -> FollowOutcome:  # fmt: skip
+        """Compare all that is followed."""
+        if upto is not None and known is None:
+            self._mark = next(iter(self._marks_at(client, upto)), None)
+        doubts = dict(known or {})
+        for doubt in self._everything(client, drops=drops):
+            if doubt.name in doubts:
+                doubts[doubt.name].add(doubt)
+            else:
+                doubts[doubt.name] = doubt
+        last = self._followed.load().looked_at_ms
+        comparison = Comparison(
+            self._context, client, sizes_decide=again or gap is None, drops=drops,
+            looked_at=self._looked_at if again else None, since_s=None if last is None else last // 1000,
+        )  # fmt: skip
+        outcome = FollowOutcome(COMPARISON if upto is None else LOG, events, upto, newest, gap)
+        return self._settle(client, outcome, doubts, who, comparison)
+
+    def _marks_at(self, client: HiveMetastore, event_id: int) -> list[str]:
+        """Return by what an event that is not dealt with is known again; none where the log is not shown."""
+        try:
+            return marks_at(client, event_id)
+        except MetastoreReplacedError:
+            raise
+        except MetastoreRefusedError as error:
+            logger.warning("Whether the metastore's log is lost is not noticed: %s", error.message)
+            return []
+
+    def _everything(self, client: HiveMetastore, *, drops: bool) -> Iterator[TableDoubt]:
+        """Yield a doubt about each table that is followed, and each that is to be taken."""
+        lost: list[TableDoubt] = []
+        total = 0
+        for database in self._index.namespaces.all():
+            there = set(client.list_tables(database))
+            for name in self._index.tables.all(database):
+                total += 1
+                doubt = TableDoubt(database, name, definition=True, whole=True, parameters=None)
+                if name in there:
+                    yield doubt
+                else:
+                    lost.append(doubt)
+        # Of one alone that went somebody has had enough; of most at once the metastore has.
+        drops = drops and (len(lost) == 1 or len(lost) * 2 <= total)
+        for doubt in lost:
+            doubt.dropped = drops and self._was_seen(doubt)
+            yield doubt
+        yield from self._new_tables(client)
+
+    def _was_seen(self, doubt: TableDoubt) -> bool:
+        """Return whether the metastore had the table; what is pending of ours was committed to one that is there."""
+        identifier = self._context.identify(doubt.name)
+        ours = self._context.find_table(identifier)
+        if ours is None or self._followed.seen(ours.table_id) is None:
+            return False
+        return not pending_for(self._index, identifier, ours).any
+
+    def _new_tables(self, client: HiveMetastore) -> Iterator[TableDoubt]:
+        refused = {kept.table for kept in self._followed.doubts() if kept.doubt is None}
+        namespaces = set(self._index.namespaces.all())
+        for database in client.list_databases():
+            if not self._tables.takes(database):
+                continue
+            ours: set[str] = set()
+            if database in namespaces:
+                ours = {*self._index.tables.all(database), *self._index.views.list_names(database)}
+            for name in client.list_tables(database):
+                if name not in ours and f"{database}.{name}" not in refused:
+                    yield TableDoubt(database, name, definition=True, parameters=None)
+
+    def _due(self) -> dict[str, TableDoubt]:
+        kept = self._followed.doubts()
+        return {each.table: TableDoubt.from_json(each.table, each.doubt) for each in kept if each.due and each.doubt}
+
+    def _settle(
+        self, client: HiveMetastore, outcome: FollowOutcome, doubts: Mapping[str, TableDoubt], who: str,
+        comparison: Comparison | None = None,
+    ) -> FollowOutcome:  # fmt: skip
+        """Look at what is in doubt, and keep what that has come to: the cursor moves over what is done or kept."""
+        before = {each.table: each for each in self._followed.doubts()}
+        settled: list[str] = []
+        kept: list[tuple[KeptDoubt, int]] = []
+        named = self._tables.settle_names(client, doubts)
+        for name, doubt in doubts.items():
+            known = before.get(name)
+            if known is not None and known.doubt is not None:
+                # What was left of it is not forgotten by something new, whether or not its time has come.
+                doubt.come_after(TableDoubt.from_json(name, known.doubt))
+            refused = known is not None and known.doubt is None
+            done = self._tables.bring_in_step(client, doubt, comparison, refused=refused)
+            if done.action == "followed":
+                done.action = named.get(name, done.action)
+            outcome.tables.append(done)
+            if done.action in ("left", "refused"):
+                kept.append(_kept(done, known))
+            elif known is None or known.doubt is not None or doubt.definition:
+                settled.append(name)
+        compared = comparison is not None
+        self._advance(
+            Progress(
+                who, outcome.event_id, outcome.newest_id, outcome.source, compared, settled, kept,
+                None if outcome.event_id is None else self._mark,
+            )
+        )  # fmt: skip
+        return outcome
+
+    def _advance(self, progress: Progress) -> None:
+        if not self._followed.advance(self._holder, progress):
+            logger.warning("Another process follows the metastore now; what was done meanwhile is done again there.")
+
+
+def _kept(done: TableOutcome, known: KeptDoubt | None) -> tuple[KeptDoubt, int]:
+    attempts = 1 if known is None else known.attempts + 1
+    pause = min(_FIRST_PAUSE_MS * 2 ** min(attempts - 1, 20), _LONGEST_PAUSE_MS)
+    doubt = None if done.left is None else done.left.to_json()
+    return KeptDoubt(done.table, doubt, done.error or "it is to be looked at again", attempts), pause
+
+
+def _is_old(state: Followed, age_ms: int) -> bool:
+    return state.looked_at_ms is None or state.now_ms - state.looked_at_ms > age_ms
+
+
+def _newest(client: HiveMetastore) -> int | None:
+    """Return the newest event's number; None where the server keeps no log, or shows it to nobody."""
+    try:
+        return client.newest_event_id() or None
+    except MetastoreReplacedError:
+        raise
+    except MetastoreRefusedError as error:
+        logger.info("The metastore shows no log of events, and is compared: %s", error.message)
+        return None

@@ -1,0 +1,129 @@
+"""Answers of the service: JSON, Arrow streams, and errors by the contract."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from starlette.responses import JSONResponse, Response
+
+from catalog_ext.metastore.errors import (
+    AlreadyExistsError,
+    CatalogExtError,
+    ConflictError,
+    IndexUnavailableError,
+    InvalidInputError,
+    LocationNotAllowedError,
+    MetastoreUnavailableError,
+    NamespaceNotEmptyError,
+    NotFoundError,
+    ReadOnlyTokenError,
+    RepairRefusedError,
+    SchemaConflictError,
+    SchemaMismatchError,
+    StorageAccessDeniedError,
+    StorageUnavailableError,
+    TableLayoutError,
+    TransactionStateError,
+    UnauthorizedError,
+    VersionExpiredError,
+)
+from catalog_ext.service import sign_of_life
+from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.rows_response import RowsResponse
+from catalog_ext.service.threads import kind_of_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import Any
+
+    from catalog_ext.service.threads import Threads
+
+ARROW_STREAM = "application/vnd.apache.arrow.stream"
+_SHORT, _FEW_PARTS = 2**16, 4
+"""Bytes and parts of an Arrow stream that is sent as a whole."""
+_STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
+    (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
+    (401, (UnauthorizedError,)),
+    (403, (StorageAccessDeniedError, LocationNotAllowedError, ReadOnlyTokenError)),
+    (404, (NotFoundError,)),
+    (409, (AlreadyExistsError, NamespaceNotEmptyError, ConflictError, TransactionStateError, VersionExpiredError)),
+    (503, (IndexUnavailableError, StorageUnavailableError, MetastoreUnavailableError)),
+)
+
+
+class _Json(JSONResponse):
+    """JSON in ASCII: a name may hold half a surrogate pair, which UTF-8 has no bytes for, and JSON an escape."""
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 -- as its base class has it
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def error_response(error: CatalogExtError, status: int | None = None) -> JSONResponse:
+    """Return the answer that carries an error, by the contract."""
+    status = status or next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
+    body = {
+        "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
+        "sqlstate": error.sqlstate, "parameters": error.parameters,
+    }  # fmt: skip
+    return _Json({"error": body}, status)
+
+
+class _Sink:
+    """A file for Arrow's stream writer whose contents are taken out as they come."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        return
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> bytes:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+
+def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
+    """Yield the Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
+    sink = _Sink()
+    writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), stream.schema)
+    try:
+        for batch in stream.batches:
+            writer.write_batch(batch)
+            yield sink.take()
+    finally:
+        # A reader that nobody reads to its end holds a connection to the database.
+        stream.close()
+    writer.close()
+    yield sink.take()
+
+
+def answer_response(
+    answer: dict[str, Any] | ArrowStream, operation: str, seconds: float | None, threads: Threads
+) -> Response:
+    """Return the response that carries an operation's answer; the rest of a long stream is made while it is sent."""
+    if not isinstance(answer, ArrowStream):
+        return _Json(answer)
+    # The first batches are made before the status is sent, so that a query that fails at once is an error answer. What
+    # is short is sent as a whole: each part of a stream takes turns of two threads, together more than most plans take.
+    chunks = encode_stream(answer)
+    begun = [next(chunks)]
+    while len(begun) <= _FEW_PARTS and sum(map(len, begun)) <= _SHORT:
+        more = next(chunks, None)
+        if more is None:
+            return Response(b"".join(begun), media_type=ARROW_STREAM)
+        begun.append(more)
+    run = partial(threads.run, kind_of_rest(operation))
+    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds, run)
+    return RowsResponse(sent, headers=sign_of_life.UNBUFFERED, media_type=ARROW_STREAM)

@@ -1,0 +1,93 @@
+"""Requests without a token are refused; a token for reading opens the operations that only read."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import ReadOnlyTokenError, UnauthorizedError
+from catalog_ext.service.answers import error_response
+from catalog_ext.service.connections import HAS_TOKEN
+from catalog_ext.service.observation import PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+READS_ONLY = "catalog_ext.reads_only"
+"""The key of a request's scope that is True where its token may only read."""
+READABLE = frozenset({
+    "ping", "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/hive_clauses", "tables/plan",
+    "tables/changes", "tables/metadata", "settings/load", "settings/resolve", "partitions/list", "partitions/groups",
+    "paths/load", "paths/plan", "paths/listed", "views/list", "views/refresh", "procedures/list", "procedures/call",
+})  # fmt: skip
+"""Operations by name; a new one is refused until it is listed. ``views/refresh`` derives the partitions of a view from
+those of its tables, as the service would do by itself."""
+READABLE_PROCEDURES = frozenset({"drift", "status", "view_dependencies"})
+
+
+class Authentication:
+    """Lets only requests through that carry a token; the comparison takes the same time for every wrong one.
+
+    Args:
+        app: Answers them.
+        token: What they must carry.
+        others: The tokens, instead, of single paths.
+        open_paths: The paths that ask for none.
+        read_token: Opens the operations that only read; None for none.
+    """
+
+    def __init__(
+        self, app: ASGIApp, token: str, others: Mapping[str, Sequence[str]], open_paths: Collection[str],
+        read_token: str | None = None,
+    ) -> None:  # fmt: skip
+        self._app = app
+        self._expected = _headers((token,))
+        self._reading = _headers(() if read_token is None else (read_token,))
+        self._others = {path: _headers(tokens) for path, tokens in others.items()}
+        self._open = open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401, or pass the request on with what its token may do (``READS_ONLY``) in its scope."""
+        if scope["type"] == "http" and scope["path"] not in self._open:
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            expected = self._others.get(scope["path"], self._expected)
+            whole, reads = (sum(hmac.compare_digest(given, each) for each in of) for of in (expected, self._reading))
+            if whole or reads:
+                # In the scope of the connection, which keeps it while the answer is sent.
+                scope[HAS_TOKEN] = True
+            scope = {**scope, READS_ONLY: not whole}
+            if not whole and not (reads and scope["path"].startswith(PREFIX)):
+                refusal = UnauthorizedError("The request does not carry the service's token.")
+                await error_response(refusal)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _headers(tokens: Sequence[str]) -> list[bytes]:
+    return [f"Bearer {token}".encode() for token in tokens]
+
+
+def require_readable(operation: str, request: object) -> None:
+    """Return if a token for reading opens an operation.
+
+    Raises:
+        ReadOnlyTokenError: It changes something, or may.
+    """
+    refused = operation
+    if operation in READABLE:
+        if operation != "procedures/call":
+            return
+        named = request.get("procedure") if isinstance(request, Mapping) else None
+        if isinstance(named, str) and named.lower() in READABLE_PROCEDURES:
+            return
+        refused = f"CALL {str(named)[:60]}"
+    raise ReadOnlyTokenError(
+        f"{refused} is refused: the statement may change something, and the session has the service's token for "
+        "reading, which opens SELECT, SHOW and DESCRIBE. Give a session that writes the service's own token, by the "
+        "catalog's option token-file.",
+        {"operation": refused},
+    )

@@ -1,0 +1,56 @@
+"""The operations of the service by their names in the contract (``docs/spec/service.md``)."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.service.handlers.events import EventOperations
+from catalog_ext.service.handlers.namespaces import NamespaceOperations
+from catalog_ext.service.handlers.partitions import PartitionOperations
+from catalog_ext.service.handlers.paths import PathOperations
+from catalog_ext.service.handlers.procedures import ProcedureOperations
+from catalog_ext.service.handlers.statistics import StatisticsOperations
+from catalog_ext.service.handlers.tables import TableOperations
+from catalog_ext.service.handlers.views import ViewOperations
+from catalog_ext.service.handlers.writes import WriteOperations
+from catalog_ext.service.under_way import OpenWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.service.arrow_stream import ArrowStream
+    from catalog_ext.service.messages.core import Request
+
+Operations: TypeAlias = "Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]"
+
+CONTRACT = 2
+
+
+def operations_of(catalog: Catalog, open_writes: OpenWrites | None = None) -> Operations:
+    """Return what answers each operation on a catalog, by the contract's names.
+
+    Args:
+        catalog: The catalog.
+        open_writes: Is told of the transactions that begin and end; None where nobody asks.
+    """
+    writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.transactions.state_of))
+    return {
+        "ping": _ping,
+        **NamespaceOperations(catalog).handlers,
+        **TableOperations(catalog).handlers,
+        **PartitionOperations(catalog).handlers,
+        **StatisticsOperations(catalog).handlers,
+        **writes.handlers,
+        **ViewOperations(catalog).handlers,
+        **PathOperations(catalog).handlers,
+        **ProcedureOperations(catalog).handlers,
+        **EventOperations(catalog).handlers,
+    }
+
+
+def _ping(request: Request) -> dict[str, Any]:
+    request.finish()
+    return {"service": "catalog-ext", "contract": CONTRACT, "version": version("catalog-ext")}
