@@ -46,11 +46,14 @@ from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile
 from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.servers.databases import migrated
 from tests.sums import check_sums
 from tests.transaction_cases import begin, finish, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.servers.databases import DatabaseServer
 
 FOLDER = Path(str(catalog_ext.__file__)).parent / "migrations"
 
@@ -272,6 +275,19 @@ def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: s
         with engine.connect() as connection:
             payload = connection.execute(sa.select(transaction_files.c.payload)).scalar_one()
         assert json.loads(payload) == [{**staged, "statistics": {}}]
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_an_index_that_other_tests_copy_is_as_the_migrations_make_it(request: pytest.FixtureRequest, kind: str) -> None:
+    server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+    found = []
+    for url in (migrated(server.create_database()), server.create_index()):
+        engine = sa.create_engine(url)
+        with Index.open(url) as index:
+            found.append((described(engine), index.current_revision()))
+        engine.dispose()
+        server.drop_database(url)
+    assert found[0] == found[1]
 
 
 class Interrupted(Exception):
