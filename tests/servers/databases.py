@@ -201,9 +201,9 @@ class MariadbServer:
             cursor.execute("SHOW TABLES")
             names = [name for (name,) in cursor.fetchall()]
             for name in names:
-                cursor.execute(f"SHOW CREATE TABLE {name}")
+                cursor.execute(f"SHOW CREATE TABLE `{name}`")
                 made.append(cursor.fetchall()[0][1])
-            made += [f"INSERT INTO {name} SELECT * FROM {source}.{name}" for name in names]
+            made += [f"INSERT INTO `{name}` SELECT * FROM {source}.`{name}`" for name in names]
         return made
 
     def drop_database(self, url: str) -> None:
