@@ -17,9 +17,10 @@ N      ?=
 # A run of the tests starts hundreds of Python processes: what they import is compiled once, whatever the shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Three processes on two cores, as some tests wait; a share of hypothesis' examples (tests/examples.py), folders in
-# memory (tests/scratch.py)
-QUICK  := $(BIN)/python -m pytest --numprocesses 3 --hypothesis-profile quick --in-memory
+# Three processes on two cores, as tests wait a fifth of their time for disks, servers and processes.
+TESTS  := $(BIN)/python -m pytest --numprocesses 3
+# A share of hypothesis' examples (tests/examples.py), folders in memory (tests/scratch.py)
+QUICK  := $(TESTS) --hypothesis-profile quick --in-memory
 
 # The hash of each file of each package, so that no registry can give another one
 LOCKED := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -71,7 +72,7 @@ format: $(STAMP)  ## Rewrite what ruff can
 	$(BIN)/ruff format .
 
 test: $(STAMP)  ## Every test, with real servers (T=path for a part)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=20 $(T)
+	$(TESTS) --dist loadfile --no-loadscope-reorder --durations=50 $(T)
 
 check: lint  ## In minutes: lint, all unit tests, service, faults on SQLite, a statement of each kind in Spark
 	$(QUICK) -m "not server" tests/unit tests/service tests/faults tests/migrations

@@ -52,8 +52,11 @@ class ByModule(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def next_module(waiting: Iterable[str], *, with_driver: bool) -> str:
-    """Return the module that a process is to have next; what takes long is begun early, unit tests fill up the end."""
-    return min(waiting, key=lambda m: (shares_driver(_PROJECT / m) != with_driver, m.startswith("tests/unit/")))
+    """Return the module that a process is to have next.
+
+    Modules of unit tests are short. They come last in each process, so that none is idle while another ends a long one.
+    """
+    return min(waiting, key=lambda m: (m.startswith("tests/unit/"), shares_driver(_PROJECT / m) != with_driver))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByModule | None:
@@ -74,8 +77,8 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Those that share the JVM come last, so that no other test of the process meets it; the scheduler of two processes
-    # begins with them. The order that a plugin has chosen is kept in each half.
+    # Those that share the JVM come last, so that no other test of the process meets it; the scheduler of several
+    # processes begins with them. The order that a plugin has chosen is kept in each half.
     items.sort(key=lambda item: shares_driver(item.path))
 
 

@@ -1,4 +1,4 @@
-"""``python -m examples.demo [--keep]``: the main job on real servers and real data, leaving nothing running."""
+"""``python -m examples.demo [--keep] [--few-days]``: the main job on real servers and data, leaving nothing running."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:
     """Run the demonstration; the status for the shell."""
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C (or KEEP=1)")
+    parser.add_argument("--few-days", action="store_true", help="a third of the flights, in a third of the time")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     options = parser.parse_args(arguments)
     # What it would say is shown otherwise: an interrupted call as such, a slow metastore in the repair's report.
@@ -33,7 +34,8 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     screen = Screen()
     try:
-        return _run(screen, keep=options.keep or os.environ.get("KEEP", "") not in ("", "0"))
+        keep = options.keep or os.environ.get("KEEP", "") not in ("", "0")
+        return _run(screen, keep=keep, few_days=options.few_days)
     except KeyboardInterrupt:
         screen.say("Interrupted: everything has been stopped.")
         return _INTERRUPTED
@@ -51,7 +53,7 @@ def _show_traceback(*, wanted: bool) -> None:
         traceback.print_exc()
 
 
-def _run(screen: Screen, *, keep: bool) -> int:
+def _run(screen: Screen, *, keep: bool, few_days: bool) -> int:
     from examples.demo.stage import open_stage, still_answering
     from examples.demo.story import Story
 
@@ -59,7 +61,7 @@ def _run(screen: Screen, *, keep: bool) -> int:
     screen.step("Start an S3 server, a Hive Metastore, the index and Spark")
     with open_stage(screen) as stage:
         ports = stage.ports()
-        outcome = Story(stage, screen).tell()
+        outcome = Story(stage, screen, few_days=few_days).tell()
         outcome.facts.append(("whole demo", f"{time.monotonic() - started:.0f} s"))
         screen.step("Summary")
         screen.table(["what", "result"], outcome.facts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 KEYS = ("origin", "month", "day")
 KEY_TYPES = {"origin": "STRING", "month": "INT", "day": "INT"}
 PARTITIONS = 1095
+FEW_DAYS = (1, 2, 4, 7, 14, 15, 24, 28, 31)
+"""Days of each month that have rows for every step: ``--few-days`` writes and lists less than a third of the table."""
 # Whole months to one task: the committer then renames a month at once, which saves requests, and every day is one file.
 _WRITING_TASKS = 12
 
@@ -67,13 +70,21 @@ def holidays() -> pa.Table:
     )
 
 
-def prepare(folder: Path) -> int:
+def prepare(folder: Path, *, few_days: bool = False) -> int:
     """Puts the three tables as single Parquet files into ``folder``; the number of flights."""
     folder.mkdir(parents=True, exist_ok=True)
     table = flights()
+    if few_days:
+        table = table.filter(pc.is_in(table["day"], pa.array(FEW_DAYS, table["day"].type)))
     for name, content in (("flights", table), ("airports", airports()), ("holidays", holidays())):
         pq.write_table(content, folder / f"{name}.parquet", coerce_timestamps="us")
     return int(table.num_rows)
+
+
+def count_partitions(folder: Path) -> int:
+    """The number of partitions that the prepared flights make."""
+    keys = pq.read_table(folder / "flights.parquet", columns=list(KEYS))
+    return int(keys.group_by(list(KEYS)).aggregate([]).num_rows)
 
 
 def write_flights(spark: SparkSession, source: Path, location: str) -> None:

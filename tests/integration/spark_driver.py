@@ -37,7 +37,12 @@ SMALL = {
 }
 """What keeps a test's session small and quiet."""
 
+_LONG_LIVED = "-Xmn600m -XX:MetaspaceSize=400m -XX:ReservedCodeCacheSize=500m"
+"""Room for what a query leaves, and for the classes and the code of thousands: a query adds 0.4 MB of compiled code."""
+
 LOCAL = "local[2]"
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For a module of hundreds of filters: Spark would generate and compile classes for each, to run them on a few rows."""
 HIVE = {"spark.sql.catalogImplementation": "hive"}
 """What ``enableHiveSupport`` sets."""
 
@@ -181,7 +186,7 @@ class Driver:
             **s3a_packages(),
             "spark.jars": str(connector_jar()),
             "spark.driver.memory": "2g",
-            "spark.driver.extraJavaOptions": QUICK_JVM,
+            "spark.driver.extraJavaOptions": f"{QUICK_JVM} {_LONG_LIVED}",
         }.items():
             conf.set(key, value)
         SparkContext._ensure_initialized(conf=conf)

@@ -6,6 +6,8 @@ import ast
 import contextlib
 import json
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,11 +46,14 @@ from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile
 from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.servers.databases import migrated
 from tests.sums import check_sums
 from tests.transaction_cases import begin, finish, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.servers.databases import DatabaseServer
 
 FOLDER = Path(str(catalog_ext.__file__)).parent / "migrations"
 
@@ -272,6 +277,19 @@ def test_doubtful_statistics_of_older_releases_are_forgotten(url: str, engine: s
         assert json.loads(payload) == [{**staged, "statistics": {}}]
 
 
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_an_index_that_other_tests_copy_is_as_the_migrations_make_it(request: pytest.FixtureRequest, kind: str) -> None:
+    server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+    found = []
+    for url in (migrated(server.create_database()), server.create_index()):
+        engine = sa.create_engine(url)
+        with Index.open(url) as index:
+            found.append((described(engine), index.current_revision()))
+        engine.dispose()
+        server.drop_database(url)
+    assert found[0] == found[1]
+
+
 class Interrupted(Exception):
     """What is done is done, and nothing of ours runs after it."""
 
@@ -323,15 +341,17 @@ def test_a_migration_that_was_interrupted_is_run_again(url: str, engine: sa.Engi
         assert described(engine) == expected
 
 
-@pytest.mark.parametrize("start", known_revisions()[:-1])
-def test_an_upgrade_that_was_interrupted_is_run_again(mariadb_url: str, start: str) -> None:
+def test_an_upgrade_that_was_interrupted_is_run_again(mariadb_url: str) -> None:
+    """From where each downgrade has led to."""
     engine = sa.create_engine(mariadb_url)
     with Index.connect(mariadb_url) as index:
         index.migrate()
-        expected = described(engine)
-        index.migrate(start)
-        interrupt_everywhere(index._database.engine, index.migrate)
-        assert (index.migrate(), described(engine)) == ((head_revision(), head_revision()), expected)
+        for start, end in reversed([*pairwise(known_revisions())]):
+            expected = described(engine)
+            index.migrate(start)
+            interrupt_everywhere(index._database.engine, partial(index.migrate, end))
+            assert (index.migrate(end), described(engine)) == ((end, end), expected)
+            index.migrate(start)
     engine.dispose()
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy
 
+from tests.servers.databases import migrated
+
 if TYPE_CHECKING:
     from testcontainers.core.generic import DbContainer
 
@@ -44,6 +46,9 @@ class ContainerServer:
         name = f"t_{secrets.token_hex(6)}"
         self._run(f"CREATE DATABASE {name}{self._suffix}")
         return self._admin.set(database=name).render_as_string(hide_password=False)
+
+    def create_index(self) -> str:
+        return migrated(self.create_database())
 
     def drop_database(self, url: str) -> None:
         force = " WITH (FORCE)" if self._admin.get_backend_name() == "postgresql" else ""

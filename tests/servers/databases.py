@@ -14,12 +14,14 @@ import shutil
 import signal
 import subprocess
 import zipfile
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 import psycopg
 import pymysql
 
+from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.cache import cache_folder, kept
 from tests.servers.maven_jars import fetch_jar
 from tests.servers.processes import ServerProcess, free_ports
@@ -35,6 +37,9 @@ class DatabaseServer(Protocol):
 
     def create_database(self) -> str:
         """The SQLAlchemy URL of a new, empty database."""
+
+    def create_index(self) -> str:
+        """The SQLAlchemy URL of a new database with an empty index, a copy of the first, which was migrated."""
 
     def drop_database(self, url: str) -> None:
         """The database is gone, whoever is connected to it."""
@@ -81,14 +86,24 @@ class PostgresServer:
         self._process.wait_until(self._missing, _START_TIMEOUT_SECONDS)
 
     def create_database(self) -> str:
+        return self._create_database()
+
+    def create_index(self) -> str:
+        return self._create_database(f"TEMPLATE {_name(self._migrated)}")
+
+    def _create_database(self, template: str = "") -> str:
         name = f"t_{secrets.token_hex(6)}"
         with self._connect() as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} {template}")
         return f"postgresql+psycopg://postgres:{self._password}@127.0.0.1:{self._port}/{name}"
+
+    @cached_property
+    def _migrated(self) -> str:
+        return migrated(self.create_database())
 
     def drop_database(self, url: str) -> None:
         with self._connect() as connection:
-            connection.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE IF EXISTS {_name(url)} WITH (FORCE)")
 
     def stop(self) -> None:
         self._process.stop()
@@ -166,8 +181,33 @@ class MariadbServer:
             cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
         return f"mysql+pymysql://tester:{self._password}@127.0.0.1:{self._port}/{name}?charset=utf8mb4"
 
+    def create_index(self) -> str:
+        url = self.create_database()
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {_name(url)}")
+            # A table may come before the one that its foreign key names.
+            cursor.execute("SET foreign_key_checks = 0")
+            for statement in self._statements:
+                cursor.execute(statement)
+            connection.commit()
+        return url
+
+    @cached_property
+    def _statements(self) -> list[str]:
+        """What makes the tables of an index that was migrated, and the rows that they have then."""
+        source, made = _name(migrated(self.create_database())), []
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {source}")
+            cursor.execute("SHOW TABLES")
+            names = [name for (name,) in cursor.fetchall()]
+            for name in names:
+                cursor.execute(f"SHOW CREATE TABLE `{name}`")
+                made.append(cursor.fetchall()[0][1])
+            made += [f"INSERT INTO `{name}` SELECT * FROM {source}.`{name}`" for name in names]
+        return made
+
     def drop_database(self, url: str) -> None:
-        name = url.rpartition("/")[2].partition("?")[0]
+        name = _name(url)
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", (name,))
             for (session,) in cursor.fetchall():
@@ -186,6 +226,16 @@ class MariadbServer:
         except pymysql.MySQLError as error:
             return str(error)
         return None
+
+
+def migrated(url: str) -> str:
+    """Make an index in a database, and return the database's URL."""
+    Index.open(url, migrate=True).close()
+    return url
+
+
+def _name(url: str) -> str:
+    return url.rpartition("/")[2].partition("?")[0]
 
 
 def _mariadb_programs() -> tuple[Path | None, Path, Path]:

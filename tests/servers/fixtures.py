@@ -90,6 +90,14 @@ def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
 
 
 @pytest.fixture
+def postgres_index_url(postgres_server: DatabaseServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh PostgreSQL database with an empty index."""
+    url = postgres_server.create_index()
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
 def pooled_url(postgres_url: str) -> Iterator[str]:
     """The URL of a fresh PostgreSQL database behind a PgBouncer in transaction mode."""
     with make_pooler(postgres_url) as url:
@@ -111,6 +119,14 @@ def make_pooler(database: str, mode: str = "transaction") -> Iterator[str]:
 def mariadb_url(mariadb_server: DatabaseServer) -> Iterator[str]:
     """The SQLAlchemy URL of a fresh MariaDB database."""
     url = mariadb_server.create_database()
+    yield url
+    mariadb_server.drop_database(url)
+
+
+@pytest.fixture
+def mariadb_index_url(mariadb_server: DatabaseServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh MariaDB database with an empty index."""
+    url = mariadb_server.create_index()
     yield url
     mariadb_server.drop_database(url)
 

@@ -90,6 +90,8 @@ class HiveCli:
             "hive.exec.local.scratchdir": str(scratch / "local"),
             "hive.exec.scratchdir": str(scratch / "scratch"),
             "hive.exec.submit.local.task.via.child": "false",
+            # Hive asks its job in milliseconds whether it is done; by default after a second.
+            "hive.exec.counters.pull.interval": "50",
             "hive.execution.engine": "mr",
             "hive.fetch.task.conversion": "more",
             "hive.querylog.location": str(scratch / "querylog"),

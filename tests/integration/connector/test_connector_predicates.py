@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from catalog_ext.metastore.model.batches import batched
+from tests.integration.spark_driver import INTERPRETED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,7 @@ def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A session in a zone with clock changes, with the real service on a SQLite index and no metastore."""
     folder = tmp_path_factory.mktemp("real")
     with driver.catalog(
-        warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
+        INTERPRETED, warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
     ) as session:
         session.sql("CREATE NAMESPACE lake.typed")
         yield session

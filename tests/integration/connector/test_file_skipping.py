@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.connector.test_connector_predicates import answered, counted_by, gathered, truth
 from tests.integration.scans import files_read
+from tests.integration.spark_driver import INTERPRETED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +69,7 @@ KINDS = ("parquet", "orc")
 def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("skipping")
     with driver.catalog(
-        warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
+        INTERPRETED, warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
     ) as session:
         session.sql("CREATE NAMESPACE lake.s")
         yield session

@@ -44,12 +44,8 @@ if TYPE_CHECKING:
 
     Statements = Callable[[str, str], list[str]]
 
-OF_HIVE_2 = {
-    # By default; what a comparison sees of an INSERT into a partition that is there.
-    "hive.stats.autogather": "true",
-    # Hive asks its job in milliseconds whether it is done.
-    "hive.exec.counters.pull.interval": "50",
-}
+# By default; what a comparison sees of an INSERT into a partition that is there.
+OF_HIVE_2 = {"hive.stats.autogather": "true"}
 ENGINES = ("hive-2.3", "hive-4.0", "spark-hive")
 
 

@@ -56,13 +56,13 @@ DATABASES = ("sqlite", "postgres", "mariadb")
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/deep/er/index.db"
-    fixture: str = request.getfixturevalue(f"{request.param}_url")
+    fixture: str = request.getfixturevalue(f"{request.param}_index_url")
     return fixture
 
 
 @pytest.fixture
 def index(url: str) -> Iterator[Index]:
-    with Index.open(url, migrate=True) as opened:
+    with Index.open(url) as opened:
         yield opened
 
 

@@ -107,7 +107,7 @@ def test_a_database_that_goes_away_and_one_that_restarts_connections(request: py
 def test_a_server_that_takes_no_writes_for_a_while(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str, switch: str
 ) -> None:
-    with Index.open(request.getfixturevalue(f"{kind}_url"), migrate=True) as index:
+    with Index.open(request.getfixturevalue(f"{kind}_index_url")) as index:
         stand = Stand(index)
         stand.create(definition(tmp_path / "t"))
         stand.write({"k=1": "1\n"})

@@ -46,8 +46,8 @@ def filled(
             yield index, _fill(index)
         return
     server = request.getfixturevalue(f"{request.param}_server")
-    url = server.create_database()
-    with Index.open(url, migrate=True) as index:
+    url = server.create_index()
+    with Index.open(url) as index:
         yield index, _fill(index)
     server.drop_database(url)
 

@@ -11,6 +11,7 @@ from pyspark.errors import ArithmeticException
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from tests.integration.lake import external, local_lake
+from tests.integration.spark_driver import INTERPRETED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ CONDITIONS = (
 @pytest.fixture(scope="module")
 def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """With `k`: partitions of keys of many types, some of them empty, and files that nobody has counted."""
-    with local_lake(driver, tmp_path_factory.mktemp("pushdown")) as lake:
+    with local_lake(driver, tmp_path_factory.mktemp("pushdown"), conf=INTERPRETED) as lake:
         declared = ", ".join(f"{name} {of}" for name, (of, _) in KEYS.items())
         lake.sql(f"CREATE TABLE lake.w.k (id INT, {declared}) PARTITIONED BY ({', '.join(KEYS)})")
         rows = [

@@ -118,7 +118,10 @@ def test_session_may_name_any_folder_of_its_user(lake: Path) -> None:
             catalog.loading.load(catalog.load_table("s.x"), str(lake / "index" / "i.db"), {"k": "1"})
 
 
-def test_standing_service_of_a_bucket_serves_no_local_file(lake: Path) -> None:
+def test_standing_service_of_a_bucket_serves_no_local_file(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without a network the client would wait four seconds for the bucket's region, and two for the machine's keys.
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     settings = Settings.resolve(index=str(lake / "index" / "i.db"), metastore=None, warehouse="s3a://bucket/warehouse")
     with Catalog(settings, settings.open_storage) as catalog:
         catalog.create_namespace("s", location=str(lake / "elsewhere"))

@@ -52,6 +52,7 @@ def test_missing_numbers_are_null_and_integers_stay_integers(all_flights: pa.Tab
 @pytest.mark.slow
 def test_the_other_tables_fit_what_the_steps_say_of_them(tmp_path: Path) -> None:
     assert flights.prepare(tmp_path / "source") == 336_776
+    assert flights.count_partitions(tmp_path / "source") == flights.PARTITIONS
     airports = pq.read_table(tmp_path / "source" / "airports.parquet")
     assert airports["tzone"].null_count == 3
     holidays = pq.read_table(tmp_path / "source" / "holidays.parquet")

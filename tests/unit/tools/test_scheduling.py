@@ -13,12 +13,12 @@ def test_one_process_has_what_shares_the_jvm_and_the_other_what_does_not() -> No
     waiting = [UNIT, SERVER, SPARK]
     assert next_module(waiting, with_driver=True) == SPARK
     assert next_module(waiting, with_driver=False) == SERVER
-    assert next_module([UNIT, SPARK], with_driver=False) == UNIT
 
 
-def test_a_process_that_has_done_its_own_helps_the_other() -> None:
-    assert next_module([SPARK], with_driver=False) == SPARK
+def test_a_process_that_has_done_its_own_helps_the_other_and_unit_tests_come_last() -> None:
+    assert next_module([UNIT, SPARK], with_driver=False) == SPARK
     assert next_module([UNIT, SERVER], with_driver=True) == SERVER
+    assert next_module([UNIT], with_driver=True) == UNIT
 
 
 def test_the_order_of_the_run_is_kept() -> None:
