@@ -30,12 +30,8 @@ from catalog_ext.metastore.index.database.schema import (
     views,
     waiting_files,
 )
-from catalog_ext.metastore.index.tables.dropped import (
-    check_droppable,
-    check_nothing_waits,
-    overlap,
-    overlaps,
-)
+from catalog_ext.metastore.index.tables.drop_checks import check_droppable, check_nothing_waits
+from catalog_ext.metastore.index.tables.dropped import overlap, overlaps
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.tables.table_rows import load, not_found
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
@@ -59,7 +55,7 @@ def drop_within(
 
     Raises:
         TableNotFoundError: There is none of this name.
-        ConflictError, TableLayoutError: See ``dropped.check_droppable`` and ``dropped.check_nothing_waits``.
+        ConflictError, TableLayoutError: See ``drop_checks``.
     """
     if deletes:
         # Whoever makes a table in the directory comes before this, or finds that it is being deleted.

@@ -132,7 +132,7 @@ class Tables:
 
         Raises:
             TableNotFoundError: There is none of this name.
-            ConflictError, TableLayoutError: See ``dropped.check_droppable`` and ``dropped.check_nothing_waits``.
+            ConflictError, TableLayoutError: See ``drop_checks``.
         """
 
         def work(connection: sa.Connection) -> Table:

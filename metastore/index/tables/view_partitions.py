@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
+from catalog_ext.metastore.index.write.version_record import record
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges
 from catalog_ext.metastore.model.json import to_json
@@ -73,7 +74,7 @@ class ViewCommit:
         applier.flush()
         ids = {name: partition.partition_id for name, partition in applier.alive(list(new)).items()}
         _write(self._connection, ids, new)
-        deliveries = applier.record(operation, {}, deliver=deliver)
+        deliveries = record(applier, operation, {}, deliver=deliver)
         return AppliedChanges(
             applier.version, applier.partitions_added, applier.partitions_removed, deliveries=deliveries
         )

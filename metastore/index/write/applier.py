@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,45 +17,33 @@ from catalog_ext.metastore.index.database.schema import (
     file_statistics,
     files,
     partitions,
-    tables,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
 from catalog_ext.metastore.index.write.applied import NamedPartitions, Rewrite, Sums, Volume, emptied, holding
-from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes
+from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, number_of
-from catalog_ext.metastore.index.write.partition_rows import has_unpublished, mark_published, successors
 from catalog_ext.metastore.index.write.partition_sums import PartitionSums
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
-from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.model.tables import DataFile, Partition, consistent
-from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
-    from catalog_ext.metastore.model.changes import AddPartition, Summary
+    from catalog_ext.metastore.model.changes import AddPartition
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
     from catalog_ext.metastore.model.tables import Table
-
-logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 _ROWS_HELD = 10_000
 """Rows of partitions that are changed by the thousand, as by a TRUNCATE, and held in memory before they are written."""
 _FILES_AT_ONCE = 10_000
-_FEW_NAMES = 1000
-"""Of more, one look at all partitions costs less than to look for the values of each."""
 
 _FILE_COLUMNS = (
     "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows", "etag_hash",
 )  # fmt: skip
-
-COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
-"""What the history's summary counts of every commit."""
 
 _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
@@ -86,8 +73,8 @@ class Applier:
     published: PartitionChanges = field(default_factory=PartitionChanges)
     kept_back: list[str] = field(default_factory=list)
     carried: list[str] = field(default_factory=list)
-    _next_partition: int = 0
-    _next_file: int = 0
+    next_partition: int = 0
+    next_file: int = 0
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -99,8 +86,8 @@ class Applier:
         self.table = self.row.table
         self.sums = Sums(PartitionSums(len(self.table.definition.keys)))
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
-        self._next_partition = self.row.next_partition
-        self._next_file = self.row.next_file
+        self.next_partition = self.row.next_partition
+        self.next_file = self.row.next_file
 
     @property
     def version(self) -> int:
@@ -113,37 +100,26 @@ class Applier:
         return self.row.now_ms
 
     @property
+    def has_long_keys(self) -> bool:
+        """Whether the key columns cannot order some of the partitions, old or new."""
+        return self._key_rows.has_long_keys or self.row.has_long_keys
+
+    @property
+    def is_described(self) -> bool:
+        """Whether a partition has, or had, a descriptor of its own."""
+        return bool(self._descriptors) or self.table.has_descriptors
+
+    @property
     def is_small(self) -> bool:
         """Whether ``flush`` and ``record`` send a few statements, and ask nothing, where nothing is delivered."""
         few = all(map(is_few, (self._partition_rows, self._file_rows, self._statistics_rows)))
         return few and self.sums.parts.are_few and not self.published.dropped
 
     def flush(self) -> None:
-        """Write the rows that were gathered, and the table's own."""
+        """Write the rows that were gathered; ``version_record.record`` follows."""
         self._flush_partitions()
         self._flush_files()
         self.sums.parts.write(self.connection, self.table.table_id, self.version)
-        self._update_table()
-        self._publish_successors()
-
-    def _publish_successors(self) -> None:
-        """Publish, in place of a partition that ends, the living one of equal values that the metastore has not.
-
-        The metastore has one partition of equal values, the index may have more. One message moves it from the one
-        directory to the other.
-        """
-        dropped = self.published.dropped
-        if not dropped or not self.table.definition.keys:
-            return
-        published = {partition_values(found.name) for found in (*self.published.added, *self.published.altered)}
-        gone = [name for name in dropped if partition_values(name) not in published]
-        if len(gone) > _FEW_NAMES and not has_unpublished(self.connection, self.table):
-            return
-        found = successors(self.connection, self.table, gone)
-        new = [successor.partition_id for successor in found.values() if not successor.in_metastore]
-        mark_published(self.connection, new)
-        self.published.altered.extend(found.values())
-        dropped[:] = [name for name in dropped if partition_values(name) not in found]
 
     def _flush_partitions(self) -> None:
         insert_rows(self.connection, partitions, PARTITION_ROW, self._partition_rows)
@@ -342,8 +318,8 @@ class Applier:
             name = change.name
             keys = self._key_rows.of(name)
             location = None if change.location is None else storable(change.location, "location's")
-            partition_id = first + self._next_partition
-            self._next_partition += 1
+            partition_id = first + self.next_partition
+            self.next_partition += 1
             n_added += 1
             n_bytes, n_rows = self._add_files(partition_id, change.files)
             descriptor = None if change.descriptor is None else self._descriptor(change.descriptor)
@@ -374,7 +350,7 @@ class Applier:
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> tuple[int, int | None]:
         """Begin files of a partition; return their bytes and rows."""
-        begin, number, rows = self.version, self._next_file, self._file_rows
+        begin, number, rows = self.version, self.next_file, self._file_rows
         n_bytes, n_rows, known = 0, 0, True
         for file in added:
             rows.append((
@@ -390,7 +366,7 @@ class Applier:
                 known = False
             else:
                 n_rows += file.rows
-        self._next_file = number
+        self.next_file = number
         self.files_added += len(added)
         counted = n_rows if known else None
         self.come.add(n_bytes, counted)
@@ -398,108 +374,10 @@ class Applier:
             self._flush_files()
         return n_bytes, counted
 
-    def _update_table(self) -> None:
-        sums, row = self.sums, self.row
-        # The row is locked: what it had is what it has.
-        _UPDATE_TABLE.run(
-            self.connection,
-            {
-                "id": self.table.table_id,
-                "new_version": self.version,
-                "partitions": sums.partitions,
-                "files": sums.files,
-                "bytes": sums.bytes,
-                "rows": sums.rows,
-                "uncounted": sums.uncounted,
-                "next_partition": self._next_partition,
-                "next_file": self._next_file,
-                "long_keys": int(self._key_rows.has_long_keys or row.has_long_keys),
-                "described": int(bool(self._descriptors) or self.table.has_descriptors),
-            },
-        )
-
-    def record(self, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None) -> int:
-        """Write the version into the history; return the number of messages for the metastore.
-
-        Args:
-            operation: What made the version.
-            summary: Kept in the history, beside what came and went, and whose doing it is.
-            deliver: Whether to enqueue the changes for the metastore.
-            transaction_id: Of a write.
-        """
-        counts = {
-            **{name: getattr(self, name) for name in COUNTS},
-            "rows": self.come.rows,
-            "bytes": self.come.bytes,
-            "rows_removed": self.gone.rows,
-            "bytes_removed": self.gone.bytes,
-            "user": current_user(),
-        }
-        if self.carried:
-            counts["partitions_carried"] = len(self.carried)
-            self._log_carried(operation)
-        row = {
-            "table_id": self.table.table_id,
-            "version": self.version,
-            "operation": operation,
-            "summary": to_json({**counts, **summary}),
-            "transaction_id": transaction_id,
-            "first_file_id": self.row.next_file,
-        }
-        insert_version(self.connection, row)
-        if deliver and transaction_id is not None and self.kept_back:
-            logger.warning(
-                "Hive engines do not see %d new partitions of table %s, the first %r: the metastore cannot hold them, "
-                "or has another directory of the same values. INSERT OVERWRITE of such a partition brings both "
-                "together.",
-                len(self.kept_back),
-                self.table.identifier,
-                self.kept_back[0],
-            )
-        if not deliver:
-            return 0
-        has_statistics = self.published.added or self.published.altered
-        # By the version's own date the follower knows our delivery again: `now` is of before the rows were written.
-        at_ms = version_date(self.connection, self.table.table_id, self.version) if has_statistics else 0
-        return enqueue_changes(self.connection, self.table, self.published, at_ms)
-
-    def _log_carried(self, operation: str) -> None:
-        logger.warning(
-            "The %s of table %s keeps files in %d partitions, the first %r: another engine wrote them, and a repair or "
-            "the follower registered them, after the statement was checked. They are in the table.",
-            operation,
-            self.table.identifier,
-            len(self.carried),
-            self.carried[0],
-        )
-
 
 def _moved(partition: Partition, location: str | None) -> Partition:
     """Return the partition at another location; None: at the default one."""
     return partition._replace(location=None if location is None else storable(location, "location's"))
-
-
-def _update_table() -> sa.Update:
-    t = tables.c
-    return (
-        sa.update(tables)
-        .where(t.table_id == sa.bindparam("id"))
-        .values(
-            version=sa.bindparam("new_version"),
-            total_partitions=t.total_partitions + sa.bindparam("partitions"),
-            total_files=t.total_files + sa.bindparam("files"),
-            total_bytes=t.total_bytes + sa.bindparam("bytes"),
-            counted_rows=t.counted_rows + sa.bindparam("rows"),
-            uncounted_partitions=t.uncounted_partitions + sa.bindparam("uncounted"),
-            next_partition_number=sa.bindparam("next_partition"),
-            next_file_id=sa.bindparam("next_file"),
-            has_long_keys=sa.bindparam("long_keys"),
-            has_descriptors=sa.bindparam("described"),
-        )
-    )
-
-
-_UPDATE_TABLE = Prepared(_update_table())
 
 
 def _end(rows: sa.Table) -> Prepared:

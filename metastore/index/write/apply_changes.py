@@ -14,6 +14,7 @@ from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.partition_rows import changed_after, living_files, mark_in_metastore
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
 from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
+from catalog_ext.metastore.index.write.version_record import record
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges, Change, DropPartition, ReplaceFiles
 
@@ -201,7 +202,7 @@ def commit(
         partitions_changed=applier.partitions_changed,
         files_added=applier.files_added,
         files_removed=applier.files_removed,
-        deliveries=applier.record(operation, summary, deliver=deliver),
+        deliveries=record(applier, operation, summary, deliver=deliver),
     )
 
 

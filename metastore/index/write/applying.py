@@ -45,7 +45,7 @@ from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applied import NamedPartitions
-from catalog_ext.metastore.index.write.applier import COUNTS, Applier
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
@@ -54,6 +54,7 @@ from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.reservation_checks import check_name
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.index.write.transaction_files import FORGET_STAGED
+from catalog_ext.metastore.index.write.version_record import COUNTS, record
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.runtime.users import user_of
@@ -291,8 +292,8 @@ class Applying:
         if self._source is not None:
             # What leaves the source goes first.
             delivers = self._delivers(self._source.table.definition)
-            messages = self._source.record(operation, summary, deliver=delivers)
-        messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)
+            messages = record(self._source, operation, summary, deliver=delivers)
+        messages += record(applier, operation, summary, deliver=deliver, transaction_id=writer)
         return replace(outcome, pending_deliveries=messages)
 
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:

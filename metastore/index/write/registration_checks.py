@@ -145,9 +145,8 @@ def require_unclaimed(
     found = {directory: files for directory, files in registered().items() if files}
     if not found:
         return
-    own_names: dict[str, str] = {}
-    for directory, spelled in other_spellings(connection, list(found)).items():
-        own_names |= dict.fromkeys(spelled, directory)
+    spellings = other_spellings(connection, list(found)).items()
+    own_names = {spelled: directory for directory, others in spellings for spelled in others}
     found = {**{other: found[directory] for other, directory in own_names.items()}, **found}
     if not is_sqlite:
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files

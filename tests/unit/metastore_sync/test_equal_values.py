@@ -10,7 +10,7 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.index.database.schema import partitions
-from catalog_ext.metastore.index.write import applier
+from catalog_ext.metastore.index.write import version_record
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore_sync import publishing
 from tests.repair_cases import indexed, local_catalog, register, walked, write
@@ -85,7 +85,7 @@ def test_a_repair_that_drops_the_one_gives_the_metastore_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Whether the other one was registered before, or comes with the repair that finds the first one gone."""
-    monkeypatch.setattr(applier, "_FEW_NAMES", few)
+    monkeypatch.setattr(version_record, "_FEW_NAMES", few)
     root = tmp_path / "t"
     made(catalog, root, "DS=1/a.csv", "ds=2/a.csv")
     write(root, "ds=1/b.csv", "dS=1/c.csv")

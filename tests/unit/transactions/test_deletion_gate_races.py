@@ -24,7 +24,7 @@ from catalog_ext.metastore.index.write.registration_checks import DeletedFilesEr
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.transactions import steps
+from catalog_ext.metastore.transactions.steps import clean
 from catalog_ext.metastore.transactions.taken_files import take_files
 from tests.repair_cases import local_catalog
 from tests.write_cases import DYNAMIC, K1, RELOCATE, TABLE, Stand, definition
@@ -194,7 +194,7 @@ def test_partition_gets_no_files_that_were_deleted_before_a_policy_failed(
     def failing(*_: object) -> None:
         raise StorageUnavailableError("The store is away.")
 
-    monkeypatch.setattr(steps, "run_policies", failing)
+    monkeypatch.setattr(clean, "run_policies", failing)
     options = {"sink.partition-commit.policy.kind": "success-file"}
     after_listing(lambda: stand.write({"k=1": "9\n"}, DYNAMIC, options=options), lambda: add(stand, tmp_path))
     assert [one.operation for one in stand.index.transactions.all(states=(State.COMMITTED,))] == ["INSERT"]

@@ -1,0 +1,160 @@
+"""The record of the version that a commit makes: the table's counters, the history, the messages for the metastore."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import tables
+from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
+from catalog_ext.metastore.index.write.outbox import enqueue_changes
+from catalog_ext.metastore.index.write.partition_rows import has_unpublished, mark_published, successors
+from catalog_ext.metastore.model.json import to_json
+from catalog_ext.metastore.model.partition_names import partition_values
+from catalog_ext.metastore.runtime.users import current_user
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index.write.applier import Applier
+    from catalog_ext.metastore.model.changes import Summary
+
+logger = logging.getLogger(__name__)
+
+_FEW_NAMES = 1000
+"""Of more, one look at all partitions costs less than to look for the values of each."""
+
+COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
+"""The counts of an applier that the history has for every commit."""
+
+
+def _write_counters(applier: Applier) -> None:
+    """Write the totals and counters of the table after the commit."""
+    sums = applier.sums
+    _UPDATE_TABLE.run(
+        applier.connection,
+        {
+            "id": applier.table.table_id,
+            "new_version": applier.version,
+            "partitions": sums.partitions,
+            "files": sums.files,
+            "bytes": sums.bytes,
+            "rows": sums.rows,
+            "uncounted": sums.uncounted,
+            "next_partition": applier.next_partition,
+            "next_file": applier.next_file,
+            "long_keys": int(applier.has_long_keys),
+            "described": int(applier.is_described),
+        },
+    )
+
+
+def record(
+    applier: Applier, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None
+) -> int:
+    """Write the table's counters and the history of a version; return the number of messages for the metastore.
+
+    Args:
+        applier: It has written the rows of the version.
+        operation: What made the version.
+        summary: Kept in the history, beside the counts and the user.
+        deliver: Whether to enqueue the changes for the metastore.
+        transaction_id: Of a write.
+    """
+    _write_counters(applier)
+    _publish_successors(applier)
+    counts = {
+        **{name: getattr(applier, name) for name in COUNTS},
+        "rows": applier.come.rows,
+        "bytes": applier.come.bytes,
+        "rows_removed": applier.gone.rows,
+        "bytes_removed": applier.gone.bytes,
+        "user": current_user(),
+    }
+    if applier.carried:
+        counts["partitions_carried"] = len(applier.carried)
+        _log_carried(applier, operation)
+    row = {
+        "table_id": applier.table.table_id,
+        "version": applier.version,
+        "operation": operation,
+        "summary": to_json({**counts, **summary}),
+        "transaction_id": transaction_id,
+        "first_file_id": applier.row.next_file,
+    }
+    insert_version(applier.connection, row)
+    if not deliver:
+        return 0
+    if transaction_id is not None and applier.kept_back:
+        _log_kept_back(applier)
+    has_statistics = applier.published.added or applier.published.altered
+    # The follower recognizes this delivery by the version's own date. `now` is older: it was read before the rows were
+    # written.
+    at_ms = version_date(applier.connection, applier.table.table_id, applier.version) if has_statistics else 0
+    return enqueue_changes(applier.connection, applier.table, applier.published, at_ms)
+
+
+def _publish_successors(applier: Applier) -> None:
+    """Publish, in place of a partition that ends, the living one of equal values that the metastore has not.
+
+    The metastore has one partition of equal values, the index may have more. One message moves it from the one
+    directory to the other.
+    """
+    dropped = applier.published.dropped
+    if not dropped or not applier.table.definition.keys:
+        return
+    published = {partition_values(found.name) for found in (*applier.published.added, *applier.published.altered)}
+    gone = [name for name in dropped if partition_values(name) not in published]
+    if len(gone) > _FEW_NAMES and not has_unpublished(applier.connection, applier.table):
+        return
+    found = successors(applier.connection, applier.table, gone)
+    new = [successor.partition_id for successor in found.values() if not successor.in_metastore]
+    mark_published(applier.connection, new)
+    applier.published.altered.extend(found.values())
+    dropped[:] = [name for name in dropped if partition_values(name) not in found]
+
+
+def _log_kept_back(applier: Applier) -> None:
+    logger.warning(
+        "Hive engines do not see %d new partitions of table %s, the first %r: the metastore cannot hold them, "
+        "or has another directory of the same values. INSERT OVERWRITE of such a partition brings both "
+        "together.",
+        len(applier.kept_back),
+        applier.table.identifier,
+        applier.kept_back[0],
+    )
+
+
+def _log_carried(applier: Applier, operation: str) -> None:
+    logger.warning(
+        "The %s of table %s keeps files in %d partitions, the first %r: another engine wrote them, and a repair or "
+        "the follower registered them, after the statement was checked. They are in the table.",
+        operation,
+        applier.table.identifier,
+        len(applier.carried),
+        applier.carried[0],
+    )
+
+
+def _update_table() -> sa.Update:
+    t = tables.c
+    return (
+        sa.update(tables)
+        .where(t.table_id == sa.bindparam("id"))
+        .values(
+            version=sa.bindparam("new_version"),
+            total_partitions=t.total_partitions + sa.bindparam("partitions"),
+            total_files=t.total_files + sa.bindparam("files"),
+            total_bytes=t.total_bytes + sa.bindparam("bytes"),
+            counted_rows=t.counted_rows + sa.bindparam("rows"),
+            uncounted_partitions=t.uncounted_partitions + sa.bindparam("uncounted"),
+            next_partition_number=sa.bindparam("next_partition"),
+            next_file_id=sa.bindparam("next_file"),
+            has_long_keys=sa.bindparam("long_keys"),
+            has_descriptors=sa.bindparam("described"),
+        )
+    )
+
+
+_UPDATE_TABLE = Prepared(_update_table())
