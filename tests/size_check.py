@@ -18,7 +18,6 @@ MODULE_LINES = 400
 FOLDERS = ("catalog_ext", "metastore")
 
 OVERSIZED = frozenset({
-    "catalog_ext/repair/repair.py",
     "catalog_ext/repair/table_repair.py::repair_partitions",
     "catalog_ext/scan/observe.py",
     "catalog_ext/scan/observe.py::observe_named",
@@ -29,23 +28,7 @@ OVERSIZED = frozenset({
     "metastore/index/read/metadata_groups.py::groups",
     "metastore/index/read/planned_files.py::plan_statement",
     "metastore/index/tables/alter_table.py::alter",
-    "metastore/index/write/applier.py",
-    "metastore/index/write/commits.py::apply_changes",
     "metastore/index/write/registration_checks.py::require_unclaimed",
-    "metastore/index/write/reservations.py",
-    "metastore/index/write/transactions.py::begin",
-    "metastore/transactions/checking.py",
-    "metastore/transactions/checking.py::check",
-    "metastore/transactions/commit_locks.py::components",
-    "metastore/transactions/new_files.py::found",
-    "metastore/transactions/owner.py::decide",
-    "metastore/transactions/steps.py",
-    "metastore/transactions/steps.py::_promote",
-    "metastore/transactions/steps.py::clean_up",
-    "metastore/transactions/steps.py::forward",
-    "metastore/transactions/store_cleanup.py::remove_dropped",
-    "metastore/transactions/write_protocol.py",
-    "metastore/transactions/write_protocol.py::commit",
 })  # fmt: skip
 """Modules by their path, functions as ``path::name``."""
 
