@@ -154,7 +154,9 @@ def require_unclaimed(
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
         hold_tables(connection, tables_near(connection, table, found))
-    for place, dropped in being_deleted(connection, found).items():
+    root = table.definition.location
+    outside = [place for place in found if place != root and not place.startswith(f"{root}/")]
+    for place, dropped in being_deleted(connection, outside).items():
         raise _dropped(table, own_names.get(place, place), dropped)
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     ended: list[tuple[Transaction, dict[str, str]]] = []
