@@ -158,7 +158,7 @@ def being_deleted(connection: sa.Connection, directories: Collection[str]) -> di
 
     The caller has the tables stay that lie there (``hold_tables``), and so comes before their DROP or after it.
     """
-    dropped = _undeleted(connection, None) if any_undeleted(connection) else []
+    dropped = _undeleted(connection, None) if directories and any_undeleted(connection) else []
     return {place: one for place in directories for one in dropped if lies_inside(place, one.location)}
 
 

@@ -7,27 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import (
-    Claims,
-    claimed_predicate,
-    covers,
-)
+from catalog_ext.metastore.commit.claims import Claims, claimed_predicate, covers
 from catalog_ext.metastore.commit.plan_json import plan_from_dict
-from catalog_ext.metastore.errors import (
-    ConflictError,
-)
+from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    partitions,
-    table_versions,
-    transaction_claims,
-)
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, table_versions, transaction_claims
 from catalog_ext.metastore.index.write import transaction_rows as rows
-from catalog_ext.metastore.index.write.partition_rows import (
-    by_values,
-    matching,
-)
+from catalog_ext.metastore.index.write.partition_rows import by_values, matching
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.tables import DataFile, Table
 
 _T = transactions.c
@@ -152,8 +151,7 @@ def require_unclaimed(
         # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
         # comes before this transaction, and is seen below, or waits for its end, and sees the files.
         hold_tables(connection, tables_near(connection, table, found))
-    for place, dropped in being_deleted(connection, found).items():
-        raise _dropped(table, own_names.get(place, place), dropped)
+    _require_undropped(connection, table, found, own_names)
     ended: list[tuple[Transaction, dict[str, str]]] = []
     for other, there in _deletions(connection, asked, found):
         taken = {own_names.get(at, at): uri for at, uri in there.items()}
@@ -207,7 +205,21 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
     return DeletedFilesError.of(refused, taken, deletion, has_ended=other.state in _ENDED)
 
 
-def _dropped(table: Table, place: str, dropped: DroppedTable) -> DeletedFilesError:
+def _require_undropped(
+    connection: sa.Connection, table: Table, directories: Collection[str], own_names: Mapping[str, str]
+) -> None:
+    """Return if none of the directories outside of the table's is that of a dropped table, or lies in one.
+
+    Raises:
+        DeletedFilesError: One does. Nothing was changed.
+    """
+    root = table.definition.location
+    outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
+    found = being_deleted(connection, outside)
+    if not found:
+        return
+    name, dropped = min(found.items(), key=lambda each: each[0])
+    place = own_names.get(name, name)
     refused = ConflictError(
         f"Table {table.identifier} cannot register files at {place}: the files of table {dropped.name}, which was "
         f"dropped, are being deleted at {dropped.location}. Try again when that has ended. If its process is gone, "
@@ -215,7 +227,7 @@ def _dropped(table: Table, place: str, dropped: DroppedTable) -> DeletedFilesErr
         {"table": str(table.identifier), "location": place},
     )
     deletion = f"the DROP TABLE of {dropped.name} deletes the files at {dropped.location}"
-    return DeletedFilesError.of(refused, (place,), deletion, has_ended=False)
+    raise DeletedFilesError.of(refused, {own_names.get(at, at) for at in found}, deletion, has_ended=False)
 
 
 def _taken(

@@ -13,9 +13,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.index.write import transaction_rows as rows
-from catalog_ext.metastore.index.write.partition_rows import (
-    lock_table,
-)
+from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
