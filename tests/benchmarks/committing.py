@@ -163,15 +163,19 @@ class _Writer:
 
 
 class _TimedCalls:
-    """Stands before an object and adds up what its methods take."""
+    """Stands before the index and adds up what the methods of its parts take."""
 
-    def __init__(self, target: Any) -> None:
+    def __init__(self, target: Any, clock: _TimedCalls | None = None) -> None:
         self._target = target
+        self._clock = clock or self
         self.seconds = 0.0
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return self._timed(found) if callable(found) else found
+        if callable(found):
+            return self._timed(found)
+        is_part = type(found).__module__.startswith("catalog_ext.metastore.index.")
+        return _TimedCalls(found, self._clock) if is_part else found
 
     def _timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -179,7 +183,7 @@ class _TimedCalls:
             try:
                 return call(*arguments, **named)
             finally:
-                self.seconds += time.perf_counter() - started
+                self._clock.seconds += time.perf_counter() - started
 
         return timed
 

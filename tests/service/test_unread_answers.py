@@ -130,7 +130,7 @@ def test_who_reads_slowly_has_all_of_it(catalog: Catalog, monkeypatch: pytest.Mo
 def test_streams_leave_connections_to_others(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     assert catalog.index.pool.limit > database.MOST_STREAMS
     monkeypatch.setattr(database, "MOST_STREAMS", 2)
-    monkeypatch.setattr(database, "_POOL_WAIT_S", 1)
+    monkeypatch.setattr(database, "POOL_WAIT_S", 1)
     monkeypatch.setattr(catalog.index._database, "_streams", threading.BoundedSemaphore(2))
     with service_of(catalog, monkeypatch, spills=False) as service, ExitStack() as clients:
         client = Client(service)

@@ -164,6 +164,12 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
             "server itself.",
             parameters,
         )
+    return _of_no_known_state(error, database, text)
+
+
+def _of_no_known_state(error: Exception, database: str, text: str) -> CatalogExtError:
+    """Return the error for a database that is absent or damaged, or that refuses a statement."""
+    parameters = {"index": database}
     unopened = why_unopened(database) if text.startswith("unable to open") else None
     if unopened is not None:
         return IndexUnavailableError(f"The index {database} cannot be opened: {unopened}.", parameters)

@@ -184,17 +184,24 @@ class TableHistory:
         with self._database.reading() as connection:
             ran = deque((_repair(row), row["repair_id"]) for row in connection.execute(repaired).mappings())
             made = deque(_commit(row) for row in connection.execute(commits).mappings())
-        events: list[HistoryEvent] = []
-        # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.
-        while len(events) < limit and (ran or made):
-            if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
-                event, repair_id = ran.popleft()
-                place = replace(place, repair=(event.at_ms, repair_id))
-            else:
-                event = made.popleft()
-                place = replace(place, version=event.version)
-            events.append(event)
-        return events, place if ran or made else None
+        return _newest(ran, made, place, limit)
+
+
+def _newest(
+    ran: deque[tuple[HistoryEvent, int]], made: deque[HistoryEvent], place: Position, limit: int
+) -> tuple[list[HistoryEvent], Position | None]:
+    """Merge repairs (with their numbers) and commits, newest first, and return the position of the next ones."""
+    events: list[HistoryEvent] = []
+    # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.
+    while len(events) < limit and (ran or made):
+        if not made or (ran and ran[0][0].at_ms >= made[0].at_ms):
+            event, repair_id = ran.popleft()
+            place = replace(place, repair=(event.at_ms, repair_id))
+        else:
+            event = made.popleft()
+            place = replace(place, version=event.version)
+        events.append(event)
+    return events, place if ran or made else None
 
 
 def _commit(row: sa.RowMapping) -> HistoryEvent:

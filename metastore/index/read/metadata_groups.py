@@ -99,26 +99,7 @@ class MetadataGroups:
             IndexUnavailableError: The database is gone or locked.
         """
         schema, summed = groups_schema(aggregates), _Sums(name, aggregates, numbers)
-        condition = condition_of(self._database.dialect, table, predicate)
-        together = (
-            keys is not None
-            and condition.exact
-            and all(map(is_told, keys))
-            and not (keys and PartitionGroups(self._database).has_long_keys(table))
-        )
-        by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]
-        check = Check(table, None if condition.exact else predicate)
-        sums = None
-        if together and summed.is_of_sums:
-            sums = sums_by(self._database.dialect, table, predicate, keys or ())
-        if sums is None:
-            statement = _statement(self._database.dialect, table, condition, by, summed)
-        else:
-            statement = _statement_of_sums(table, sums, summed)
-        found = arrow_rows.stream(
-            self._database, statement, _read_schema(len(summed.columns)),
-            check.step, check.finish, spills=not together,
-        )  # fmt: skip
+        found = self._found(table, predicate, keys, summed)
 
         def batches() -> Iterator[pa.RecordBatch]:
             with found:
@@ -136,6 +117,31 @@ class MetadataGroups:
             yield pa.RecordBatch.from_pylist(rest, schema=schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches())
+
+    def _found(
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key] | None, summed: _Sums
+    ) -> pa.RecordBatchReader:
+        """Return the rows of ``_read_schema``: one a group, or one a partition where SQL cannot group by the keys."""
+        condition = condition_of(self._database.dialect, table, predicate)
+        together = (
+            keys is not None
+            and condition.exact
+            and all(map(is_told, keys))
+            and not (keys and PartitionGroups(self._database).has_long_keys(table))
+        )
+        by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]
+        check = Check(table, None if condition.exact else predicate)
+        sums = None
+        if together and summed.is_of_sums:
+            sums = sums_by(self._database.dialect, table, predicate, keys or ())
+        if sums is None:
+            statement = _statement(self._database.dialect, table, condition, by, summed)
+        else:
+            statement = _statement_of_sums(table, sums, summed)
+        return arrow_rows.stream(
+            self._database, statement, _read_schema(len(summed.columns)),
+            check.step, check.finish, spills=not together,
+        )  # fmt: skip
 
     def count(
         self, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None

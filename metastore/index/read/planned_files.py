@@ -151,21 +151,11 @@ def plan_statement(
     # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
     source = source_of(condition).join(files, files.c.partition_id == partition_id)
-    more: tuple[sa.ColumnElement[Any], ...] = ()
-    unmarked: dict[str, sa.ColumnElement[Any]] = {}
     s = file_statistics.c
     if detailed or bounds or unmeasured:
         of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
         source = source.outerjoin(file_statistics, of_file)
-    if detailed:
-        more = (files.c.begin_version, raw(s.statistics))
-        unmarked = {"begin_version": ZERO, "statistics": sa.null()}
-    if with_etags:
-        more += (files.c.etag_hash,)
-        unmarked["etag_hash"] = sa.null()
-    for i, column in enumerate(bounds):
-        more += (_known_of(dialect, table, column).label(f"bounds_{i}"),)
-        unmarked[f"bounds_{i}"] = sa.null()
+    more, unmarked = _more_columns(dialect, table, bounds, detailed=detailed, with_etags=with_etags)
     chosen = at_version if ids is None and is_bounded(predicate or TRUE) else in_order
     rows = (
         sa.select(
@@ -187,6 +177,24 @@ def plan_statement(
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
+
+
+def _more_columns(
+    dialect: str, table: Table, bounds: Sequence[str], *, detailed: bool, with_etags: bool
+) -> tuple[list[sa.ColumnElement[Any]], dict[str, sa.ColumnElement[Any]]]:
+    """Return the columns of a file after those of ``PLAN_SCHEMA``, and what the mark has in their place."""
+    more: list[sa.ColumnElement[Any]] = []
+    unmarked: dict[str, sa.ColumnElement[Any]] = {}
+    if detailed:
+        more += [files.c.begin_version, raw(file_statistics.c.statistics)]
+        unmarked = {"begin_version": ZERO, "statistics": sa.null()}
+    if with_etags:
+        more.append(files.c.etag_hash)
+        unmarked["etag_hash"] = sa.null()
+    for i, column in enumerate(bounds):
+        more.append(_known_of(dialect, table, column).label(f"bounds_{i}"))
+        unmarked[f"bounds_{i}"] = sa.null()
+    return more, unmarked
 
 
 def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError
-from catalog_ext.metastore.index.database import database as databases
+from catalog_ext.metastore.index.database import engines
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.urls import parse_url
 
@@ -48,7 +48,7 @@ def test_the_lock_is_asked_for_at_once_when_it_is_free(
         if len(waits) == 20:
             other.execute("COMMIT")
 
-    monkeypatch.setattr(databases.time, "sleep", released)
+    monkeypatch.setattr(engines.time, "sleep", released)
     other.execute("BEGIN IMMEDIATE")
     database.write(lambda connection: connection.execute(ADD))
     assert len(waits) == 20

@@ -1,0 +1,200 @@
+"""Engines of the index database: how each of the three databases wants to be connected to."""
+
+from __future__ import annotations
+
+import random
+import select
+import sqlite3
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
+from catalog_ext.metastore.index.database import mysql_sessions
+from catalog_ext.metastore.index.database.urls import shown_url
+from catalog_ext.metastore.runtime.private_files import make_folders, make_private_file
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+BUSY_TIMEOUT_S = 30
+"""How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
+
+POOL_SIZE, POOL_OVERFLOW = 5, 25
+POOL_WAIT_S = 30
+_RESTS_SINCE = "catalog_ext_rests_since"
+_REST_S = 5.0
+_WRITE_LOCK_ASKED_EVERY_S = 0.003
+"""SQLite's own waiting gets longer up to 100 ms, many times what a commit holds the lock: the lock lies idle then."""
+_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
+
+
+def _timeout_s(url: URL) -> float:
+    text = url.query.get("timeout")
+    return float(text) if isinstance(text, str) else BUSY_TIMEOUT_S
+
+
+def make_engine(url: URL) -> sa.Engine:
+    """Return the engine of a URL that ``parse_url`` made, with a pool of connections and our listeners.
+
+    Raises:
+        InvalidConfigurationError: The folder of a SQLite file is no folder.
+        IndexUnavailableError: That folder cannot be made.
+    """
+    if url.get_backend_name() == "sqlite":
+        return _sqlite_engine(url)
+    arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 10}}
+    postgresql = url.get_backend_name() == "postgresql"
+    if postgresql:
+        # Never prepare: a pooler in transaction mode keeps no prepared statements, and plans for other values mislead.
+        arguments["connect_args"]["prepare_threshold"] = None
+    else:
+        arguments["connect_args"]["charset"] = "utf8mb4"
+    engine = sa.create_engine(
+        url, isolation_level="READ COMMITTED", pool_pre_ping=not postgresql, pool_size=POOL_SIZE,
+        max_overflow=POOL_OVERFLOW, pool_timeout=POOL_WAIT_S, pool_recycle=1800, **arguments,
+    )  # fmt: skip
+    if postgresql:
+        _ask_whether_they_live(engine)
+    else:
+        mysql_sessions.listen(engine)
+    return engine
+
+
+def _ask_whether_they_live(engine: sa.Engine) -> None:
+    """Have connections that have rested, or whose server has said something unasked, be pinged before they are used.
+
+    SQLAlchemy's own ``pool_pre_ping`` asks every time: a commit, which takes twenty short transactions, would send
+    twenty statements more. A server that ends a connection says so, and that is there without being asked for.
+    """
+
+    def rests(_: object, record: ConnectionPoolEntry) -> None:
+        record.info[_RESTS_SINCE] = time.monotonic()
+
+    def wakes(driver: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 -- not always installed
+        since = record.info.pop(_RESTS_SINCE, None)
+        fresh = since is None or time.monotonic() - since < _REST_S
+        if fresh and not (driver.closed or _has_news(driver.fileno())):
+            return
+        dialect: Any = engine.dialect
+        try:
+            dialect.do_ping(driver)
+        except dialect.loaded_dbapi.Error as error:
+            if not dialect.is_disconnect(error, driver, None):
+                raise
+            # The others of the pool are gone, too, as after a restart of the server.
+            raise sa.exc.InvalidatePoolError from error
+
+    sa.event.listen(engine, "checkin", rests)
+    sa.event.listen(engine, "checkout", wakes)
+
+
+def _has_news(descriptor: int) -> bool:
+    news = select.poll()
+    news.register(descriptor, select.POLLIN)
+    return bool(news.poll(0))
+
+
+def _sqlite_engine(url: URL) -> sa.Engine:
+    _make_parent_folder(url)
+    timeout = url.query.get("timeout")
+    engine = sa.create_engine(
+        url,
+        pool_size=POOL_SIZE,
+        max_overflow=POOL_OVERFLOW,
+        pool_timeout=POOL_WAIT_S,
+        pool_recycle=900,  # new connections see the statistics that another process renewed
+        connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
+    )
+    if url.database is not None and not url.database.startswith("file:"):
+        sa.event.listen(engine, "do_connect", partial(_make_private, Path(url.database)))
+    sa.event.listen(engine, "connect", _prepare_sqlite)
+    wait_s = _timeout_s(url)
+
+    def begin(connection: sa.Connection) -> None:
+        _begin_sqlite(connection, wait_s)
+
+    sa.event.listen(engine, "begin", begin)
+    return engine
+
+
+def _make_parent_folder(url: URL) -> None:
+    if url.database is None or url.database.startswith("file:"):
+        return
+    folder = Path(url.database).parent
+    try:
+        make_folders(folder)
+    except OSError as error:
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            raise InvalidConfigurationError(
+                f"The index {shown_url(url)} cannot be made: {folder} is no folder, or lies below a file. Give another "
+                "path.",
+                {"index": shown_url(url)},
+            ) from error
+        raise IndexUnavailableError(
+            f"The folder {folder} of the index {shown_url(url)} cannot be made: {error.strerror}. Give another path.",
+            {"index": shown_url(url)},
+        ) from error
+
+
+def _make_private(file: Path, *_: object) -> None:
+    """Make the file of a new index for its owner alone: SQLite would apply the umask.
+
+    The files of the write-ahead log get the mode of the index's file, from SQLite itself.
+    """
+    # Where no file can be made, SQLite fails as well, and its error is translated with what can be done.
+    with suppress(OSError):
+        make_private_file(file)
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    # Transactions begin where we say so: the driver's own idea of them would begin late and without the write lock.
+    connection.isolation_level = None
+    for pragma in _SQLITE_PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: sa.Connection, wait_s: float) -> None:
+    execution = connection.get_execution_options()
+    driver: Any = connection.connection.dbapi_connection
+    if not execution.get("catalog_ext_write", False):
+        driver.execute("BEGIN")
+        return
+    # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
+    level = "FULL" if execution.get("catalog_ext_durable", True) else "NORMAL"
+    driver.execute(f"PRAGMA synchronous = {level}")
+    _take_write_lock(driver, wait_s)
+
+
+def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as SQLAlchemy has it
+    """Begin a transaction that writes.
+
+    It takes the lock at once: one that reads first could find that its snapshot is too old to write on.
+
+    Raises:
+        sqlite3.OperationalError: Others had the lock for all of the time.
+    """
+    deadline = time.monotonic() + wait_s
+    driver.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if not is_locked(error) or time.monotonic() >= deadline:
+                    raise
+            else:
+                return
+            time.sleep(_WRITE_LOCK_ASKED_EVERY_S * random.uniform(0.3, 1.0))
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {round(wait_s * 1000)}")
+
+
+def is_locked(error: Exception) -> bool:
+    """Return whether SQLite says that another connection holds the lock."""
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
