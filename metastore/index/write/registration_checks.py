@@ -110,19 +110,15 @@ def require_unclaimed(
     """
     asked = {"mine": transaction_id, "table_id": table.table_id, "listed_at_ms": listed_at_ms}
     if connection.dialect.name == "sqlite" and not _DELETING.rows(connection, asked):
-        # Only one process writes at a time, so that no deletion begins before this transaction ends.
+        return  # one process writes at a time: no deletion begins before this transaction ends
+    if not (found := {directory: files for directory, files in registered().items() if files}):
         return
-    found = {directory: files for directory, files in registered().items() if files}
-    if not found:
-        return
-    own_names: dict[str, str] = {}
-    for directory, spelled in other_spellings(connection, list(found)).items():
-        own_names |= dict.fromkeys(spelled, directory)
+    spellings = other_spellings(connection, list(found))
+    own_names = {other: directory for directory, spelled in spellings.items() for other in spelled}
     found = {**{other: found[directory] for other, directory in own_names.items()}, **found}
     if connection.dialect.name != "sqlite":
-        # SQLite lets one writer through at a time. Elsewhere a statement that reserves the deletion of these files
-        # comes before this transaction, and is seen below, or waits for its end, and sees the files.
-        _hold_tables(connection, table, found)
+        # A statement that reserves their deletion is seen below, or waits for this transaction's end and sees them.
+        hold_tables(connection, tables_that_may_delete(connection, table, found))
     ended: list[tuple[Transaction, dict[str, str]]] = []
     for row in _DELETING.rows(connection, asked):
         other = from_row(row)
@@ -153,11 +149,6 @@ def _refusal(table: Table, other: Transaction, taken: Mapping[str, str]) -> Dele
     error.has_ended = other.state is State.FINISHED
     error.deletion = f"the {other.operation} {other.transaction_id} of table {other.table} deletes or moves {first}"
     return error
-
-
-def _hold_tables(connection: sa.Connection, table: Table, directories: Collection[str]) -> None:
-    """Take shared locks of the other tables whose statements may delete files in the directories."""
-    hold_tables(connection, tables_that_may_delete(connection, table, directories))
 
 
 def tables_that_may_delete(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
