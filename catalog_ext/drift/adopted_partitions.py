@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.ignored_names import IgnoredNames
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.scan.key_layout import Layout, Place
-from catalog_ext.scan.observe import list_locations
+from catalog_ext.scan.location_listing import list_locations
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from catalog_ext.metastore.index.write.registration_checks import DeletedFilesEr
 from catalog_ext.metastore.model.changes import FROM_METASTORE, DropPartition
 from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHILE, REPAIR_AGAIN
-from catalog_ext.scan.observe import not_gone
+from catalog_ext.scan.location_listing import not_gone
 from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:

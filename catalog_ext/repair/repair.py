@@ -26,13 +26,12 @@ from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
+from catalog_ext.scan.location_listing import observe_elsewhere, report_elsewhere
 from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.scan.observe import (
     StoreObserver,
-    observe_elsewhere,
     observe_index,
     observe_named,
-    report_elsewhere,
     report_taken,
 )
 from catalog_ext.scan.observe_pattern import PatternObserver

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.context import RepairProgress
-from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
-from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import (
     MARKER,
     NOT_TEXT,
@@ -29,11 +25,14 @@ from catalog_ext.scan.file_formats import names_other_format
 from catalog_ext.scan.foreign_logs import is_log, log_warning
 from catalog_ext.scan.hidden_keys import hidden, why_hidden
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.location_listing import list_locations
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from catalog_ext.context import Progress
     from catalog_ext.metastore.index import Index
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 _BUFFER_ROWS = 5000
-_ELSEWHERE_THREADS = 16
 _NAMED_AT_ONCE = 500
 _OF_PARTITIONS = ("partition", "location", "files", "bytes")
 _OF_FILES = ("partition", "path", "size", "modified_ms", "etag_hash")
@@ -58,9 +56,6 @@ MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""
 
 _ABOVE = "the file lies above the partition directories"
-
-_Outcome: TypeAlias = "list[tuple[str, int, int, int | None]] | CatalogExtError | None"
-"""Of one directory the files (name, size, time, ETag); why it could not be listed; None where it is gone."""
 
 _Skipped: TypeAlias = tuple[str, str, int, int, str]
 
@@ -290,12 +285,13 @@ def _path(event: ListedFile | ListedOther) -> str:
 def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
     """Give what is registered at the pinned version (files only where wanted) to whoever compares it."""
     for batch in index.partitions.unordered(table, predicate, _OF_PARTITIONS):
-        columns = [batch.column(n).to_pylist() for n in _OF_PARTITIONS]
-        indexed.partitions(list(zip(*columns, strict=True)))
-    if files:
-        for batch in index.files.known(table, predicate):
-            columns = [batch.column(n).to_pylist() for n in _OF_FILES]
-            indexed.files(list(zip(*columns, strict=True)))
+        indexed.partitions(_rows(batch, _OF_PARTITIONS))
+    for batch in index.files.known(table, predicate) if files else ():
+        indexed.files(_rows(batch, _OF_FILES))
+
+
+def _rows(batch: pa.RecordBatch, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    return list(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
 
 
 def observe_named(
@@ -325,13 +321,12 @@ def observe_named(
     for some in batched(names, _NAMED_AT_ONCE):
         ids: list[int] = []
         for batch in index.partitions.named(table, some):
-            columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
-            located.update(zip(columns[0], columns[1], strict=True))
-            scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+            rows = _rows(batch, _OF_PARTITIONS)
+            located.update(row[:2] for row in rows)
+            scratch.insert("indexed_partitions", rows, columns=4)
             ids.extend(batch.column("partition_id").to_pylist())
         for batch in index.files.known(table, None, ids) if ids else ():
-            columns = [batch.column(n).to_pylist() for n in _OF_FILES]
-            scratch.insert("indexed_files", zip(*columns, strict=True), columns=5)
+            scratch.insert("indexed_files", _rows(batch, _OF_FILES), columns=5)
     if places:
         moved = {n: at for n, at in places.items() if table.directory(n, at) != table.directory(n, located.get(n))}
         scratch.insert("places", ((n, table.directory(n, at)) for n, at in moved.items()), columns=2, ignore=True)
@@ -398,63 +393,3 @@ def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
     )
     for listed in ("listed_files", "listed_partitions"):
         scratch.execute(f"DELETE FROM {listed} WHERE {new}")
-
-
-def report_elsewhere(scratch: Scratch) -> None:
-    """Take directories whose partition is registered at another location out of the comparison, and say so."""
-    scratch.execute(
-        "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
-        " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
-    )
-    for listed in ("listed_files", "listed_partitions"):
-        scratch.execute(
-            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
-        )
-
-
-def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames) -> None:
-    """List the partitions that are registered at a location of their own into the scratch database."""
-    elsewhere = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
-    list_locations(storage, elsewhere, scratch, ignored)
-
-
-def list_locations(
-    storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch, ignored: IgnoredNames
-) -> None:
-    """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
-    for name, outcome in _listed(storage, partitions, ignored):
-        if isinstance(outcome, CatalogExtError):
-            scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
-        elif outcome is not None:
-            scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
-            scratch.insert("listed_files", [(name, *file) for file in outcome], columns=5)
-
-
-def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
-    """Return the names of the partitions at whose locations something is, or may be: the listing failed."""
-    return {name for name, outcome in _listed(storage, partitions, IgnoredNames()) if outcome is not None}
-
-
-def _listed(
-    storage: Storage, partitions: Iterator[tuple[str, str]], ignored: IgnoredNames
-) -> Iterator[tuple[str, _Outcome]]:
-    with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
-        for chunk in batched(partitions, 256):
-            outcomes = pool.map(lambda item: _list_location(storage, item[1], ignored), chunk)
-            yield from ((name, outcome) for (name, _), outcome in zip(chunk, outcomes, strict=True))
-
-
-def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _Outcome:
-    try:
-        entries = storage.list_directory(location)
-    except LocationNotFoundError as error:
-        # A bucket that is not there is more likely a wrong endpoint than that many partitions dropped at once.
-        return error if is_missing_bucket(error) else hidden(storage, location)
-    except StorageError as error:
-        return error
-    files = [
-        (e.location.name, e.size, e.modified_ms, e.etag)
-        for e in entries
-        if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
-    ]
-    return files if files or storage.store_has_directories(location) else hidden(storage, location)

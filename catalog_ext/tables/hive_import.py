@@ -34,7 +34,8 @@ from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.scan.key_layout import Layout
-from catalog_ext.scan.observe import StoreObserver, list_locations
+from catalog_ext.scan.location_listing import list_locations
+from catalog_ext.scan.observe import StoreObserver
 from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.locations import check_location
 

@@ -1,0 +1,85 @@
+"""Lists single directories of partitions, each at its own location."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.index.database.texts import is_storable
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.ignored_names import IgnoredNames
+from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.scan.hidden_keys import hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.scratch import Scratch
+
+_ELSEWHERE_THREADS = 16
+
+_Outcome: TypeAlias = "list[tuple[str, int, int, int | None]] | CatalogExtError | None"
+"""The files of one directory (name, size, time, ETag); why it could not be listed; None where it is gone."""
+
+
+def report_elsewhere(scratch: Scratch) -> None:
+    """Take directories whose partition is registered at another location out of the comparison, and say so."""
+    scratch.execute(
+        "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
+        " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
+    )
+    for listed in ("listed_files", "listed_partitions"):
+        scratch.execute(
+            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
+        )
+
+
+def observe_elsewhere(storage: Storage, scratch: Scratch, ignored: IgnoredNames) -> None:
+    """List the partitions that are registered at a location of their own into the scratch database."""
+    elsewhere = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
+    list_locations(storage, elsewhere, scratch, ignored)
+
+
+def list_locations(
+    storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch, ignored: IgnoredNames
+) -> None:
+    """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
+    for name, outcome in _listed(storage, partitions, ignored):
+        if isinstance(outcome, CatalogExtError):
+            scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
+        elif outcome is not None:
+            scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
+            scratch.insert("listed_files", [(name, *file) for file in outcome], columns=5)
+
+
+def not_gone(storage: Storage, partitions: Iterator[tuple[str, str]]) -> set[str]:
+    """Return the names of the partitions at whose locations something is, or may be: the listing failed."""
+    return {name for name, outcome in _listed(storage, partitions, IgnoredNames()) if outcome is not None}
+
+
+def _listed(
+    storage: Storage, partitions: Iterator[tuple[str, str]], ignored: IgnoredNames
+) -> Iterator[tuple[str, _Outcome]]:
+    with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
+        for chunk in batched(partitions, 256):
+            outcomes = pool.map(lambda item: _list_location(storage, item[1], ignored), chunk)
+            yield from ((name, outcome) for (name, _), outcome in zip(chunk, outcomes, strict=True))
+
+
+def _list_location(storage: Storage, location: str, ignored: IgnoredNames) -> _Outcome:
+    try:
+        entries = storage.list_directory(location)
+    except LocationNotFoundError as error:
+        # A bucket that is not there is more likely a wrong endpoint than that many partitions dropped at once.
+        return error if is_missing_bucket(error) else hidden(storage, location)
+    except StorageError as error:
+        return error
+    files = [
+        (e.location.name, e.size, e.modified_ms, e.etag)
+        for e in entries
+        if e.kind is EntryKind.FILE and not ignored.file(e.location.name) and is_storable(e.location.name)
+    ]
+    return files if files or storage.store_has_directories(location) else hidden(storage, location)
