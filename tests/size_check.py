@@ -17,19 +17,7 @@ FUNCTION_LINES = 45
 MODULE_LINES = 400
 FOLDERS = ("catalog_ext", "metastore")
 
-OVERSIZED = frozenset({
-    "catalog_ext/repair/table_repair.py::repair_partitions",
-    "catalog_ext/scan/observe.py",
-    "catalog_ext/scan/observe.py::observe_named",
-    "metastore/index/database/database.py",
-    "metastore/index/database/failures.py::_as_ours",
-    "metastore/index/database/schema.py",
-    "metastore/index/read/growth.py::recent_events",
-    "metastore/index/read/metadata_groups.py::groups",
-    "metastore/index/read/planned_files.py::plan_statement",
-    "metastore/index/tables/alter_table.py::alter",
-    "metastore/index/write/registration_checks.py::require_unclaimed",
-})  # fmt: skip
+OVERSIZED: frozenset[str] = frozenset()
 """Modules by their path, functions as ``path::name``."""
 
 

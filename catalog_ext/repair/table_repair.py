@@ -44,19 +44,11 @@ class TableRepair:
         self._context = context
 
     def repair_partitions(
-        self,
-        table: str,
-        *,
-        mode: str = "sync",
-        where: Where = None,
-        dry_run: bool = False,
-        strict: bool = False,
-        verify: bool | str = False,
-        allow_mass_drop: bool = False,
-        progress: Progress | None = None,
+        self, table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
+        verify: bool | str = False, allow_mass_drop: bool = False, progress: Progress | None = None,
         session: Mapping[str, str] | None = None,
-    ) -> RepairReport:
-        """Bring the index, and after it the metastore, in step with what lies on the store.
+    ) -> RepairReport:  # fmt: skip
+        """Make the index, and after it the metastore, have the partitions and files of the store.
 
         Args:
             table: Its name.
@@ -64,9 +56,8 @@ class TableRepair:
             where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
-            verify: True or ``new`` opens files that are new or have changed, and skips those that Spark cannot read as
-                the table: new ones are not registered, and of changed ones what is registered stays. ``all`` opens
-                registered files too: those that cannot be read stay registered and are reported as skipped.
+            verify: True or ``new`` opens new and changed files, and skips those that Spark cannot read as the table; of
+                changed ones the registered file stays. ``all`` opens registered files too, and reports unreadable ones.
             allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
                 ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
             progress: Is called while it runs, from this thread; None shows a bar in a notebook's cell.
@@ -79,33 +70,22 @@ class TableRepair:
             StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
             RepairRefusedError: ``strict``, and something would be skipped.
             MassDropError: It would drop more than it may; a preview reports that instead.
-            HiveLockTimeoutError, HiveLockLostError: Hive's locks are asked for, and others have them, or they were
-                lost: what was committed before stays.
+            HiveLockTimeoutError, HiveLockLostError: Hive's locks were not given, or lost: committed batches stay.
         """
         if not dry_run:
-            # What dead writers have promoted is theirs to finish: then it is there, and nothing is left to find.
-            self._recover(table)
+            self._recover(table)  # dead writers: files that they have promoted are registered by their own commits
         target = self._context.load_table(table)
         given = (target.definition.properties, self._context.settings.conf)
         locks = WITHOUT_LOCKS if dry_run else lock_settings(session or {}, *given)
         with self._context.transactions.locks.of_repair(target, locks) as held:
-            if locks != WITHOUT_LOCKS:
-                # What somebody has changed while the lock was waited for is compared with.
+            if locks != WITHOUT_LOCKS:  # the table may have changed during the wait
                 target = self._context.load_table(table)
             options = RepairOptions(
-                RepairMode.parse(mode),
-                bound_where(target, where),
-                _words(where),
-                dry_run,
-                strict,
-                Verify.parse(verify),
-                allow_mass_drop,
-                keys.MASS_DROP_PERCENT.read(*given),
-                keys.MASS_DROP_PARTITIONS.read(*given),
-                self._context.metastore.accepts(target.definition),
-                keys.BATCH_PARTITIONS.read(*given),
-                confirm=held.confirm,
-            )
+                RepairMode.parse(mode), bound_where(target, where), _words(where), dry_run, strict,
+                Verify.parse(verify), allow_mass_drop, keys.MASS_DROP_PERCENT.read(*given),
+                keys.MASS_DROP_PARTITIONS.read(*given), self._context.metastore.accepts(target.definition),
+                keys.BATCH_PARTITIONS.read(*given), confirm=held.confirm,
+            )  # fmt: skip
             with shown_progress(progress, f"Repairing {target.identifier}") as report_progress:
                 return self._repair(target, options, report_progress)
 

@@ -40,15 +40,10 @@ class Alterations:
         self._database = database
 
     def alter(
-        self,
-        identifier: TableIdentifier,
-        change: Callable[[TableDefinition], TableDefinition],
-        *,
-        check: Callable[[Table], None] | None = None,
-        removed: Sequence[str] = (),
-        settings: Callable[[TableDefinition], Mapping[str, str]] | None = None,
-        deliver: bool,
-    ) -> Table:
+        self, identifier: TableIdentifier, change: Callable[[TableDefinition], TableDefinition], *,
+        check: Callable[[Table], None] | None = None, removed: Sequence[str] = (),
+        settings: Callable[[TableDefinition], Mapping[str, str]] | None = None, deliver: bool,
+    ) -> Table:  # fmt: skip
         """Return the table with a changed definition. Its version stays, and so does what earlier loads of it read.
 
         Alterations of one table follow one another: ``change`` gets the definition that the one before has left. Where
@@ -56,17 +51,15 @@ class Alterations:
 
         Args:
             identifier: The table.
-            change: Gives the new definition, by the same identifier; may be called again when the database was busy.
-            check: Raises where the table must not be changed so. It gets the table as it is when nobody can commit to
-                it any more before the change.
+            change: Returns the new definition, of the same identifier; may be called again when the database was busy.
+            check: Raises where the table must not be changed so. It gets the table under its lock.
             removed: The properties that ``change`` takes out, for the metastore.
             settings: Gives the settings of its SerDe that change with the new definition, for the metastore.
             deliver: Whether to enqueue a message for the metastore.
 
         Raises:
             TableNotFoundError: There is none of this name.
-            ConflictError: The location, or how files are read, is to change, and somebody is writing to the table, or a
-                dropped table's files are being deleted there.
+            ConflictError: See ``_prepare``.
             PartitionDescriptorError: Partitions that are not read as the table could not be shown with its new columns.
         """
 
@@ -74,16 +67,8 @@ class Alterations:
             table = _locked(connection, identifier)
             if check is not None:
                 check(table)
-            before = table.definition
-            after = _with_own_statistics(table, change(before))
-            reading = (before.format, before.options) != (after.format, after.options)
-            if reading or after.location != before.location:
-                _check_not_written(connection, table, "format" if reading else "location")
-                # What was not at the old place may be at the new one, and what was not to be read so may be otherwise.
-                connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
-            if after.location != before.location:
-                check_location_free(connection, identifier, after.location)
-                _pin_partitions(connection, table)
+            before, after = table.definition, _with_own_statistics(table, change(table.definition))
+            _prepare(connection, table, after)
             kept = _kept_descriptors(connection, table, after) if before.columns != after.columns else ()
             connection.execute(
                 sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
@@ -242,3 +227,20 @@ def _pin_partitions(connection: sa.Connection, table: Table) -> None:
     place = sa.literal(f"{table.definition.location.rstrip('/')}/", ExactText()).concat(partitions.c.name)
     at_default = sa.and_(partitions.c.table_id == table.table_id, partitions.c.location.is_(None))
     connection.execute(sa.update(partitions).where(at_default).values(location=place))
+
+
+def _prepare(connection: sa.Connection, table: Table, after: TableDefinition) -> None:
+    """Return when a table can get another location or way of reading: no writer is at work, its partitions stay.
+
+    Raises:
+        ConflictError: A writer is at work, or a dropped table's files are being deleted at the new location.
+    """
+    before = table.definition
+    reading = (before.format, before.options) != (after.format, after.options)
+    if reading or after.location != before.location:
+        _check_not_written(connection, table, "format" if reading else "location")
+        # Files that were not found, or could not be read, may be found and read now: they are compared again.
+        connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
+    if after.location != before.location:
+        check_location_free(connection, table.identifier, after.location)
+        _pin_partitions(connection, table)
