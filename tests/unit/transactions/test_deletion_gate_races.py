@@ -209,7 +209,7 @@ def landed(stand: Stand, folder: Path) -> Entry:
     return entry
 
 
-@pytest.mark.parametrize("point", ["reserve.after", "promote.after", "commit.before"])
+@pytest.mark.parametrize("point", ["reserve.after", "promote.after", "apply.before"])
 def test_partition_gets_no_files_that_a_reserved_load_replaces(stand: Stand, tmp_path: Path, point: str) -> None:
     """Only the files that LOAD DATA OVERWRITE moves were looked for, and not those that it deletes."""
     create(stand, tmp_path)
