@@ -120,7 +120,11 @@ def _run_policies(
     known = next((failures[place] for _, place in published if place in failures), None)
     if known is not None:
         raise known
-    keys = [column.name for column in resources.definition(transaction).partition_columns]
+    try:
+        keys = [key.name for key in resources.table(transaction).definition.keys]
+    except TableNotFoundError:
+        # The table was dropped since: there is no partition to announce, and no later recovery could run the policies.
+        return
     try:
         run_policies(PartitionCommit.of(plan.partition_commit, keys), published, resources.storage.write_file)
     except CatalogExtError as error:

@@ -174,6 +174,22 @@ def test_failed_policy_does_not_keep_the_next_write_from_its_policy(
     assert sorted(t.state for t in stand.index.transactions.all()) == [State.COMMITTED, State.FINISHED]
 
 
+def test_recovery_finishes_a_write_whose_policy_failed_when_the_table_was_dropped(
+    stand: Stand, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def committed(values: Mapping[str, str | None], location: str) -> None:
+        raise RuntimeError("the pager is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("json.committed", committed)
+        stand.write({"h=8": "a\n"})
+        stand.engine.recover_before(stand.table())
+        stand.index.tables.drop(TABLE, deliver=False)
+    assert stand.engine.recover(older_than_s=0).failed == ()
+    assert [t.state for t in stand.index.transactions.all()] == [State.FINISHED]
+    assert calls == []
+
+
 def test_a_policy_that_fails_for_good_is_in_no_renames_way(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     def committed(values: Mapping[str, str | None], location: str) -> None:
         raise RuntimeError("the pager is gone")
