@@ -174,7 +174,7 @@ def test_failed_policy_does_not_keep_the_next_write_from_its_policy(
     assert sorted(t.state for t in stand.index.transactions.all()) == [State.COMMITTED, State.FINISHED]
 
 
-def test_recovery_finishes_a_write_whose_policy_failed_when_the_table_was_dropped(
+def test_write_with_failed_policy_finishes_when_its_table_was_dropped(
     stand: Stand, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def committed(values: Mapping[str, str | None], location: str) -> None:
