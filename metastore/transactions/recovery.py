@@ -13,7 +13,7 @@ from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
-from catalog_ext.metastore.transactions.steps.clean import clean
+from catalog_ext.metastore.transactions.steps.clean import PolicyFailures, clean
 from catalog_ext.metastore.transactions.steps.forward import WriteUndoneError, forward
 from catalog_ext.metastore.transactions.steps.undo import abandon, undo
 
@@ -64,14 +64,14 @@ class Recovery:
             known = {transaction.transaction_id for transaction in left}
             batches = self._index.transactions.all(table_id, states=(State.RESERVED, State.ABORTING))
             left += [t for t in batches if t.app_id == app_id and t.transaction_id not in known]
-        resources = replace(self._resources, policy_failures={})
+        failures: PolicyFailures = {}
         for transaction in left:
             if table_id is not None or (transaction.table == name and transaction.table_id is None):
                 pause_ms = self._claim(transaction)
                 own = app_id is not None and transaction.app_id == app_id and transaction.state is not State.OPEN
                 if pause_ms is None and not own:
                     continue
-                found = self._recover(resources, transaction, pause_ms)
+                found = self._recover(transaction, failures, pause_ms)
                 if found.action is RecoveryAction.FAILED:
                     logger.warning(
                         "The dead write %s to table %s could not be recovered yet: %s",
@@ -105,8 +105,8 @@ class Recovery:
             # With an explicit age the operator decides: what another recoverer has claimed is recovered, too.
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
-            resources = replace(self._resources, policy_failures={})
-            recovered = [self._recover(resources, t, pause_ms) for t, pause_ms in mine]
+            failures: PolicyFailures = {}
+            recovered = [self._recover(t, failures, pause_ms) for t, pause_ms in mine]
             self._return_strays()
         of = table if table is None or isinstance(table, str) else str(table.identifier)
         dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
@@ -188,13 +188,15 @@ class Recovery:
         action = RecoveryAction.WOULD_UNDO if undone else RecoveryAction.WOULD_FINISH
         return self._entry(transaction, action, transaction.error)
 
-    def _recover(self, resources: Resources, transaction: Transaction, pause_ms: int | None) -> RecoveredTransaction:
+    def _recover(
+        self, transaction: Transaction, failures: PolicyFailures, pause_ms: int | None
+    ) -> RecoveredTransaction:
         files = 0
         try:
             files = self._index.transaction_files.staged_count(transaction.transaction_id)
             renewed_ms = pause_ms or _FIRST_PAUSE_MS
             with LeaseRenewal(self._index, transaction.transaction_id, renewed_ms, undoing=True):
-                action, error = self._see_through(resources, transaction)
+                action, error = self._see_through(transaction, failures)
         except CatalogExtError as trouble:
             action, error = RecoveryAction.FAILED, trouble.message
         except Exception as trouble:
@@ -214,28 +216,28 @@ class Recovery:
         )
         return entry
 
-    def _see_through(self, resources: Resources, transaction: Transaction) -> tuple[RecoveryAction, str | None]:
+    def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
         """Resume the commit at the step that its state says, and return what became of the transaction."""
         if transaction.state is State.OPEN:
             moved = self._index.transactions.move(
                 transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_OWNER_GONE
             )
-            transaction = resources.load(transaction.transaction_id)
+            transaction = self._resources.load(transaction.transaction_id)
             if not moved and transaction.state is State.FINISHED:
                 return RecoveryAction.FINISHED, None
         if transaction.state in (State.ABORTING, State.ABORTED):
-            undo(resources, transaction)
+            undo(self._resources, transaction)
             return RecoveryAction.UNDONE, transaction.error
         with self._locks.of_commit(transaction) as lock:
             if transaction.state is State.RESERVED:
                 lock.take()
-            resources = replace(resources, lock=lock)
+            resources = replace(self._resources, lock=lock)
             try:
                 commit = forward(resources, Commit(transaction, by_owner=False))
             except WriteUndoneError as undone:
                 return RecoveryAction.UNDONE, undone.reason.message
             if commit.state is State.COMMITTED:
-                clean(resources, commit)
+                clean(resources, commit, failures)
         return RecoveryAction.FINISHED, None
 
     def _entry(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
@@ -23,12 +23,20 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
+PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
+"""Directories of partitions whose policies have failed, with the error."""
+
 _AT_ONCE = 5000
 """Files that are held in memory at a time."""
 
 
-def clean(resources: Resources, commit: Commit) -> Commit:
+def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures | None = None) -> Commit:
     """Return the commit, finished: what it has replaced or left is removed.
+
+    Args:
+        resources: Those of the commit.
+        commit: It is committed.
+        policy_failures: The failures of this recovery, added to: policies are not run again for these directories.
 
     Raises:
         CatalogExtError: Something could not be removed; the same call may be made again.
@@ -51,7 +59,7 @@ def clean(resources: Resources, commit: Commit) -> Commit:
         resources.cleanup.remove_staging(transaction, locations, _still_waiting(resources, transaction, locations))
     fault_point("clean.staging")
     try:
-        _run_policies(resources, transaction, locations)
+        _run_policies(resources, transaction, locations, {} if policy_failures is None else policy_failures)
     except CatalogExtError:
         # A RENAME waits until the files are deleted, and they are. It need not wait for a policy that keeps failing.
         index.deletions.forget(transaction.transaction_id)
@@ -102,16 +110,21 @@ def _still_waiting(resources: Resources, transaction: Transaction, locations: St
     return frozenset(place.hidden or place.target for place in mine)
 
 
-def _run_policies(resources: Resources, transaction: Transaction, locations: StagingLocations) -> None:
+def _run_policies(
+    resources: Resources, transaction: Transaction, locations: StagingLocations, failures: PolicyFailures
+) -> None:
     plan = transaction.plan
     if plan.write is None or not plan.write.published:
         return
     published = [(name, str(locations.directory(name))) for name in plan.write.published]
-    failures = resources.policy_failures
     known = next((failures[place] for _, place in published if place in failures), None)
     if known is not None:
         raise known
-    keys = [column.name for column in resources.definition(transaction).partition_columns]
+    try:
+        keys = [key.name for key in resources.table(transaction).definition.keys]
+    except TableNotFoundError:
+        # The table was dropped since: there is no partition to announce, and no later recovery could run the policies.
+        return
     try:
         run_policies(PartitionCommit.of(plan.partition_commit, keys), published, resources.storage.write_file)
     except CatalogExtError as error:

@@ -160,7 +160,8 @@ def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
     if current.state not in (State.ABORTING, State.ABORTED):
         # Another call of the same commit has reserved it again since: its files are that one's, too.
         return forward_again(resources, commit)
-    # What was written is deleted wherever it is; what was moved goes back.
-    files = (commit.all_files or ()) if current.plan.takes else ()
+    # What was written is deleted wherever it is; what was moved goes back. LOAD DATA sends all its files with the call:
+    # its list survives an index that forgets.
+    files = commit.files if current.plan.takes else ()
     undo(resources, current, files, commit.promoted)
     raise WriteUndoneError(forgotten)

@@ -27,9 +27,6 @@ def reserve(resources: Resources, commit: Commit) -> Commit:
     fault_point("reserve.after")
     if not isinstance(found, Transaction):
         return replace(commit, duplicate_version=found.version)
-    if commit.plan.takes and not commit.recorded:
-        # LOAD DATA moves files of other owners: its list must survive an index that forgets.
-        return replace(commit, transaction=found, all_files=commit.files)
     # If an earlier call has reserved it, that call's plan and files hold. Without a count, more files may be recorded.
     is_as_sent = found.plan is commit.plan and not (found.plan.write and found.plan.write.waiting)
     return replace(commit, transaction=found, all_files=commit.all_files if is_as_sent else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.transaction import State
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.store import Storage
@@ -51,8 +50,6 @@ class Resources:
         threads: Files that are promoted at the same time.
         pauses: Yields the number of each attempt at a question to an index that is away, and waits in between.
         lock: Hive's locks of the commit at hand.
-        policy_failures: The directories of partitions whose policies have failed in this recovery, with the error: the
-            policies are not run for them again.
     """
 
     index: Index
@@ -66,7 +63,6 @@ class Resources:
     threads: int
     pauses: Callable[[], Iterator[int]]
     lock: CommitLock | NoLock = NO_LOCK
-    policy_failures: dict[str, CatalogExtError] = field(default_factory=dict)
 
     def staged_files(self, commit: Commit) -> Iterable[StagedFile]:
         """Return all staged files of a commit, from the index where the commit does not hold them."""

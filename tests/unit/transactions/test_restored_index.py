@@ -150,6 +150,21 @@ def test_files_of_a_load_that_a_failover_forgot_go_back(
     assert stand.engine.recover(older_than_s=0).transactions == ()
 
 
+def test_files_of_a_load_go_back_when_an_outage_precedes_the_failover(stand: Stand, tmp_path: Path) -> None:
+    """The first attempt finds the index away, the second one finds the reservation, which is gone at its end."""
+    stand = Stand(stand.index, options={"unknown_timeout_s": 60.0, "pause": lambda _: None})
+    place = tmp_path / "in"
+    place.mkdir()
+    (place / "1.csv").write_text("1\n")
+    files = stand.storage.list_directory(Location.parse(str(place)))
+    failing = fail_over(tmp_path)("reserve.before", "apply.before")
+    with failing, armed("promote.after", "unavailable"), pytest.raises(TransactionStateError, match="run it again"):
+        take_files(stand.engine, stand.table(), "k=1", files, replaces=False)
+    assert [path.name for path in place.iterdir()] == ["1.csv"]
+    assert stand.listed() == stand.rows() == {"k=1": "old\n"}
+    assert stand.strays() == []
+
+
 @pytest.mark.parametrize("count", [2, 60])
 def test_a_load_that_an_older_index_does_not_know_stays_where_it_is(stand: Stand, tmp_path: Path, count: int) -> None:
     place = tmp_path / "in"

@@ -159,6 +159,37 @@ def test_a_policy_that_fails_runs_again_with_recovery(
     assert [t.state for t in stand.index.transactions.all()] == [State.FINISHED]
 
 
+def test_failed_policy_does_not_keep_the_next_write_from_its_policy(
+    stand: Stand, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def committed(values: Mapping[str, str | None], location: str) -> None:
+        raise RuntimeError("the pager is off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("json.committed", committed)
+        stand.write({"h=8": "a\n"})
+    stand.write({"h=8": "b\n"})
+    assert announced(calls) == ["8"]
+    # The first write is left to recovery.
+    assert sorted(t.state for t in stand.index.transactions.all()) == [State.COMMITTED, State.FINISHED]
+
+
+def test_write_with_failed_policy_finishes_when_its_table_was_dropped(
+    stand: Stand, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def committed(values: Mapping[str, str | None], location: str) -> None:
+        raise RuntimeError("the pager is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("json.committed", committed)
+        stand.write({"h=8": "a\n"})
+        stand.engine.recover_before(stand.table())
+        stand.index.tables.drop(TABLE, deliver=False)
+    assert stand.engine.recover(older_than_s=0).failed == ()
+    assert [t.state for t in stand.index.transactions.all()] == [State.FINISHED]
+    assert calls == []
+
+
 def test_a_policy_that_fails_for_good_is_in_no_renames_way(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     def committed(values: Mapping[str, str | None], location: str) -> None:
         raise RuntimeError("the pager is gone")
