@@ -1,4 +1,4 @@
-"""Files that tasks have written and nobody can see yet."""
+"""Files that tasks have written and that no reader sees yet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file that a task has written and nobody can see.
+    """A file that a task has written and that no reader sees yet.
 
     Attributes:
         partition: The partition's name (``''`` in an unpartitioned table).

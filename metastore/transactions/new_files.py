@@ -1,4 +1,4 @@
-"""Which files on the store belong to nobody yet: neither to the index nor to a write that is in flight."""
+"""Finds files on the store that neither the index nor a write in flight has."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class NewFiles:
             table_id: The table.
             directories: By partition.
             existing: Whether partitions that the index has by now are among the answer.
-            by_hand: The partitions whose directories somebody has named: what a relocation has left there is theirs.
+            by_hand: The partitions whose directories the statement names: files that a relocation left are theirs.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
@@ -84,7 +84,7 @@ class NewFiles:
             return dict.fromkeys(found, ()) if existing else {}
         # Read these after the listing: the files of every write that has committed by now are in the index.
         table = self._index.tables.load_by_id(table_id)
-        _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
+        _require_unmoved(table, moves.partitions(table), [name for name, entries in found.items() if entries])
         in_flight = self._index.transactions.uncommitted_ids(table_id, table.version)
         replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
         ignored = IgnoredNames.of(table.definition.properties)
@@ -277,7 +277,7 @@ def _is_as_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
     return file is not None and is_unchanged(entry, file)
 
 
-def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:
+def _require_unmoved(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:
     for name in names:
         command = moving.get(name)
         if command is not None:

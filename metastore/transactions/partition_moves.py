@@ -154,7 +154,7 @@ class PartitionMoves:
                     place = place.parent
         self._storage.sync_directories({*made, locations.location} if made else ())
 
-    def restore(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> list[StagedLocation]:
+    def restore(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> list[StagedLocation]:
         """Bring the files of a command that is being undone back to where they were; return all of them.
 
         Where another file has its old name by now, a file gets a name beside that; where its directory can take
@@ -162,7 +162,7 @@ class PartitionMoves:
 
         Args:
             transaction: The transaction.
-            brought: Files of it that the index may not know.
+            unrecorded: Files of it that the index may not know.
 
         Raises:
             CatalogExtError: Something is not back; the same call may be made again.
@@ -178,16 +178,16 @@ class PartitionMoves:
         everything: list[StagedLocation] = []
         displaced: list[Displaced] = []
         try:
-            for batch in batched(self._files(transaction, brought), _AT_ONCE):
+            for batch in batched(self._files(transaction, unrecorded), _AT_ONCE):
                 displaced += mover.restore(batch)
                 everything += batch
         except OvertakenError:
             # Another process has brought all of them back.
             return []
         if displaced and transaction.plan.takes:
-            _settle_others(displaced)
+            _report_displaced(displaced)
         elif displaced:
-            self._settle(transaction, mover, everything, displaced)
+            self._record_displaced(transaction, mover, everything, displaced)
         mover.tidy()
         return everything
 
@@ -237,11 +237,11 @@ class PartitionMoves:
         """
         self._mover(transaction, ()).tidy()
 
-    def _files(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
+    def _files(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         seen: set[str | None] = set()
-        for file in chain(self._index.transaction_files.staged_files(transaction.transaction_id), brought):
-            if not brought or file.source not in seen:
+        for file in chain(self._index.transaction_files.staged_files(transaction.transaction_id), unrecorded):
+            if not unrecorded or file.source not in seen:
                 seen.add(file.source)
                 yield locations.locate(file)
 
@@ -266,14 +266,14 @@ class PartitionMoves:
             threads=self._threads,
         )
 
-    def _settle(
+    def _record_displaced(
         self,
         transaction: Transaction,
         mover: Mover,
         everything: Sequence[StagedLocation],
         displaced: Sequence[Displaced],
     ) -> None:
-        """Have the index follow what could not be put back under its name.
+        """Record in the index where the files are that could not be put back under their names.
 
         Raises:
             StorageError: A directory takes no files, and has some of its own: neither can follow the other.
@@ -350,8 +350,8 @@ class PartitionMoves:
         return self._index.living_partitions.files([partition.partition_id]).get(partition.partition_id, [])
 
 
-def _settle_others(displaced: Sequence[Displaced]) -> None:
-    """Say where files of others are that could not be put back under their names.
+def _report_displaced(displaced: Sequence[Displaced]) -> None:
+    """Log where the user's own files are that could not be put back under their names.
 
     Raises:
         CatalogExtError: A directory takes no files any more. When it is writable again, undoing ends.

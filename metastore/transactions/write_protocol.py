@@ -16,7 +16,7 @@ from catalog_ext.metastore.commit.plan import Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError
 from catalog_ext.metastore.runtime.log_fields import FIELDS
-from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, tell
+from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, emit
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
@@ -368,14 +368,14 @@ def _failure_counted(transaction: Transaction) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        tell(NotCommitted(str(transaction.plan.asked.kind), isinstance(error, ConflictError)))
+        emit(NotCommitted(str(transaction.plan.asked.kind), isinstance(error, ConflictError)))
         raise
 
 
 def _log(outcome: WriteOutcome, kind: str) -> None:
     """Log what a commit did, and count it among the measures."""
     seconds = outcome.commit_ms / 1000
-    tell(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
+    emit(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
     fields = {
         "table": outcome.table, "version": outcome.version, "operation": outcome.operation, "rows": outcome.rows,
         "bytes": outcome.bytes, "partitions_added": outcome.partitions_added,

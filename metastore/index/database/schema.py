@@ -352,7 +352,7 @@ followed_doubts = sa.Table(
     id_column("name_hash", primary_key=True), text("table_name"), text("doubt", nullable=True), big("attempts"),
     big("next_attempt_at_ms"), big("since_ms"), text("error"),
 )  # fmt: skip
-"""Tables of the metastore that could not be brought in step, and those that are refused (no ``doubt``)."""
+"""Tables of the metastore that could not be synchronized, and those that are refused (no ``doubt``)."""
 
 views = sa.Table(
     "views", metadata,

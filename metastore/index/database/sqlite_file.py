@@ -57,10 +57,10 @@ class Contents(Enum):
     """A directory."""
 
     OTHERS = "others"
-    """Tables of somebody else."""
+    """Tables of another program."""
 
     INDEX = "index"
-    """An index; or what cannot be looked into, so that who opens it hears why."""
+    """An index; or what cannot be looked into, so that opening it fails with the reason."""
 
 
 def contents(path: Path) -> Contents:
@@ -77,7 +77,7 @@ def contents(path: Path) -> Contents:
 
 
 def may_exist(path: Path) -> bool:
-    """Return whether there is something at a path, or nobody knows, because its folder cannot be looked into."""
+    """Return whether something is at a path, or may be, because its folder cannot be looked into."""
     # `Path.exists` says no of what may not be looked at, from Python 3.14 on.
     try:
         path.stat()

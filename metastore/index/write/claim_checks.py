@@ -28,7 +28,7 @@ PREDICATE_CLAIM = ""
 
 _AT_ONCE = 200
 
-NOBODYS = Prepared(
+WITHOUT_WRITE = Prepared(
     sa.select(table_versions.c.version).where(
         table_versions.c.table_id == sa.bindparam("table_id"),
         table_versions.c.version > sa.bindparam("base"),
@@ -68,14 +68,14 @@ class ClaimChecks:
         known: The transaction.
 
     Attributes:
-        nobodys: The versions of the transaction's table above its base that no write made, where they are known.
+        without_write: The versions of the transaction's table above its base that no write made, where they are known.
     """
 
     def __init__(self, connection: sa.Connection, known: Transaction) -> None:
         self._connection = connection
         self._known = known
         self._id = known.transaction_id
-        self.nobodys: list[int] | None = None
+        self.without_write: list[int] | None = None
 
     def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
         """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
@@ -94,7 +94,7 @@ class ClaimChecks:
 
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
         asked = {"table_id": table.table_id, "mine": self._id, "base": base}
-        # Who only adds meets nobody else who does.
+        # Two writes that only add do not conflict.
         statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
         found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
@@ -138,9 +138,12 @@ class ClaimChecks:
 
     def repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        if self.nobodys is not None and (table.table_id, base) == (self._known.table_id, self._known.base_version):
-            return self.nobodys
-        found = NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
+        if self.without_write is not None and (table.table_id, base) == (
+            self._known.table_id,
+            self._known.base_version,
+        ):
+            return self.without_write
+        found = WITHOUT_WRITE.rows(self._connection, {"table_id": table.table_id, "base": base})
         return [row["version"] for row in found]
 
     def _raise_if_changed(self, table: Table, found: Iterator[Partition], versions: Collection[int]) -> None:

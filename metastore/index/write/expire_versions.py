@@ -51,7 +51,7 @@ class Versions:
             before_version: The oldest version that stays; one above the newest changes nothing.
             max_rows: About how many rows go at the most, the history last; None for all.
             aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
-                and would be taken for somebody's by a repair: only after such files were looked for.
+                and a repair would register it without that: only after such files were looked for.
         """
         limit, left = self._limit(table_id, before_version)
         if not (left or aborted):
@@ -125,7 +125,7 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
 
 
 def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, aborted: bool) -> int:
-    """Remove the history below the limit, and the transactions that had ended by then and that nobody asks for."""
+    """Remove the history below the limit, and the transactions that had ended by then and that no reader needs."""
     # Locks the table's row.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     forget_claims(connection, table_id)

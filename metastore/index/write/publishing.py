@@ -46,7 +46,7 @@ class Publication:
         alter: Whether the definition differs, and ``retype`` whether the types of partition columns do.
         partitions: Names of those that are missing or differ; None for all.
         dropped: Names of those that are not in the index.
-        upto: The last message before the two sides were compared: those after it tell of what came since.
+        upto: The last message before the two sides were compared: later messages carry later changes.
     """
 
     create: bool = False
