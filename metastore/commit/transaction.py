@@ -114,7 +114,7 @@ class BeginWrite:
         touches: A bound predicate that is true for every partition that the write can touch; None where any may be.
         reads_replaced: Whether the rows of a creation come from the table that it replaces, at ``table``'s version.
         transaction_id: Chosen by the writer: a repeated request begins one transaction.
-        takes: Whether it moves the user's own files from where they are (LOAD DATA).
+        moves_user_files: Whether it moves the user's own files from where they are (LOAD DATA).
         planned: What its files are like: it does not begin where the table is read otherwise by now. None where it
             brings no files, or makes its table.
     """
@@ -129,7 +129,7 @@ class BeginWrite:
     touches: Predicate | None = None
     reads_replaced: bool = False
     transaction_id: str = field(default_factory=new_transaction_id)
-    takes: bool = False
+    moves_user_files: bool = False
     planned: PlannedFormat | None = None
 
 

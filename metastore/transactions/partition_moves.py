@@ -80,7 +80,7 @@ class PartitionMoves:
             ConflictError: A partition has one, or another transaction registers or loads it.
             IndexDatabaseError: The index does not answer.
         """
-        if not transaction.plan.takes:
+        if not transaction.plan.moves_user_files:
             return
         files = self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
         own = {file.source for file in files if file.source is not None}
@@ -89,7 +89,7 @@ class PartitionMoves:
             # A rename takes a file once.
             return
         for other in self._index.transactions.moving_commands((State.RESERVED, State.COMMITTED)):
-            if not other.plan.takes or other.transaction_id == transaction.transaction_id:
+            if not other.plan.moves_user_files or other.transaction_id == transaction.transaction_id:
                 continue
             shared = next(
                 (f.source for f in self._index.transaction_files.staged_files(other.transaction_id) if f.source in own),
@@ -184,7 +184,7 @@ class PartitionMoves:
         except OvertakenError:
             # Another process has brought all of them back.
             return []
-        if displaced and transaction.plan.takes:
+        if displaced and transaction.plan.moves_user_files:
             _report_displaced(displaced)
         elif displaced:
             self._record_displaced(transaction, mover, everything, displaced)
@@ -252,7 +252,7 @@ class PartitionMoves:
 
         def exile(file: StagedLocation) -> Location:
             assert file.source is not None, "commands move files"
-            if plan.takes:
+            if plan.moves_user_files:
                 # They are the user's own files: they are put back beside their names, or not at all.
                 return name_beside(file.source, file)
             return below(origin, f"{DATA}/{number}/{file.source.relative_to(origin)}")

@@ -149,7 +149,7 @@ class Strays:
     def _takes_files(self) -> bool:
         """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-        return any(one.plan.takes for one in self._index.transactions.all(states=states))
+        return any(one.plan.moves_user_files for one in self._index.transactions.all(states=states))
 
     def _files(self, root: Location) -> list[ListedFile]:
         return [event for event in self._listed(root) if isinstance(event, ListedFile)]

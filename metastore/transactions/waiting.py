@@ -137,7 +137,7 @@ class Waiting:
 
     def _pending(self, place: StagedLocation, known: dict[Location, set[str]]) -> set[str]:
         """Return the uploads to the file's directory that are neither completed nor aborted."""
-        directory = (place.aside or place.target).parent
+        directory = (place.hidden_upload or place.target).parent
         if directory not in known:
             known.clear()
             known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}

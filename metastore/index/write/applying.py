@@ -139,7 +139,7 @@ class Applying:
         applier = Applier(self._connection, locked.raised(), named=self._named)
         table = applier.table
         outcome = self._apply(applier, source)
-        state = State.FINISHED if self._commit.is_clean and self._removals.are_none else State.COMMITTED
+        state = State.FINISHED if self._commit.is_staging_removed and self._removals.are_none else State.COMMITTED
         with together(self._connection) if not delivers and self._is_plain(applier) else nullcontext():
             if creation or self._changes_something(applier):
                 applier.flush()

@@ -271,7 +271,7 @@ class Reservation:
             self._reserve_source(self._plan.asked)
         else:
             require_unneeded(self._connection, self._id, self._plan, table, names)
-        if self._plan.takes:
+        if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
         self._reserve_places(table)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])

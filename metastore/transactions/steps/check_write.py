@@ -164,14 +164,14 @@ class WriteCheck:
             names.update(file.partition for file in batch)
             located = [self._locations.locate(file) for file in batch]
             check_staged(self._storage, located)
-            if self._commit.plan.takes:
+            if self._commit.plan.moves_user_files:
                 places.update(file.source.parent for file in located if file.source is not None)
         return names
 
     def _check_targets(self, names: set[str], places: Collection[Location]) -> None:
         """Return if files can be moved to their partitions, from the staging directory or (``places``) elsewhere."""
         plan, locations = self._commit.plan, self._locations
-        if plan.takes:
+        if plan.moves_user_files:
             for place in places:
                 check_targets(self._storage, {locations.directory(name) for name in names}, place)
             return

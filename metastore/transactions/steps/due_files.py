@@ -52,7 +52,7 @@ def promote_due(
     for batch in _due(resources, transaction):
         places = [place for _, place in batch]
         _promote_waiting(resources, transaction, places)
-        yield batch, [Removal(str(place.aside)) for place in places if place.aside is not None]
+        yield batch, [Removal(str(place.hidden_upload)) for place in places if place.hidden_upload is not None]
         storage.sync([place.target for place in places], root)
         emptied.update(place.source.parent for place in places if place.source is not None)
     storage.remove_empty_directories(emptied, root)

@@ -90,7 +90,7 @@ def _promoted(resources: Resources, commit: Commit) -> Commit:
         return _take_back(resources, commit, error)
     except CatalogExtError as error:
         # The owner may have rights that a recoverer lacks.
-        if _may_pass(error) or (isinstance(error, StorageAccessDeniedError) and not commit.by_owner):
+        if _is_transient(error) or (isinstance(error, StorageAccessDeniedError) and not commit.by_owner):
             raise
         # A store that refuses for good goes on refusing, and all that was staged can be taken back.
         return _take_back(resources, commit, _reason(resources, commit.transaction, error))
@@ -102,13 +102,13 @@ def _applied(resources: Resources, commit: Commit) -> Commit:
     except StorageError:
         raise
     except CatalogExtError as error:
-        if isinstance(error, IndexDatabaseError) and _may_pass(error):
+        if isinstance(error, IndexDatabaseError) and _is_transient(error):
             raise
         # What the index or its database refuses stays refused: no process could ever commit it.
         return _take_back(resources, commit, error)
 
 
-def _may_pass(error: CatalogExtError) -> bool:
+def _is_transient(error: CatalogExtError) -> bool:
     """Return whether a later attempt may get further."""
     return not is_refused_for_good(error) if isinstance(error, IndexDatabaseError) else error.retryable
 
@@ -161,6 +161,6 @@ def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
         # Another call of the same commit has reserved it again since: its files are that one's, too.
         return forward_again(resources, commit)
     # What was written is deleted wherever it is; what was moved goes back.
-    files = (commit.all_files or ()) if current.plan.takes else ()
+    files = (commit.all_files or ()) if current.plan.moves_user_files else ()
     undo(resources, current, files, commit.promoted)
     raise WriteUndoneError(forgotten)

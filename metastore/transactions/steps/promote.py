@@ -75,8 +75,8 @@ def promote(resources: Resources, commit: Commit) -> Commit:
                 stored.update(stored_files(resources, due))
                 leftovers.extend(copied)
         fault_point("promote.after")
-    is_clean = _removes_staging(resources, commit)
-    return replace(commit, stored=stored, leftovers=leftovers, is_clean=is_clean)
+    is_staging_removed = _removes_staging(resources, commit)
+    return replace(commit, stored=stored, leftovers=leftovers, is_staging_removed=is_staging_removed)
 
 
 def _make_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> None:
@@ -179,7 +179,7 @@ def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocati
     waiting = frozenset(write.waiting)
     held = (locations.locate(file) for file in resources.staged_files(commit) if file.partition in waiting)
     for some in batched(held, _AT_ONCE):
-        if commit.plan.aside:
+        if commit.plan.hides_uploads:
             keep(resources.storage, some, threads=resources.threads)
         resources.storage.sync([place.hidden or place.target for place in some], locations.location)
 
@@ -187,7 +187,7 @@ def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocati
 def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
     """Yield what is left where LOAD DATA has moved files from: the copied objects, elsewhere their checksums."""
     copies = commit.plan.promotion is Promotion.UPLOAD
-    for file in resources.staged_files(commit) if commit.plan.takes else ():
+    for file in resources.staged_files(commit) if commit.plan.moves_user_files else ():
         assert file.source is not None, "LOAD DATA moves files from somewhere"
         if copies:
             yield Removal(file.source, file.size, file.modified_ms, file.etag)
@@ -218,7 +218,7 @@ def _removes_staging(resources: Resources, commit: Commit) -> bool:
     write = commit.plan.write
     if write is None or not isinstance(write.asked, Append | Create):
         return False
-    if write.waiting or write.due or write.published or commit.plan.takes:
+    if write.waiting or write.due or write.published or commit.plan.moves_user_files:
         return False
     try:
         locations = StagingLocations(commit.transaction_id, commit.plan)

@@ -27,7 +27,7 @@ def reserve(resources: Resources, commit: Commit) -> Commit:
     fault_point("reserve.after")
     if not isinstance(found, Transaction):
         return replace(commit, duplicate_version=found.version)
-    if commit.plan.takes and not commit.recorded:
+    if commit.plan.moves_user_files and not commit.recorded:
         # LOAD DATA moves files of other owners: its list must survive an index that forgets.
         return replace(commit, transaction=found, all_files=commit.files)
     # If an earlier call has reserved it, that call's plan and files hold. Without a count, more files may be recorded.

@@ -50,7 +50,7 @@ def undo(
     """
     fault_point("undo.before")
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
-    if transaction.plan.is_command or transaction.plan.takes:
+    if transaction.plan.is_command or transaction.plan.moves_user_files:
         return _undo_moves(resources, transaction, locations, unrecorded)
     storage, cleanup, index = resources.storage, resources.cleanup, resources.index
     cleanup.remove_staging(transaction, locations, frozenset())
@@ -104,7 +104,7 @@ def _undo_moves(
     directories = made_directories(plan, locations)
     fault_point("undo.sources")
     # At the names of a LOAD DATA that was never reserved lie files of one that an index put back has forgotten.
-    restores = plan.moves and (reserved or not plan.takes)
+    restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
         # A copy of the index that does not know of the undoing would carry the command out.
         resources.index.incarnations.before_deleting()
