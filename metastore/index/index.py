@@ -44,7 +44,7 @@ from catalog_ext.metastore.index.write.publishing import Publications
 from catalog_ext.metastore.index.write.repairs import Repairs
 from catalog_ext.metastore.index.write.restoration import Restoration
 from catalog_ext.metastore.index.write.transaction_files import TransactionFiles
-from catalog_ext.metastore.index.write.transactions import Transactions
+from catalog_ext.metastore.index.write.transactions import IndexedTransactions
 from catalog_ext.metastore.index.write.verifications import Verifications
 from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 
@@ -93,7 +93,7 @@ class Index:
         self.etags = Etags(database)
         self.repairs = Repairs(database)
         self.commits = Commits(database, self.planner_statistics)
-        self.transactions = Transactions(database)
+        self.transactions = IndexedTransactions(database)
         self.transaction_files = TransactionFiles(database)
         self.waiting_files = WaitingLists(database)
         self.forgotten_transactions = ForgottenTransactions(database)

@@ -7,18 +7,17 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, Promotion, RenamePartition
 from catalog_ext.metastore.commit.rules import moves_files
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError, LocationNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import ReplaceFiles
-from catalog_ext.metastore.predicates.tree import TRUE
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.moving import Mover, name_beside
 from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
 from catalog_ext.metastore.transactions.deletion_gate import named_directories
+from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ class PartitionMoves:
         self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
     ) -> None:
         self._index = index
+        self._living = index.living_partitions
+        self._transactions = index.transactions
         self._storage = storage
         self._deliver = deliver
         self._threads = threads
@@ -82,17 +83,17 @@ class PartitionMoves:
         """
         if not transaction.plan.moves_user_files:
             return
-        files = self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+        files = self._staged(transaction) if staged is None else staged
         own = {file.source for file in files if file.source is not None}
         self._require_unregistered(transaction, own)
         if transaction.plan.promotion is not Promotion.UPLOAD:
             # A rename takes a file once.
             return
-        for other in self._index.transactions.moving_commands((State.RESERVED, State.COMMITTED)):
+        for other in self._transactions.moving_commands((State.RESERVED, State.COMMITTED)):
             if not other.plan.moves_user_files or other.transaction_id == transaction.transaction_id:
                 continue
             shared = next(
-                (f.source for f in self._index.transaction_files.staged_files(other.transaction_id) if f.source in own),
+                (f.source for f in self._staged(other) if f.source in own),
                 None,
             )
             if shared is not None:
@@ -111,7 +112,7 @@ class PartitionMoves:
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
-            for one in self._index.transactions.all(states=(State.RESERVED,))
+            for one in self._transactions.all(states=(State.RESERVED,))
             for place in named_directories(one)
         }
         # Commands first: one that ends between the two questions has its files in the index by the second.
@@ -139,12 +140,12 @@ class PartitionMoves:
         if not self._storage.store_has_directories(locations.location):
             return
         names = {partition.partition_id: partition.name for partition in plan.change.partitions}
-        filled = {file.partition for file in self._index.transaction_files.staged_files(transaction.transaction_id)}
+        filled = {file.partition for file in self._staged(transaction)}
         if filled.issuperset(names.values()):
             return
-        source = self._index.tables.load_by_id(plan.source_id or transaction.table_id or 0)
+        source = self._source_table(transaction)
         made: set[Location] = set()
-        for partition in self._living(transaction, source):
+        for partition in self._moving(transaction, source):
             name = names.get(partition.partition_id)
             if name is not None and name not in filled and moves_files(source, partition):
                 place = locations.directory(name)
@@ -240,7 +241,7 @@ class PartitionMoves:
     def _files(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         seen: set[str | None] = set()
-        for file in chain(self._index.transaction_files.staged_files(transaction.transaction_id), unrecorded):
+        for file in chain(self._staged(transaction), unrecorded):
             if not unrecorded or file.source not in seen:
                 seen.add(file.source)
                 yield locations.locate(file)
@@ -261,7 +262,7 @@ class PartitionMoves:
             self._storage,
             below(root, f"{plan.staging}/{number}"),
             root,
-            wanted=lambda: self._index.transactions.state_of(number) in states,
+            wanted=lambda: self._transactions.state_of(number) in states,
             exile=exile,
             threads=self._threads,
         )
@@ -288,7 +289,7 @@ class PartitionMoves:
             if _directory(one.file) in exiled:
                 mover.place(one, mover.exile(one.file))
         try:
-            table = self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
+            table = self._source_table(transaction)
         except TableNotFoundError:
             return
         changes = self._changes(transaction, table, mover, displaced, exiled)
@@ -314,7 +315,7 @@ class PartitionMoves:
         exiled: Collection[Location],
     ) -> list[ReplaceFiles]:
         living = {
-            Location.parse(table.directory_of(partition)): partition for partition in self._living(transaction, table)
+            Location.parse(table.directory_of(partition)): partition for partition in self._moving(transaction, table)
         }
         changes: list[ReplaceFiles] = []
         for directory in sorted({_directory(one.file) for one in displaced}):
@@ -340,14 +341,21 @@ class PartitionMoves:
                 changes.append(ReplaceFiles(partition.name, added, tuple(renamed)))
         return changes
 
-    def _living(self, transaction: Transaction, table: Table) -> list[Partition]:
+    def _moving(self, transaction: Transaction, table: Table) -> list[Partition]:
         asked = transaction.plan.asked
         if isinstance(asked, RenamePartition):
-            return self._index.living_partitions.of_values(table, [asked.name])
-        return self._index.living_partitions.matching(table, bound_predicate(transaction.plan, table) or TRUE)
+            return self._living.of_values(table, [asked.name])
+        return covered_partitions(self._index, transaction.plan, table)
+
+    def _staged(self, transaction: Transaction) -> Iterator[StagedFile]:
+        return self._index.transaction_files.staged_files(transaction.transaction_id)
+
+    def _source_table(self, transaction: Transaction) -> Table:
+        """Return the table whose partitions a command moves."""
+        return self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
 
     def _known(self, partition: Partition) -> list[DataFile]:
-        return self._index.living_partitions.files([partition.partition_id]).get(partition.partition_id, [])
+        return self._living.files([partition.partition_id]).get(partition.partition_id, [])
 
 
 def _report_displaced(displaced: Sequence[Displaced]) -> None:

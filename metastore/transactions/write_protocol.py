@@ -99,7 +99,10 @@ class Transactions:
     ) -> None:
         self._index = index
         self._storage = storage
-        waiting, moves = Waiting(index, storage), PartitionMoves(index, storage, deliver, threads)
+        waiting, moves = (
+            Waiting(index.waiting_files, index.transactions, storage),
+            PartitionMoves(index, storage, deliver, threads),
+        )
         self._resources = Resources(
             index, storage, NewFiles(index, storage, threads), StoreCleanup(index, storage), waiting, moves, deliver,
             publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
@@ -296,9 +299,7 @@ class Transactions:
         Raises:
             StorageError: Something could not be deleted: ``recover`` deletes the rest.
         """
-        for dropped in self._index.dropped_tables.undeleted(table.definition.location):
-            if dropped.table_id == table.table_id:
-                self._resources.cleanup.remove_dropped(dropped)
+        self._resources.cleanup.remove_table(table)
 
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False

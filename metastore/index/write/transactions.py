@@ -1,4 +1,4 @@
-"""The rows of transactions: every step from one state to the next compares the state before it sets it."""
+"""The rows of transactions: every move to the next state compares the state before it sets it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _insert(
     connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
     looks: bool,
 ) -> Transaction:  # fmt: skip
-    """Write the row of a transaction, with the database's time; the arguments are those of ``Transactions.begin``."""
+    """Write the row of a transaction, with the database's time; arguments as in ``IndexedTransactions.begin``."""
     replaces, now = None, None
     if transaction.plan.definition is not None:
         replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
@@ -85,7 +85,7 @@ def _insert(
     return begun
 
 
-class Transactions:
+class IndexedTransactions:
     """The rows of transactions."""
 
     def __init__(self, database: Database) -> None:
@@ -370,10 +370,3 @@ class Transactions:
         with self._database.reading() as connection:
             row = connection.execute(at_work()).one()
         return AtWork(bool(row.cleans), bool(row.moves))
-
-    def relocations(self, table_id: int) -> set[int]:
-        """Return the versions that relocating overwrites have made."""
-        t = transactions.c
-        mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
-        with self._database.reading() as connection:
-            return set(connection.execute(sa.select(t.version).where(*mine)).scalars())

@@ -15,9 +15,8 @@ from catalog_ext.metastore.commit.plan import (
     Overwrite,
     Replace,
 )
-from catalog_ext.metastore.errors import InvalidInputError, TableLayoutError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
@@ -79,7 +78,7 @@ class WriteCheck:
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(plan, asked, names)
         # Before anything is listed: what is registered later was not looked at.
-        old = self._replaced_table() if isinstance(asked, Replace | CreateOrReplace) else None
+        old = self._resources.named_table(self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
         nothing_there = False
@@ -190,7 +189,7 @@ class WriteCheck:
             return Decision()
         policies = self._policies()
         waiting: dict[str, int] = {}
-        for left in self._index.waiting_files.all(self._table_id, self._transaction.app_id):
+        for left in self._resources.waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
         # The index has dated what waits; what comes new needs no clock.
         now = self._index.now_ms() if waiting else 0
@@ -258,13 +257,6 @@ class WriteCheck:
             there = self._index.partitions.existing(self._table(), unasked)
             self._known.update((name, name in there) for name in unasked)
         return {name: self._locations.directory(name) for name in names if not self._known[name]}
-
-    def _replaced_table(self) -> Table | None:
-        """Return the table of the name that a creation takes, if there is one."""
-        try:
-            return self._index.tables.load(TableIdentifier.parse(self._transaction.table))
-        except TableNotFoundError:
-            return None
 
 
 def _counted(names: Collection[str]) -> str:

@@ -37,7 +37,7 @@ def clean(resources: Resources, commit: Commit) -> Commit:
     transaction, index = commit.transaction, resources.index
     # An older copy of the index would still name the files that go now: the counter in the warehouse says that it is
     # old. It is written after the commit, before the first deletion.
-    index.incarnations.before_deleting()
+    resources.cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     for removals in batched(index.deletions.of(transaction.transaction_id), _AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
@@ -95,7 +95,7 @@ def _still_waiting(resources: Resources, transaction: Transaction, locations: St
         return frozenset()
     mine = (
         locations.locate(file)
-        for waiting in resources.index.waiting_files.all(transaction.table_id or 0, transaction.app_id)
+        for waiting in resources.waiting.documents(transaction.table_id or 0, transaction.app_id)
         if waiting.transaction_id == transaction.transaction_id
         for file in waiting.files
     )

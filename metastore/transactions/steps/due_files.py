@@ -59,18 +59,17 @@ def promote_due(
 
 
 def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
-    """Promote what an undoing hides again: a late owner must not show it after that."""
-    number, index = transaction.transaction_id, resources.index
+    """Promote waiting files in state ``reserved`` only: a late owner must not show files that an undoing has hidden."""
     if any(place.source is None for place in places):
-        # A copy may take long: before each the transaction is asked for.
+        # A copy may take long: the state of the transaction is read before each.
         promote(
             resources.storage, places, threads=resources.threads,
-            wanted=lambda: index.transactions.state_of(number) is State.RESERVED,
+            wanted=partial(resources.is_reserved, transaction),
         )  # fmt: skip
         return
     for some in batched(places, _WHILE_HELD):
         work = partial(promote, resources.storage, some, threads=resources.threads)
-        if not index.transactions.while_in_state(number, State.RESERVED, work):
+        if not resources.index.transactions.while_in_state(transaction.transaction_id, State.RESERVED, work):
             raise OvertakenError
 
 

@@ -130,9 +130,7 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
     Raises:
         WriteUndoneError: It was undone, here or elsewhere.
     """
-    moved = resources.index.transactions.move(
-        commit.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
-    )
+    moved = resources.start_undo(commit.transaction_id, (State.RESERVED,), error.message)
     current = resources.reserved(commit.transaction)
     if current is None:
         return _take_back_forgotten(resources, commit)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import Append, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.staged_files import StoredFile
-from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import keep, vanished
 from catalog_ext.metastore.storage.promotion import promote as promote_files
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
+from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.due_files import promote_due
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -60,7 +59,7 @@ def promote(resources: Resources, commit: Commit) -> Commit:
     resources.moves.require_unshared(commit.transaction, commit.all_files)
     if commit.plan.moves:
         # A backup of the index from before would take the moved files for lost.
-        resources.index.incarnations.before_deleting()
+        resources.cleanup.before_deleting()
     with span("promote"):
         fault_point("promote.before")
         locations = StagingLocations(commit.transaction_id, commit.plan)
@@ -105,9 +104,7 @@ def emptied_directories(resources: Resources, transaction: Transaction, location
         table = resources.table(transaction)
     except TableNotFoundError:
         return []
-    predicate = bound_predicate(plan, table)
-    living = [] if predicate is None else resources.index.living_partitions.matching(table, predicate)
-    return [locations.directory(partition.name) for partition in living]
+    return [locations.directory(living.name) for living in covered_partitions(resources.index, plan, table)]
 
 
 def _own_files(resources: Resources, commit: Commit, locations: StagingLocations) -> Iterator[Located]:
@@ -128,7 +125,7 @@ def _promote_batch(
         resources.moves.promote(commit.transaction, places)
     else:
         commit.promoted.update(file.partition for file, _ in batch)
-        wanted = still_reserved(resources, commit.transaction)
+        wanted = partial(resources.is_reserved, commit.transaction)
         etags = promote_files(storage, places, threads=resources.threads, wanted=wanted)
     stored = stored_files(resources, batch, etags)
     storage.sync([place.target for place in places], locations.location)
@@ -137,12 +134,6 @@ def _promote_batch(
         # rows be there twice: the clean-up takes what lies at a source for another owner's file.
         storage.sync_directories({place.source.parent for place in places if place.source is not None})
     return stored
-
-
-def still_reserved(resources: Resources, transaction: Transaction) -> Callable[[], bool]:
-    """Return the question whether a transaction is still reserved."""
-    number = transaction.transaction_id
-    return lambda: resources.index.transactions.state_of(number) is State.RESERVED
 
 
 def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
@@ -200,11 +191,8 @@ def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Re
     """Return what relocations have left of a table that is replaced in its place: no table will know it any more."""
     if transaction.plan.definition is None:
         return []
-    try:
-        table = resources.index.tables.load(TableIdentifier.parse(transaction.table))
-    except TableNotFoundError:
-        return []
-    if table.definition.location != transaction.plan.location:
+    table = resources.named_table(transaction)
+    if table is None or table.definition.location != transaction.plan.location:
         return []
     left = {removal.path: removal for removal in replaced_by_relocations(resources.index, table)}
     return [left[path] for path in sorted(without_needed(resources.index, table, left))]

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import TransactionNotFoundError
+from catalog_ext.metastore.errors import TableNotFoundError, TransactionNotFoundError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.commit_locks import NO_LOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -70,9 +71,11 @@ class Resources:
 
     def staged_files(self, commit: Commit) -> Iterable[StagedFile]:
         """Return all staged files of a commit, from the index where the commit does not hold them."""
-        if commit.all_files is not None:
-            return commit.all_files
-        return self.index.transaction_files.staged_files(commit.transaction_id)
+        return self.recorded_files(commit.transaction_id) if commit.all_files is None else commit.all_files
+
+    def recorded_files(self, transaction_id: str) -> Iterable[StagedFile]:
+        """Return the staged files that the index has of a transaction."""
+        return self.index.transaction_files.staged_files(transaction_id)
 
     def table(self, transaction: Transaction) -> Table:
         """Return the table that a transaction changes.
@@ -80,7 +83,22 @@ class Resources:
         Raises:
             TableNotFoundError: It is gone, or not made yet.
         """
-        return self.index.tables.load_by_id(transaction.table_id or 0)
+        return self.table_of(transaction.table_id or 0)
+
+    def table_of(self, table_id: int) -> Table:
+        """Return the table of a number at its newest version.
+
+        Raises:
+            TableNotFoundError: There is none.
+        """
+        return self.index.tables.load_by_id(table_id)
+
+    def named_table(self, transaction: Transaction) -> Table | None:
+        """Return the table that has the name of a transaction's table now; None where none has it."""
+        try:
+            return self.index.tables.load(TableIdentifier.parse(transaction.table))
+        except TableNotFoundError:
+            return None
 
     def definition(self, transaction: Transaction) -> TableDefinition:
         """Return the definition of the table that a transaction changes or makes.
@@ -97,6 +115,14 @@ class Resources:
             TransactionNotFoundError: There is none.
         """
         return self.index.transactions.load(transaction_id)
+
+    def is_reserved(self, transaction: Transaction) -> bool:
+        """Return whether a transaction is reserved now: files are given their final names only then."""
+        return self.index.transactions.state_of(transaction.transaction_id) is State.RESERVED
+
+    def start_undo(self, transaction_id: str, states: Collection[State], reason: str) -> bool:
+        """Return whether the transaction was in one of the states and is ``aborting`` now, for a reason."""
+        return self.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
 
     def reserved(self, transaction: Transaction) -> Transaction | None:
         """Return a transaction that was reserved, as it is now; None if the index has forgotten that it was."""

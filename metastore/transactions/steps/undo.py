@@ -66,9 +66,14 @@ def undo(
     if transaction.plan.created_location and not index.tables.overlapping(transaction.plan.location):
         # A table that was made there meanwhile keeps its directory.
         storage.remove_empty_directories([locations.location], locations.location.parent)
-    index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
-    fault_point("undo.after")
+    _end(resources, transaction)
     return removed
+
+
+def _end(resources: Resources, transaction: Transaction) -> None:
+    """Move a transaction whose files are removed to ``aborted``."""
+    resources.index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+    fault_point("undo.after")
 
 
 def _remove_files(
@@ -80,7 +85,7 @@ def _remove_files(
     remove = undo_files if transaction.reserved else discard
     removed = 0
     directories: set[Location] = set()
-    recorded = resources.index.transaction_files.staged_files(transaction.transaction_id)
+    recorded = resources.recorded_files(transaction.transaction_id)
     for batch in batched(chain(recorded, unrecorded), _AT_ONCE):
         placed = [locations.locate(file) for file in batch]
         remove(resources.storage, placed, threads=resources.threads)
@@ -107,15 +112,14 @@ def _undo_moves(
     restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
         # A copy of the index that does not know of the undoing would carry the command out.
-        resources.index.incarnations.before_deleting()
+        resources.cleanup.before_deleting()
     moved = resources.moves.restore(transaction, unrecorded) if restores else []
     directories.update(place.target.parent for place in moved)
     fault_point("undo.due")
     resources.cleanup.remove_directories(transaction.table_id, directories, locations.location)
     sources = {place.source.parent for place in moved if place.source is not None}
     resources.storage.sync_directories({*directories, *sources})
-    resources.index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
-    fault_point("undo.after")
+    _end(resources, transaction)
     return len(moved)
 
 
@@ -171,7 +175,7 @@ def _aborting(
     resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
 ) -> Transaction:
     """Return a transaction that is being undone, from now on if it was in one of the states."""
-    resources.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
+    resources.start_undo(transaction_id, states, reason)
     current = resources.load(transaction_id)
     if current.state not in (State.ABORTING, State.ABORTED):
         raise TransactionStateError(
