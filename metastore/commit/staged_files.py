@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.model.tables import ColumnStatistics
 
+FILES_AT_ONCE = 5000
+"""Files of a transaction that a step holds in memory at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class UploadedPart:

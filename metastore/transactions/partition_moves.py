@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, Promotion, RenamePartition
 from catalog_ext.metastore.commit.rules import moves_files
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError, LocationNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.moving import Displaced
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
-
-_AT_ONCE = 5000
 
 logger = logging.getLogger(__name__)
 
@@ -179,7 +178,7 @@ class PartitionMoves:
         everything: list[StagedLocation] = []
         displaced: list[Displaced] = []
         try:
-            for batch in batched(self._files(transaction, unrecorded), _AT_ONCE):
+            for batch in batched(self._files(transaction, unrecorded), FILES_AT_ONCE):
                 displaced += mover.restore(batch)
                 everything += batch
         except OvertakenError:

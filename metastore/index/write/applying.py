@@ -46,7 +46,7 @@ from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applied import NamedPartitions
 from catalog_ext.metastore.index.write.applier import Applier
-from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction

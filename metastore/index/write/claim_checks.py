@@ -1,4 +1,4 @@
-"""Conflicts of a reservation: claims of other transactions, and what a repair or DDL has changed since."""
+"""Conflicts of a reservation: claims of other transactions, how long they are kept, and changes by repairs and DDL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, claimed_predicate, covers
 from catalog_ext.metastore.commit.plan_json import plan_from_dict
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions, table_versions, transaction_claims
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    partitions,
+    table_versions,
+    tables,
+    transaction_claims,
+    transactions,
+)
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, matching
 from catalog_ext.metastore.model.batches import batched
@@ -27,6 +36,9 @@ PREDICATE_CLAIM = ""
 """The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
 
 _AT_ONCE = 200
+
+CLAIMS_KEPT_MS = 3_600_000
+"""Claims outlive their transaction by an hour: a statement may have read the table before it begins its own."""
 
 WITHOUT_WRITE = Prepared(
     sa.select(table_versions.c.version).where(
@@ -170,3 +182,24 @@ class ClaimChecks:
             "(REFRESH TABLE where Spark has it cached) and retry.",
             parameters,
         )
+
+
+def forget_claims(connection: sa.Connection, table_id: int) -> None:
+    """Remove claims that no transaction meets any more: those up to the oldest base version, an hour old.
+
+    The caller holds the lock of the table's row.
+    """
+    v, t = table_versions.c, transactions.c
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
+    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < now - CLAIMS_KEPT_MS)
+    version = connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
+    live = sa.select(sa.func.min(t.base_version)).where(
+        t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])
+    )
+    oldest = connection.execute(live).scalar()
+    limit = version if oldest is None or version is None else min(version, oldest)
+    if not limit:
+        return
+    c, r = transaction_claims.c, tables.c
+    connection.execute(sa.delete(transaction_claims).where(c.table_id == table_id, c.version <= limit))
+    connection.execute(sa.update(tables).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit))

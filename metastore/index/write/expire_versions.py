@@ -19,7 +19,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
-from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.forgotten_transactions import forget
 from catalog_ext.metastore.index.write.partition_sums import merge_sums

@@ -15,6 +15,7 @@ from catalog_ext.metastore.commit.plan import (
     Overwrite,
     Replace,
 )
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.errors import InvalidInputError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.tables import TableType
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.transactions.steps.resources import Resources
-
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
 
 
 class WriteCheck:
@@ -159,7 +157,7 @@ class WriteCheck:
         The directories of files that LOAD DATA takes are added to ``places``.
         """
         names: set[str] = set()
-        for batch in batched(self._resources.staged_files(self._commit), _AT_ONCE):
+        for batch in batched(self._resources.staged_files(self._commit), FILES_AT_ONCE):
             names.update(file.partition for file in batch)
             located = [self._locations.locate(file) for file in batch]
             check_staged(self._storage, located)

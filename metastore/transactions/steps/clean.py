@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
 from catalog_ext.metastore.commit.plan import CheckedExchange
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
-
 
 def clean(resources: Resources, commit: Commit) -> Commit:
     """Return the commit, finished: what it has replaced or left is removed.
@@ -39,7 +37,7 @@ def clean(resources: Resources, commit: Commit) -> Commit:
     # old. It is written after the commit, before the first deletion.
     resources.cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
-    for removals in batched(index.deletions.of(transaction.transaction_id), _AT_ONCE):
+    for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
             # Another process has finished it. Its names may be given again: a RENAME brings back any file it finds.
             return replace(commit, transaction=replace(transaction, state=State.FINISHED))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import Append, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.staged_files import StoredFile
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE, StoredFile
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.tracing import span
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
-
 
 def promote(resources: Resources, commit: Commit) -> Commit:
     """Return the commit with what the store says of its files, all of which have their final names.
@@ -65,7 +62,7 @@ def promote(resources: Resources, commit: Commit) -> Commit:
         locations = StagingLocations(commit.transaction_id, commit.plan)
         _make_directories(resources, commit.transaction, locations)
         stored: Stored = {}
-        for batch in batched(_own_files(resources, commit, locations), _AT_ONCE):
+        for batch in batched(_own_files(resources, commit, locations), FILES_AT_ONCE):
             stored.update(_promote_batch(resources, commit, locations, batch))
         _keep_waiting(resources, commit, locations)
         leftovers = [*_left_of_replaced(resources, commit.transaction), *_left_of_taken(resources, commit)]
@@ -169,7 +166,7 @@ def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocati
         return
     waiting = frozenset(write.waiting)
     held = (locations.locate(file) for file in resources.staged_files(commit) if file.partition in waiting)
-    for some in batched(held, _AT_ONCE):
+    for some in batched(held, FILES_AT_ONCE):
         if commit.plan.hides_uploads:
             keep(resources.storage, some, threads=resources.threads)
         resources.storage.sync([place.hidden or place.target for place in some], locations.location)

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TransactionStateError
 from catalog_ext.metastore.model.batches import batched
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
 logger = logging.getLogger(__name__)
-
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
 
 
 def undo(
@@ -86,7 +84,7 @@ def _remove_files(
     removed = 0
     directories: set[Location] = set()
     recorded = resources.recorded_files(transaction.transaction_id)
-    for batch in batched(chain(recorded, unrecorded), _AT_ONCE):
+    for batch in batched(chain(recorded, unrecorded), FILES_AT_ONCE):
         placed = [locations.locate(file) for file in batch]
         remove(resources.storage, placed, threads=resources.threads)
         directories.update(place.target.parent for place in placed)
