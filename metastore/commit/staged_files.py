@@ -43,8 +43,7 @@ class StagedFile:
         statistics: By column name, where the format has them.
         upload: On S3, the upload to complete.
         source: Absolute URI of a file of the table (or of another one) that a partition command moves.
-        modified_ms: When the source was modified, in milliseconds since 1970; None where there is none, or where an
-            older release has not recorded it.
+        modified_ms: When the source was modified, in milliseconds since 1970; None where it was not recorded.
         etag: The hash of the source's ETag (``etag_hash``), where a listing of S3 has given it.
     """
 

@@ -68,7 +68,7 @@ class Planner:
         """Return the plan of a new transaction.
 
         Raises:
-            InvalidConfigurationError: An option is none that its key may have.
+            InvalidConfigurationError: An option has a value that its key may not have.
             TableLayoutError: A table is to be created in a directory that is not empty.
             StorageError: The store refuses or does not answer.
         """

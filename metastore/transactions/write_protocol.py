@@ -78,7 +78,7 @@ class Transactions:
         publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
             all: None); None where there is no metastore.
         pause: Waits so many seconds.
-        metastore: Returns the metastore, of whom writes take Hive's locks that ask for them; None where there is none.
+        metastore: Returns the metastore, whose locks writes take (``hive-locks``); None where there is none.
 
     Attributes:
         locks: Takes Hive's locks.
@@ -119,7 +119,7 @@ class Transactions:
 
         Raises:
             InvalidInputError: The id is that of a write to another table.
-            InvalidConfigurationError: An option is none that its key may have.
+            InvalidConfigurationError: An option has a value that its key may not have.
             TableLayoutError: A table is to be created in a directory that is not empty.
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.

@@ -386,7 +386,7 @@ index_properties = sa.Table(
 
 
 def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
-    """Return the clause for rows of ``partitions`` that nothing has ended, for who does not hold the table's lock.
+    """Return the clause for rows of ``partitions`` that nothing has ended, for readers without the table's lock.
 
     Under the lock a table has no floor (``write.deferred_deletes``): rows without an end are alive.
     """

@@ -48,7 +48,7 @@ def existing(path: Path, *, timeout_s: float = 1.0) -> Iterator[sqlite3.Connecti
 
 
 class Contents(Enum):
-    """What there is at the path of a SQLite index."""
+    """The contents of the path of a SQLite index."""
 
     NOTHING = "nothing"
     """No file, or one without a table."""
@@ -64,7 +64,7 @@ class Contents(Enum):
 
 
 def contents(path: Path) -> Contents:
-    """Return what there is at a path."""
+    """Return the contents of a path."""
     if not may_exist(path):
         return Contents.NOTHING
     if _is_folder(path):

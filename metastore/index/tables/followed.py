@@ -217,7 +217,7 @@ class FollowedMetastore:
         """Keep why a look failed, unless another process follows now.
 
         Args:
-            holder: Who has looked.
+            holder: The process that has looked.
             error: Why it failed.
             unread: The event after which the log could not be read on, and how often in a row; None where it was
                 something else.

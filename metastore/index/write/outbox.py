@@ -210,7 +210,7 @@ class Outbox:
             return connection.execute(statement).scalar()
 
     def has_pending_predecessor(self, table: Table) -> bool:
-        """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
+        """Return whether the drop of an earlier table of this name is still pending."""
         name, o = table.identifier, outbox.c
         earlier = (o.namespace == name.namespace, o.table_name == name.name, o.table_id != table.table_id)
         with self._database.reading() as connection:

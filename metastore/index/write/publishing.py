@@ -192,7 +192,7 @@ def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]
 
 
 def _publish_orphans(connection: sa.Connection, table: Table) -> None:
-    """Record for the metastore the partitions whose twins of equal values have ended."""
+    """Mark partitions as published that take the place of ended ones with equal values."""
     p = partitions.c
     apart = sa.select(*PARTITION).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
     orphans = _orphans(connection, table, [partition_of(row) for row in connection.execute(apart)])
