@@ -1,4 +1,4 @@
-"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and brings them back, if need be to where they can be."""
+"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and moves them back, beside their names if these are taken."""
 
 from __future__ import annotations
 

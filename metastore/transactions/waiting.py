@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Waiting:
-    """Knows what earlier epochs have left waiting; nothing is changed.
+    """Reads the files that earlier epochs have left waiting; nothing is changed.
 
     Args:
         lists: The lists of waiting files.

@@ -1,4 +1,4 @@
-"""Rows that streams have kept back: they are committed although their time has not come, or given up."""
+"""Commits or discards rows that streams have kept back until their partitions are due."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class WaitingCommits:
         return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
 
     def discard(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
-        """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.
+        """Discard waiting files that are gone, so that their stream can go on; return them.
 
         Raises:
             LocationNotFoundError: The table's directory is not there, as when a mount is away: nothing was given up.

@@ -1,4 +1,4 @@
-"""Partition commands before ``reserve``: what is asked of each is checked against the table and the store."""
+"""The check of a partition command against the table and the store, before ``reserve``."""
 
 from __future__ import annotations
 

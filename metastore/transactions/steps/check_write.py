@@ -1,4 +1,4 @@
-"""The check of a write: are its staged files there, and what lies in the directories that it will own?"""
+"""The check of a write: its staged files, the directories that it replaces, and its waiting files."""
 
 from __future__ import annotations
 

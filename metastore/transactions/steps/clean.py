@@ -1,4 +1,4 @@
-"""Step 6, ``clean``: the files that the commit has replaced and its staging directory go, and it is finished."""
+"""Step 6, ``clean``: deletes the replaced files and the staging directory, and finishes the transaction."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def clean(resources: Resources, commit: Commit) -> Commit:
     """
     fault_point("clean.before")
     transaction, index = commit.transaction, resources.index
-    # An older copy of the index would still name the files that go now: the counter in the warehouse says that it is
-    # old. It is written after the commit, before the first deletion.
+    # An older copy of the index still names the files that are deleted now. The counter in the warehouse shows it that
+    # it is old: raise it after the commit and before the first deletion.
     resources.cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
     for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
@@ -72,7 +72,7 @@ def _remove(resources: Resources, transaction: Transaction, removals: Sequence[R
     change = transaction.plan.change
     if isinstance(change, CheckedExchange):
         cleanup.remove_directories(change.asked.source_id, directories, Location.parse(change.source_location))
-    # A finished transaction forgets what it had to delete: a file that came back with the power would stay for ever.
+    # A finished transaction forgets what it had to delete: a file that a power failure brings back would stay for ever.
     resources.storage.sync_directories(directories)
 
 

@@ -1,4 +1,4 @@
-"""Files of a stream that waited for their partitions: they become visible with a later epoch, or are hidden again."""
+"""Promotes the waiting files of a stream whose partitions are due, and hides them again in an undoing."""
 
 from __future__ import annotations
 

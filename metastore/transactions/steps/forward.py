@@ -1,6 +1,6 @@
-"""From ``reserve`` to ``apply``: a commit goes forward, or is taken back if it can never be finished.
+"""From ``reserve`` to ``apply``: finishes a commit, or undoes one that can never be finished.
 
-Owner and recoverer come here; where they begin follows from the transaction's state.
+The owner and recovery call it; the transaction's state decides the first step.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def forward(resources: Resources, commit: Commit) -> Commit:
     if commit.state is State.RESERVED:
         commit = _applied(resources, commit)
     if commit.state in (State.ABORTING, State.ABORTED):
-        # Its tasks may have written after another process had removed everything.
+        # Undo again: tasks may have written files after another process had removed all.
         undo_quietly(resources, commit.transaction)
         raise WriteUndoneError(was_undone(commit.transaction))
     return commit
@@ -70,7 +70,7 @@ def forward_again(resources: Resources, commit: Commit) -> Commit:
     Raises:
         WriteUndoneError, CatalogExtError: As ``forward``.
     """
-    current = resources.reserved(commit.transaction)
+    current = resources.load_reserved(commit.transaction)
     if current is None:
         return _take_back_forgotten(resources, commit)
     return forward(resources, resumed(commit, current))
@@ -131,11 +131,11 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
         WriteUndoneError: It was undone, here or elsewhere.
     """
     moved = resources.start_undo(commit.transaction_id, (State.RESERVED,), error.message)
-    current = resources.reserved(commit.transaction)
+    current = resources.load_reserved(commit.transaction)
     if current is None:
         return _take_back_forgotten(resources, commit)
     if not moved and current.state in (State.COMMITTED, State.FINISHED):
-        # A file that was promoted, committed and then overwritten looks as if it had vanished.
+        # Another process has committed it. A file that was promoted and then overwritten looks vanished here.
         return replace(commit, transaction=current)
     undo_quietly(resources, current)
     raise WriteUndoneError(error)

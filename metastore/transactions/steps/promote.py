@@ -55,7 +55,7 @@ def promote(resources: Resources, commit: Commit) -> Commit:
         resources.definition(commit.transaction)
     resources.moves.require_unshared(commit.transaction, commit.all_files)
     if commit.plan.moves:
-        # A backup of the index from before would take the moved files for lost.
+        # An older copy of the index would take the moved files for lost.
         resources.cleanup.before_deleting()
     with span("promote"):
         fault_point("promote.before")
@@ -127,8 +127,8 @@ def _promote_batch(
     stored = stored_files(resources, batch, etags)
     storage.sync([place.target for place in places], locations.location)
     if commit.plan.moves:
-        # Last, so that no file is lost. A source that came back with the power would be registered by a repair, and its
-        # rows be there twice: the clean-up takes what lies at a source for another owner's file.
+        # Sync the source directories last, so that no file is lost. After a power failure a moved file may reappear at
+        # its source, where the next repair would register it a second time.
         storage.sync_directories({place.source.parent for place in places if place.source is not None})
     return stored
 
@@ -144,8 +144,8 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
     Raises:
         StagedFileMissingError: Another process has deleted one since it was promoted.
     """
-    # S3 would take a request for each file, while engines that list directories see what the index does not have yet.
-    # A repair compares these files by size and ETag, which the store has said, and does without the times.
+    # S3 would take a request for each file, while engines that list directories see files that the index lacks. A
+    # repair compares these by size and ETag, which the answer to the upload had.
     by_upload = bool(batch) and batch[0][1].upload is not None
     if not batch or by_upload:
         said = zip(batch, etags, strict=False)
@@ -160,7 +160,7 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
 
 
 def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocations) -> None:
-    """Make durable what waits for its partition to be due: with the commit its source forgets these rows."""
+    """Make waiting files durable: with the commit the stream's source forgets their rows."""
     write = commit.plan.write
     if write is None or not write.waiting:
         return

@@ -1,4 +1,4 @@
-"""Files that the index does not know, in directories that an overwrite in place replaces: they go, too."""
+"""Finds the files that an overwrite in place deletes although the index does not know them."""
 
 from __future__ import annotations
 

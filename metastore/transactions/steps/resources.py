@@ -38,19 +38,19 @@ class Delivered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The index, the stores and what knows them. One is shared by all commits of a ``Transactions``.
+    """The index, the stores and the objects that the steps use; one for all commits of a ``Transactions``.
 
     Attributes:
         index: The index.
         storage: The stores.
         new_files: Looks at the directories of partitions.
         cleanup: Removes staging directories and empty ones.
-        waiting: Knows the files of streams that wait for their partitions to be due.
+        waiting: Reads the lists of files that wait for their partitions to be due.
         moves: Moves the files of partition commands and of LOAD DATA.
         delivers: Says whether changes of a table are enqueued for the metastore.
-        publish: Publishes what is due of the table of a number (of all: None); None where there is no metastore.
+        publish: Delivers the due messages of a table, by number (None: of all); returns None without a metastore.
         threads: Files that are promoted at the same time.
-        pauses: Yields the number of each attempt at a question to an index that is away, and waits in between.
+        pauses: Yields the numbers of attempts while the index is away, with waits in between.
         lock: Hive's locks of the commit at hand.
         policy_failures: The directories of partitions whose policies have failed in this recovery, with the error: the
             policies are not run for them again.
@@ -124,7 +124,7 @@ class Resources:
         """Return whether the transaction was in one of the states and is ``aborting`` now, for a reason."""
         return self.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
 
-    def reserved(self, transaction: Transaction) -> Transaction | None:
+    def load_reserved(self, transaction: Transaction) -> Transaction | None:
         """Return a transaction that was reserved, as it is now; None if the index has forgotten that it was."""
         try:
             current = self.load(transaction.transaction_id)

@@ -1,4 +1,4 @@
-"""Undoing a transaction that is not committed: every file of it is removed, or goes back to where it was."""
+"""Undoes a transaction that is not committed: its files are removed, or moved back to their sources."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def abandon(resources: Resources, transaction: Transaction, reason: str) -> None
 def _aborting(
     resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
 ) -> Transaction:
-    """Return a transaction that is being undone, from now on if it was in one of the states."""
+    """Move a transaction from one of the states to ``aborting``, and return it."""
     resources.start_undo(transaction_id, states, reason)
     current = resources.load(transaction_id)
     if current.state not in (State.ABORTING, State.ABORTED):
