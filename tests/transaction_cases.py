@@ -74,7 +74,7 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
     made = index.transactions.begin(made)
     if partitions:
         files = staged(made.transaction_id, *partitions, each=each)
-        if write.takes:
+        if write.moves_user_files:
             files = [replace(file, source=f"file:///in/{file.name}") for file in files]
         index.transaction_files.record(made.transaction_id, files)
     return made

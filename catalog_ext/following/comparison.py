@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.descriptors import Reading
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
-    from catalog_ext.metastore.index.tables.followed import ToldStatistics
+    from catalog_ext.metastore.index.tables.followed import PublishedStatistics
     from catalog_ext.metastore.model.tables import Partition, Table
 
 logger = logging.getLogger(__name__)
 
-_When: TypeAlias = "tuple[ToldStatistics, int]"
+_When: TypeAlias = "tuple[PublishedStatistics, int]"
 """What the index has had of partitions, and when; and when the oldest version of the table was made that is kept."""
 
 _AT_ONCE = 1000
@@ -146,7 +146,7 @@ class Comparison:
         for chunk in batched(names, _AT_ONCE):
             found = self._client.partitions_by_names(theirs.database, theirs.name, chunk)
             mine = self._by_values(theirs, self._context.index.living_partitions.of_values(ours, chunk))
-            when = (followed.told_statistics(ours, chunk), oldest)
+            when = (followed.published_statistics(ours, chunk), oldest)
             for partition in found:
                 held, reading = mine.get(partition.values, ()), descriptors.reading(partition)
                 if not any(is_same(each, partition, reading, when) for each in held):
@@ -165,7 +165,7 @@ class Comparison:
         if sizes != (ours.totals.files, ours.totals.bytes):
             return not held or any(self._is_to_look_at(ours, each, theirs.parameters, sizes) for each in held)
         followed = self._context.index.followed
-        when = (followed.told_statistics(ours, [""]), followed.oldest_version_s(ours))
+        when = (followed.published_statistics(ours, [""]), followed.oldest_version_s(ours))
         return any(self._is_changed(ours, each, theirs.parameters, sizes, when) for each in held)
 
     def _is_same(self, table: Table, mine: Partition, there: HivePartition, when: _When) -> bool:

@@ -17,7 +17,7 @@ from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.storage.locations import Location, canonical_location
-from catalog_ext.repair.options import Told
+from catalog_ext.repair.options import MetastoreState
 from catalog_ext.repair.report import is_open
 from catalog_ext.scan.key_layout import Layout, Place
 
@@ -92,7 +92,7 @@ class PartitionFollowing:
         if not told.names:
             return later, _OURS_IS_PENDING if later else None
         outcome.looked_at += len(told.places)
-        report = self._repair.look_at(table, told.names, why=WHY, told=told)
+        report = self._repair.look_at(table, told.names, why=WHY, metastore_state=told)
         outcome.version = report.version
         for action in ("added", "dropped", "changed"):
             done = {entry.partition for entry in getattr(report, action)}
@@ -112,7 +112,7 @@ class PartitionFollowing:
         candidates = [name for name, doubt in doubts.items() if doubt.written is not None and not doubt.dropped]
         if not candidates:
             return doubts
-        told = self._context.index.followed.told_statistics(table, candidates)
+        told = self._context.index.followed.published_statistics(table, candidates)
         ours = {values: {Statistics(*map(str, each)) for each in states} for values, states in told.items()}
         return {
             name: doubt
@@ -123,13 +123,13 @@ class PartitionFollowing:
     def _told(
         self, client: HiveMetastore, hive: HiveTable, table: Table, doubts: Mapping[str, PartitionDoubt],
         outcome: TableOutcome,
-    ) -> tuple[Told, dict[str, PartitionDoubt]]:  # fmt: skip
+    ) -> tuple[MetastoreState, dict[str, PartitionDoubt]]:  # fmt: skip
         """Return what the metastore has of the partitions, but for those about which our own change decides.
 
         Those come beside it that differ from a table that the metastore has yet to hear of: it may change them too.
         """
         if not table.definition.partition_columns:
-            return Told({"": None}), {}
+            return MetastoreState({"": None}), {}
         names = list(doubts)
         ours = _by_values(self._context.index.living_partitions.of_values(table, names))
         pending = pending_for(self._context.index, table.identifier, table)
@@ -164,7 +164,7 @@ class PartitionFollowing:
                 read[here] = reading.descriptor
         for name in sorted(lost):
             outcome.skip(f"{name[:200]}: the metastore does not have it, and nobody is known to have dropped it")
-        return Told(places, frozenset(gone), read, frozenset(lost)), later
+        return MetastoreState(places, frozenset(gone), read, frozenset(lost)), later
 
     def _dropped(
         self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, places: dict[str, str | None],

@@ -134,7 +134,7 @@ class RepairBatches:
         return self._commit(possible, listed_ms) if possible else []
 
     def _source(self) -> dict[str, str]:
-        return {} if self._options.told is None else {"source": FROM_METASTORE}
+        return {} if self._options.metastore_state is None else {"source": FROM_METASTORE}
 
     def _without_returned(self, batch: list[Proposed]) -> list[Proposed]:
         """Leave out drops of partitions that are there again: an overwrite of Hive takes a directory away for a moment.
@@ -143,7 +143,7 @@ class RepairBatches:
         """
         if self._table.definition.has_wildcards:
             return batch
-        gone = self._options.told.gone if self._options.told is not None else ()
+        gone = self._options.metastore_state.gone if self._options.metastore_state is not None else ()
         drops = [p for p in batch if isinstance(p.change, DropPartition) and p.change.name not in gone]
         if not drops:
             return batch

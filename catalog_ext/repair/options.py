@@ -60,16 +60,16 @@ class Verify(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MetastoreState:
     """What the metastore says of partitions, which is right about which of them there are, and where.
 
     Attributes:
         places: Those that are there: each one's location, None for its directory below the table's. They stay, or come,
             also where nothing lies there.
-        gone: Names of those that somebody has dropped there: they go, whatever lies at their places.
+        gone: Names of those that were dropped there: they go, whatever lies at their places.
         descriptors: How those are read that are new or are read otherwise than the index says, where that is not as a
             new partition is by itself; None: as their table.
-        lost: Those of ``places`` that it does not have, though nobody is known to have dropped them. Where nothing is
+        lost: Those of ``places`` that it does not have, although no event says that they were dropped. Where nothing is
             at the place of such a one, it keeps the files that are registered: neither side says that they are gone.
     """
 
@@ -102,7 +102,7 @@ class RepairOptions:
         batch_partitions: Partitions of one atomic batch.
         names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
             location with wildcards the predicate says what is listed.
-        told: What the metastore says of these; None where the store alone decides.
+        metastore_state: What the metastore says of these; None where the store alone decides.
         confirm: Is called before each batch is committed; what it raises ends the repair.
     """
 
@@ -118,7 +118,7 @@ class RepairOptions:
     deliver: bool = True
     batch_partitions: int = 1000
     names: tuple[str, ...] | None = None
-    told: Told | None = None
+    metastore_state: MetastoreState | None = None
     confirm: Callable[[], None] = lambda: None
 
     @property

@@ -21,7 +21,7 @@ from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.file_warnings import warn_of_cases, warn_of_files
 from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
-from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
+from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
 from catalog_ext.repair.verification import Verification
@@ -130,14 +130,14 @@ class Repair:
             has_directories=has_directories,
             drops=mode is not RepairMode.ADD,
             location=None if self._pattern is None else str(self._pattern.root),
-            descriptors=self._options.told.descriptors if self._options.told else {},
+            descriptors=self._options.metastore_state.descriptors if self._options.metastore_state else {},
         )
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
         # Hive engines read what lies where the metastore has a partition, whatever an overwrite has replaced there.
-        told = self._options.told
-        in_flight.leave_out_replaced(told.places.keys() - told.lost - {""} if told else ())
+        state = self._options.metastore_state
+        in_flight.leave_out_replaced(state.places.keys() - state.lost - {""} if state else ())
         formats = self._index.descriptors.formats(self._table)
         if self._options.verify is not Verify.NONE:
             self._verify(scratch, formats)
@@ -221,9 +221,16 @@ class Repair:
 
     def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
         """Observe single partitions, at the place that each has: nothing else is listed."""
-        told = self._options.told or Told()
+        state = self._options.metastore_state or MetastoreState()
         observe_named(
-            self._index, self._storage, self._table, names, scratch, places=told.places, gone=told.gone, lost=told.lost
+            self._index,
+            self._storage,
+            self._table,
+            names,
+            scratch,
+            places=state.places,
+            gone=state.gone,
+            lost=state.lost,
         )
         self._found_nothing = found_nothing(scratch)
         report_taken(self._index, self._table, scratch)
@@ -261,7 +268,7 @@ class Repair:
         Raises:
             MassDropError: It would, and nothing was changed.
         """
-        if self._options.allow_mass_drop or self._options.told is not None:
+        if self._options.allow_mass_drop or self._options.metastore_state is not None:
             return
         loss = difference.loss()
         refusal = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)

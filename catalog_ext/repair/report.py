@@ -58,7 +58,7 @@ CAME_BACK = f"it was gone when it was listed, and is there again, or cannot be l
 DELETED_MEANWHILE = f"another statement deleted files of it after they were listed{REPAIR_AGAIN}"
 """Why a partition is left alone whose files have gone, or are others, since the listing."""
 
-COMPARED_LATER = "somebody has compared it with the store after this repair began"
+COMPARED_LATER = "another process has compared it with the store after this repair began"
 """Why what a repair has listed is left alone: a query or an event has looked again."""
 
 

@@ -14,13 +14,13 @@ from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
 from catalog_ext.metastore.runtime.log_fields import FIELDS
-from catalog_ext.metastore.runtime.measures import Repaired, tell
+from catalog_ext.metastore.runtime.measures import Repaired, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore_sync.comparison import still_named
-from catalog_ext.repair.options import RepairMode, RepairOptions, Told, Verify
+from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.scan.scratch import Scratch
@@ -96,21 +96,21 @@ class TableRepair:
         *,
         predicate: Predicate | None = None,
         why: str,
-        told: Told | None = None,
+        metastore_state: MetastoreState | None = None,
         dry_run: bool = False,
     ) -> RepairReport:
-        """Bring single partitions in step with what lies on the store, and the metastore after them if they were not.
+        """Compare single partitions with the store, commit the differences and publish them.
 
         What a dead writer has left is not looked for: none of it is registered.
 
         Args:
-            table: The table, at the version to compare with: what somebody has changed after it is left alone.
+            table: The table, at the version to compare with: what was changed after it is left alone.
             names: Names of partitions, known or not; each is looked for at its place. None for those that the predicate
                 leaves.
             predicate: A bound predicate that all of them satisfy; what is listed where the location has wildcards.
             why: For the history.
-            told: What the metastore says of the partitions, which then is told nothing of them. No limit keeps what was
-                dropped there.
+            metastore_state: The metastore's partitions. Nothing is published then, and no limit keeps what was dropped
+                there.
             dry_run: Preview only.
 
         Raises:
@@ -124,10 +124,10 @@ class TableRepair:
             dry_run=dry_run,
             mass_drop_percent=keys.MASS_DROP_PERCENT.read(*given),
             mass_drop_partitions=keys.MASS_DROP_PARTITIONS.read(*given),
-            deliver=told is None and self._context.metastore.accepts(table.definition),
+            deliver=metastore_state is None and self._context.metastore.accepts(table.definition),
             batch_partitions=keys.BATCH_PARTITIONS.read(*given),
             names=None if names is None else tuple(names),
-            told=told,
+            metastore_state=metastore_state,
         )
         return self._repair(table, options, no_progress)
 
@@ -174,7 +174,7 @@ class TableRepair:
                 version = self._repair_of(target, options, report_progress).run(scratch)
         except BaseException as error:
             scratch.close()
-            tell(Repaired(time.monotonic() - started))
+            emit(Repaired(time.monotonic() - started))
             if isinstance(error, StorageError | LocationNotFoundError):
                 raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
             raise
@@ -194,7 +194,7 @@ class TableRepair:
             keys=[key.name for key in target.definition.partition_columns],
         )
         if not options.dry_run:
-            _tell(report, time.monotonic() - started, told=version != target.version)
+            _emit(report, time.monotonic() - started, is_logged=version != target.version)
         return report
 
     def _recover(self, table: str) -> None:
@@ -202,11 +202,11 @@ class TableRepair:
         context.transactions.recover(recoverable(context.index, context.identify(table)))
 
 
-def _tell(report: RepairReport, seconds: float, *, told: bool) -> None:
-    """Tell of a repair who counts, and the log where there is ``told`` something to tell."""
+def _emit(report: RepairReport, seconds: float, *, is_logged: bool) -> None:
+    """Emit metrics for a repair; log it if it changed anything."""
     added, dropped, changed = len(report.added), len(report.dropped), len(report.changed)
-    tell(Repaired(seconds, added, dropped, changed))
-    if told:
+    emit(Repaired(seconds, added, dropped, changed))
+    if is_logged:
         fields = {
             "table": report.table, "version": report.version, "operation": "REPAIR", "partitions_added": added,
             "partitions_removed": dropped, "partitions_changed": changed, "duration_ms": round(seconds * 1000),

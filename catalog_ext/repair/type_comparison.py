@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 LEAF = "leaf"
 NESTED = frozenset({"struct", "array", "map"})
-_PARTS = {"array": ("element",), "map": ("key", "value")}
 
 L = TypeVar("L")
 

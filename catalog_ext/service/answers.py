@@ -103,7 +103,7 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
             writer.write_batch(batch)
             yield sink.take()
     finally:
-        # A reader that nobody reads to its end holds a connection to the database.
+        # A stream that is not read to its end holds a connection to the database.
         stream.close()
     writer.close()
     yield sink.take()

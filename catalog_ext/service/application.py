@@ -183,14 +183,14 @@ def build_application(
     catalog: Catalog, token: str, monitoring: Monitoring, under_way: UnderWay, open_writes: OpenWrites, *,
     metrics_token: str | None = None, read_token: str | None = None,
 ) -> ASGIApp:  # fmt: skip
-    """Return the application that serves a catalog to whoever has the token, and says how it is.
+    """Return the application that serves a catalog to holders of the token, with its health and metrics.
 
     Args:
         catalog: The catalog.
         token: What requests must carry.
         monitoring: Answers ``/health``, ``/ready`` and ``/metrics``.
-        under_way: Is told of the calls that run.
-        open_writes: Is told of the transactions that begin and end.
+        under_way: Counts the calls that run.
+        open_writes: Notes the transactions that begin and end.
         metrics_token: What opens ``/metrics`` besides the token, and nothing else.
         read_token: What opens the operations that only read (``authentication.READABLE``), and nothing else.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
-from catalog_ext.metastore.runtime.measures import TaskRan, tell
+from catalog_ext.metastore.runtime.measures import TaskRan, emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,10 +58,10 @@ class BackgroundTask:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
-                tell(TaskRan(self.name, failed=True))
+                emit(TaskRan(self.name, failed=True))
                 self._log(error)
             else:
-                tell(TaskRan(self.name, failed=False))
+                emit(TaskRan(self.name, failed=False))
 
     def _log(self, error: Exception) -> None:
         if isinstance(error, CatalogExtError):

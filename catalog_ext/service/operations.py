@@ -34,7 +34,7 @@ def operations_of(catalog: Catalog, open_writes: OpenWrites | None = None) -> Op
 
     Args:
         catalog: The catalog.
-        open_writes: Is told of the transactions that begin and end; None where nobody asks.
+        open_writes: Notes the transactions that begin and end; None where the caller does not need them.
     """
     writes = WriteOperations(catalog, open_writes or OpenWrites(catalog.index.transactions.state_of))
     return {

@@ -260,7 +260,7 @@ class WriteMaintenance:
         for table in self._tables():
             before_ms = index.now_ms() - round(self._retention(table, None, free=True) * 1000)
             version = index.history.version_at(table.table_id, before_ms)
-            kept = min(index.transactions.relocations(table.table_id), default=version + 1)
+            kept = min(index.ended_files.relocations(table.table_id), default=version + 1)
             index.repairs.expire(table.table_id, before_ms)
             removed += index.versions.expire(
                 table.table_id, min(version, kept - 1), max_rows=max_rows - removed, aborted=False

@@ -1,4 +1,4 @@
-"""Which transactions disturb each other: the table of conflicts in ``docs/spec/commit-protocol.md``, as a function."""
+"""Decides which transactions conflict: the table of conflicts in ``docs/spec/commit-protocol.md``, as a function."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Claims:
         Args:
             other: The claims of a transaction that is reserved, or was committed after this one's base version.
             existing: Partitions that are there or that the other one ended: where both have a predicate, they meet in
-                one of these or not at all, since whoever makes a partition names it.
+                one of these or not at all, since a write that makes a partition claims its name.
         """
         if not (self.exclusive or other.exclusive):
             return None
@@ -94,7 +94,7 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
 
 
 def chosen_places(plan: WritePlan) -> list[str]:
-    """Return the directories that the command chooses for partitions, whose claims who writes there meets."""
+    """Return the directories that the command chooses for partitions; a writer to one of them meets the claim."""
     match plan.change:
         case CheckedAdd(partitions=partitions):
             return [partition.location for partition in partitions if partition.location is not None]
@@ -125,7 +125,7 @@ def claimed_predicate(plan: WritePlan, table: Table) -> Predicate | None:
 
 
 def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
-    """Return what says of a partition's name whether the predicate is true for it; None without a predicate."""
+    """Return a test of partition names: whether the predicate is true for one; None without a predicate."""
     if predicate is None:
         return None
     keys = table.definition.keys
@@ -134,7 +134,7 @@ def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] |
 
 
 def replaced_by(plan: WritePlan, table: Table) -> Callable[[str], bool]:
-    """Return what says whether a write replaces what the partition of a name holds; otherwise it only adds to it."""
+    """Return a test of partition names: whether the write replaces what the partition holds, or only adds to it."""
     if isinstance(plan.asked, Append):
         return lambda _: False
     return covers(bound_predicate(plan, table), table) or (lambda _: True)

@@ -1,4 +1,4 @@
-"""A commit as a value: each of its six steps takes it, and returns it with what the step has found or done.
+"""A commit as a value: each of its six steps takes it, and returns it with the result of the step.
 
 ``docs/spec/commit-protocol.md`` says what the steps are: check, reserve, promote, apply, publish, clean.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommitOptions:
-    """What a writer says with its commit besides the files.
+    """The options of a commit call, besides the files.
 
     Attributes:
         static_partition: The fully static partition that is to be registered also without rows.
@@ -40,19 +40,19 @@ class Commit:
     Attributes:
         transaction: The transaction as the last step left it. From ``check`` on its plan is the checked one.
         options: What the writer says with the commit.
-        files: The files that came with the call.
-        recorded: How many files were recorded before the call (``TransactionFiles.record``); None where the writer has
-            not counted them.
-        all_files: All staged files of the transaction, where the caller holds them; None where the index has them.
-            Before ``reserve`` they are not recorded yet. After it none of them waits for its partition to be due.
-        table: The transaction's table, loaded with it; None where it has none, or is to be loaded again.
-        is_retry: Whether the writer has asked before and had no answer. The index may have forgotten how far that came.
+        files: The files that the call sends.
+        recorded: How many files were recorded before the call (``TransactionFiles.record``); None where unknown.
+        all_files: All staged files of the transaction, if the call has sent them; None: they are read from the index.
+            ``reserve`` records them. From then on none of them waits for its partition to be due.
+        table: The transaction's table, loaded with it; None: load it again, if there is one.
+        is_retry: Whether an earlier call had no answer. The index may have forgotten how far that call came.
         by_owner: Whether the writer is at work; False of a recovery.
         promoted: The partitions in which files of this commit may have their final names. ``promote`` adds to it before
             it touches a file, so that the owner can undo what an index that was put back has forgotten.
         stored: What the store says of each promoted file, by partition and name.
         leftovers: Files to delete with what the commit replaces.
-        is_clean: Whether the staging directory is removed already. ``apply`` then finishes what replaces nothing.
+        is_staging_removed: Whether ``promote`` has removed the staging directory. ``apply`` then moves a commit
+            without files to delete to ``finished``.
         duplicate_version: The version that committed this batch before; None where none did.
     """
 
@@ -67,7 +67,7 @@ class Commit:
     promoted: set[str] = field(default_factory=set)
     stored: Mapping[tuple[str, str], StoredFile] = field(default_factory=dict)
     leftovers: Sequence[Removal] = ()
-    is_clean: bool = False
+    is_staging_removed: bool = False
     duplicate_version: int | None = None
 
     @property
@@ -87,12 +87,12 @@ class Commit:
 
     @property
     def expected_records(self) -> int | None:
-        """How many files the index has to have recorded when the commit is reserved; None: it cannot be checked."""
+        """The number of files that the index must have recorded at ``reserve``; None: it is not checked."""
         if self.recorded is None or self.all_files is not None:
             return self.recorded
         return self.recorded + len(self.files)
 
     @property
     def unrecorded_files(self) -> Sequence[StagedFile]:
-        """The files that the index may not know before ``reserve``: an undoing has to remove them, too."""
+        """The files that the index may not know before ``reserve``: ``undo`` removes them, too."""
         return self.files if self.all_files is not None or self.is_retry else ()

@@ -1,4 +1,4 @@
-"""Fault points: where a test makes the commit protocol go wrong. Without a test that arms one they do nothing.
+"""Fault points: places where a test injects a fault into the commit protocol. Without an armed one they do nothing.
 
 In a process a test arms a point with ``armed``; for a child process the environment variable ``CATALOG_EXT_FAULT``
 does, as ``point=action`` or ``point=action:nth`` (the nth time that the point is reached).
@@ -42,14 +42,14 @@ DROP_POINTS = ("drop.before", "drop.aside")
 VACUUM_POINTS = ("vacuum.claimed",)
 """Those of vacuum: before the files are deleted that it has claimed."""
 
-SETTLE_POINTS = ("settle.before", "settle.page", "settle.after")
-"""Those of completing a deferred delete: before it, after each of its transactions, and after the last one."""
+DEFERRED_DELETE_POINTS = ("deferred.before", "deferred.page", "deferred.after")
+"""Points of completing a deferred delete: before it, after each of its transactions, and after the last one."""
 
 RESTORE_POINTS = ("restored.begun", "restored.written", "restored.repaired")
 """Those of the command restored: when the incarnation has begun in the index, when it is in the warehouse, and when all
 tables are repaired."""
 
-_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *VACUUM_POINTS, *SETTLE_POINTS, *RESTORE_POINTS)
+_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS, *VACUUM_POINTS, *DEFERRED_DELETE_POINTS, *RESTORE_POINTS)
 
 
 class InjectedFault(Exception):

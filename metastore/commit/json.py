@@ -41,9 +41,9 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
     )  # fmt: skip
 
 
-def digest_of(files: Sequence[StagedFile], staged: int | None) -> str:
-    """Return what tells the files that a request brings, after so many others, from all others."""
-    listed = to_json([staged, [staged_file_to_dict(file) for file in files]])
+def digest_of(files: Sequence[StagedFile], recorded: int | None) -> str:
+    """Return a digest of the files that a request sends, and of how many were recorded before them."""
+    listed = to_json([recorded, [staged_file_to_dict(file) for file in files]])
     return hashlib.sha256(listed.encode()).hexdigest()[:32]
 
 

@@ -74,7 +74,7 @@ class Expiry:
         if zone is not None:
             options[TIME_ZONE] = zone
         commit = PartitionCommit.of(options, names)
-        # Whose property it is has to be said where nobody has just asked for it.
+        # A retention of the table's property was not in the statement: the message names the property.
         source = "" if retention is not None else f" ({RETENTION})"
         return cls(commit, _referenced(commit, names), seconds, f"{words.strip()}{source}")
 

@@ -291,14 +291,14 @@ class WritePlan:
             touch, then of those that it touches.
         lease_ms: How long the owner may give no sign of life.
         created_location: Whether the table's directory was made for this transaction.
-        aside: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those of a
-            stream whose partitions may wait. Stores abort uploads that are pending for long.
+        hides_uploads: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those
+            of a stream whose partitions may wait. Stores abort uploads that are pending for long.
         asks_locations: Whether the write can touch more such partitions than a plan holds: until ``reserve``,
             ``locations`` are then those that its tasks have asked for.
         beside_located: Whether any partition of the table has a location of its own: it may be another one's directory.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
         hive_locks: Whether Hive's locks are taken for it.
-        takes: Whether the write moves the user's own files from where they are (LOAD DATA).
+        moves_user_files: Whether the write moves the user's own files from where they are (LOAD DATA).
     """
 
     change: Asked | Checked
@@ -310,12 +310,12 @@ class WritePlan:
     locations: Mapping[str, str] = field(default_factory=dict)
     lease_ms: int = 600_000
     created_location: bool = False
-    aside: bool = False
+    hides_uploads: bool = False
     asks_locations: bool = False
     beside_located: bool = False
     partition_commit: Mapping[str, str] = field(default_factory=dict)
     hive_locks: LockSettings = WITHOUT_LOCKS
-    takes: bool = False
+    moves_user_files: bool = False
 
     @property
     def asked(self) -> Asked:
@@ -345,11 +345,11 @@ class WritePlan:
     @property
     def moves(self) -> bool:
         """Whether the staged files are moved from their sources: those of a checked command, or of LOAD DATA."""
-        return self.takes or (isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves)
+        return self.moves_user_files or (isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves)
 
     def may_delete_near(self, directory: str) -> bool:
         """Return whether files that the transaction deletes may lie in a directory or below it; False is certain."""
-        if self.beside_located or self.takes or self.definition is not None:
+        if self.beside_located or self.moves_user_files or self.definition is not None:
             return True
         near = self.location
         match self.change:

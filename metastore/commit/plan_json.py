@@ -69,13 +69,13 @@ def plan_to_dict(plan: WritePlan) -> JsonObject:
         "lease_ms": plan.lease_ms,
         "created_location": plan.created_location,
         # Where it is so, only: most plans are as they always were.
-        **({"aside": True} if plan.aside else {}),
+        **({"aside": True} if plan.hides_uploads else {}),
         **({"asks_locations": True} if plan.asks_locations else {}),
         **({"beside_located": True} if plan.beside_located else {}),
         **({} if plan.hive_locks == WITHOUT_LOCKS else {"hive_locks": _locks_to_dict(plan.hive_locks)}),
         "partition_commit": plan.partition_commit,
         **_change_to_dict(plan.change),
-        **({"moves": True} if plan.takes else {}),
+        **({"moves": True} if plan.moves_user_files else {}),
     }
 
 
@@ -190,13 +190,13 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         locations=value["locations"],
         lease_ms=value["lease_ms"],
         created_location=value["created_location"],
-        aside=value.get("aside", False),
+        hides_uploads=value.get("aside", False),
         asks_locations=value.get("asks_locations", False),
         beside_located=value.get("beside_located", False),
         partition_commit=value["partition_commit"],
         hive_locks=_locks_from_dict(value["hive_locks"]) if "hive_locks" in value else WITHOUT_LOCKS,
         # What else moves files is a command.
-        takes=value["moves"] and not value["command"],
+        moves_user_files=value["moves"] and not value["command"],
     )
 
 

@@ -16,9 +16,8 @@ class Removal:
     Attributes:
         path: Its name in the partition's directory (in plans), or its absolute URI; that of a directory, to be removed
             once it is empty, ends with a slash.
-        size: Bytes; None where it was not recorded (directories, and what older releases decided).
-        modified_ms: Milliseconds since 1970; None where it was not recorded. So the empty files have it by which
-            policies say that a partition is whole.
+        size: Bytes; None where it was not recorded (directories, files whose name decides).
+        modified_ms: Milliseconds since 1970; None where it was not recorded, as of a policy's success file.
         etag: The hash of the object's ETag (``etag_hash``); None where it was not known, or the store has none.
     """
 
@@ -58,5 +57,5 @@ def removal_to_json(removal: Removal) -> RemovalJson:
 
 
 def removal_from_json(value: RemovalJson) -> Removal:
-    """Return the removal that ``removal_to_json``, or an older release, wrote."""
+    """Return the removal that ``removal_to_json`` wrote."""
     return Removal(value) if isinstance(value, str) else Removal(*value)  # type: ignore[arg-type]

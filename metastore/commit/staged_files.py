@@ -1,4 +1,4 @@
-"""Files that tasks have written and nobody can see yet."""
+"""Files that tasks have written and that no reader sees yet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.model.tables import ColumnStatistics
+
+FILES_AT_ONCE = 5000
+"""Files of a transaction that a step holds in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file that a task has written and nobody can see.
+    """A file that a task has written and that no reader sees yet.
 
     Attributes:
         partition: The partition's name (``''`` in an unpartitioned table).
@@ -40,8 +43,7 @@ class StagedFile:
         statistics: By column name, where the format has them.
         upload: On S3, the upload to complete.
         source: Absolute URI of a file of the table (or of another one) that a partition command moves.
-        modified_ms: When the source was modified, in milliseconds since 1970; None where there is none, or where an
-            older release has not recorded it.
+        modified_ms: When the source was modified, in milliseconds since 1970; None where it was not recorded.
         etag: The hash of the source's ETag (``etag_hash``), where a listing of S3 has given it.
     """
 

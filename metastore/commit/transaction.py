@@ -71,7 +71,7 @@ TRANSACTION_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 
 
 def new_transaction_id() -> str:
-    """Return the id of a transaction that nobody has had."""
+    """Return a new random transaction id."""
     return secrets.token_hex(16)
 
 
@@ -113,8 +113,8 @@ class BeginWrite:
         options: The write's own options, which go before the table's properties.
         touches: A bound predicate that is true for every partition that the write can touch; None where any may be.
         reads_replaced: Whether the rows of a creation come from the table that it replaces, at ``table``'s version.
-        transaction_id: Chosen by who asks: asking twice begins one transaction.
-        takes: Whether its files are somebody's, which it moves from where they are (LOAD DATA).
+        transaction_id: Chosen by the writer: a repeated request begins one transaction.
+        moves_user_files: Whether it moves the user's own files from where they are (LOAD DATA).
         planned: What its files are like: it does not begin where the table is read otherwise by now. None where it
             brings no files, or makes its table.
     """
@@ -129,7 +129,7 @@ class BeginWrite:
     touches: Predicate | None = None
     reads_replaced: bool = False
     transaction_id: str = field(default_factory=new_transaction_id)
-    takes: bool = False
+    moves_user_files: bool = False
     planned: PlannedFormat | None = None
 
 

@@ -18,7 +18,7 @@ class ConflictError(CatalogExtError):
 
 
 class TransactionStateError(CatalogExtError):
-    """A write was ended by somebody else: recovered after its lease, or aborted.
+    """A write was ended by another process: recovered after its lease, or aborted.
 
     Remedy: Run the statement again; raise `transaction.lease` if its owner is slow.
     """

@@ -61,7 +61,7 @@ __all__ = [
     "has_column",
 ]
 
-# Names are resolved at their first use: who wants one module of this package does not load all, and pyarrow with them.
+# Names are resolved at their first use: an import of one module does not load all, and pyarrow with them.
 _HOMES = {
     "CHANGES_SCHEMA": "read.changes",
     "FOR_EVER": "read.dates",

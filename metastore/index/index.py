@@ -44,7 +44,7 @@ from catalog_ext.metastore.index.write.publishing import Publications
 from catalog_ext.metastore.index.write.repairs import Repairs
 from catalog_ext.metastore.index.write.restoration import Restoration
 from catalog_ext.metastore.index.write.transaction_files import TransactionFiles
-from catalog_ext.metastore.index.write.transactions import Transactions
+from catalog_ext.metastore.index.write.transactions import IndexedTransactions
 from catalog_ext.metastore.index.write.verifications import Verifications
 from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 
@@ -64,7 +64,7 @@ class Index:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # What there is: tables and views, and the index itself.
+        # Tables, views, namespaces, and the index itself.
         self.properties = Properties(database)
         self.incarnations = Incarnations(database)
         self.restoration = Restoration(database)
@@ -74,7 +74,7 @@ class Index:
         self.dropped_tables = DroppedTables(database)
         self.views = IndexedViews(database)
         self.followed = FollowedMetastore(database)
-        # What a table has at a version.
+        # Reads of a table at a version.
         self.partitions = Partitions(database)
         self.files = PlannedFiles(database)
         self.partition_groups = PartitionGroups(database)
@@ -85,7 +85,7 @@ class Index:
         self.changes = Changes(database)
         self.history = History(database)
         self.overviews = Overviews(database)
-        # What it has now, and changes to it.
+        # Reads and changes of a table's newest version.
         self.planner_statistics = PlannerStatistics(database)
         self.living_partitions = LivingPartitions(database)
         self.file_statistics = FileStatistics(database)
@@ -93,7 +93,7 @@ class Index:
         self.etags = Etags(database)
         self.repairs = Repairs(database)
         self.commits = Commits(database, self.planner_statistics)
-        self.transactions = Transactions(database)
+        self.transactions = IndexedTransactions(database)
         self.transaction_files = TransactionFiles(database)
         self.waiting_files = WaitingLists(database)
         self.forgotten_transactions = ForgottenTransactions(database)
@@ -101,7 +101,7 @@ class Index:
         self.ended_files = EndedFiles(database)
         self.deletions = Deletions(database)
         self.versions = Versions(database)
-        # What the metastore has to learn.
+        # Messages for the metastore.
         self.outbox = Outbox(database)
         self.publications = Publications(database)
 

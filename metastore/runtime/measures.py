@@ -107,7 +107,7 @@ _listeners: tuple[Callable[[Event], None], ...] = ()
 _lock = Lock()
 
 
-def tell(event: Event) -> None:
+def emit(event: Event) -> None:
     """Tell an event to everybody who listens; a listener that fails is logged, since what happened has happened."""
     for listener in _listeners:
         try:
@@ -118,7 +118,7 @@ def tell(event: Event) -> None:
 
 def failed(subject: Subject, error: _Error) -> _Error:
     """Return the error, of which everybody who listens is told."""
-    tell(Failed(subject, error.code))
+    emit(Failed(subject, error.code))
     return error
 
 

@@ -50,7 +50,7 @@ class StagedLocation:
         upload: The upload to complete, on S3.
         modified_ms: When the source was modified, in milliseconds since 1970; None where that does not matter, or was
             not recorded.
-        aside: The hidden name that the upload is to, to be copied to the target; None where it is to the target itself.
+        hidden_upload: The hidden name of the upload, which is copied to the target; None: it is to the target itself.
         mark: The transaction's id, which copies on S3 carry.
         etag: The hash of the source's ETag on S3; None where it is not known.
     """
@@ -61,13 +61,13 @@ class StagedLocation:
     upload: Upload | None = None
     modified_ms: int | None = None
     mark: str = ""
-    aside: Location | None = None
+    hidden_upload: Location | None = None
     etag: int | None = None
 
     @property
     def hidden(self) -> Location | None:
         """Where the file is, or can be, before it has its final name."""
-        return self.source or self.aside
+        return self.source or self.hidden_upload
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.upload is None):
@@ -184,8 +184,8 @@ def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
     """
 
     def hide_one(file: StagedLocation) -> None:
-        if file.aside is not None:
-            storage.uploads_to(file.target).restore(file.aside, file.target, file.size, file.mark)
+        if file.hidden_upload is not None:
+            storage.uploads_to(file.target).restore(file.hidden_upload, file.target, file.size, file.mark)
         elif file.source is not None and is_moved(file, storage.stat(file.target)):
             try:
                 rename_file(storage, file.target, file.source)
@@ -217,18 +217,18 @@ def keep(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
     """
 
     def complete(file: StagedLocation) -> None:
-        if file.upload is not None and file.aside is not None:
-            storage.complete_upload(file.aside, file.upload, file.size)
+        if file.upload is not None and file.hidden_upload is not None:
+            storage.complete_upload(file.hidden_upload, file.upload, file.size)
 
     in_parallel(complete, staged, threads)
 
 
 def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocation) -> int | None:
     fault_point("promote.file")
-    if file.upload is not None and file.aside is not None:
+    if file.upload is not None and file.hidden_upload is not None:
         if not wanted():
             raise OvertakenError
-        _bring_in(storage, file, file.upload, file.aside)
+        _bring_in(storage, file, file.upload, file.hidden_upload)
     elif file.upload is not None:
         return storage.complete_upload(file.target, file.upload, file.size)
     elif file.source is not None:
@@ -236,17 +236,17 @@ def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocat
     return None
 
 
-def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, aside: Location) -> None:
+def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, hidden: Location) -> None:
     """Copy what is under a hidden name to its final one; the former is left for the clean-up."""
     uploads = storage.uploads_to(file.target)
     try:
-        storage.complete_upload(aside, upload, file.size)
+        storage.complete_upload(hidden, upload, file.size)
     except StagedFileMissingError:
         # Somebody may have been faster, and cleaned up.
         if not uploads.is_copied(file.target, file.size, file.mark):
             raise
         return
-    uploads.copy(aside, file.target, file.size, file.mark)
+    uploads.copy(hidden, file.target, file.size, file.mark)
 
 
 def rename_file(storage: Storage, source: Location, target: Location) -> bool:
@@ -331,7 +331,7 @@ def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: 
     def abort(file: StagedLocation) -> CatalogExtError | None:
         try:
             if file.upload is not None:
-                storage.abort_upload(file.aside or file.target, file.upload.upload_id)
+                storage.abort_upload(file.hidden_upload or file.target, file.upload.upload_id)
         except StorageError as error:
             return error
         return None

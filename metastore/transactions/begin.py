@@ -25,14 +25,14 @@ class Beginning:
     """
 
     def __init__(self, resources: Resources, recovery: Recovery) -> None:
-        self._index = resources.index
+        self._transactions = resources.index.transactions
         self._planner = Planner(resources.index, resources.storage)
         self._recovery = recovery
 
     def begin(self, request: BeginWrite) -> BegunWrite:
         """Return the transaction of a new write; see ``Transactions.begin``."""
         fault_point("begin.before")
-        # A table that is to be made may have been left half made; of an application batches are looked for, too.
+        # A creation, and a batch of an application, always look for dead writers first.
         if request.app_id is None and not isinstance(request.asked, CREATIONS):
             begun = self._begun(request, looks=True)
             if begun is not None:
@@ -44,7 +44,7 @@ class Beginning:
         return begun
 
     def _begun(self, request: BeginWrite, *, looks: bool) -> BegunWrite | None:
-        """Plan and begin a write; None where it is to look for dead writers and there are some."""
+        """Plan and begin a write; None where it looks for dead writers (``looks``) and finds some."""
         transaction_id = request.transaction_id
         plan = self._planner.plan(request, transaction_id)
         if self._is_duplicate(request):
@@ -66,9 +66,9 @@ class Beginning:
         )
         replaced = request.table.table_id if creates and request.table is not None else None
         begun = (
-            self._index.transactions.begin_among_living(transaction, request.planned)
+            self._transactions.begin_among_living(transaction, request.planned)
             if looks
-            else self._index.transactions.begin(transaction, replaced, request.planned)
+            else self._transactions.begin(transaction, replaced, request.planned)
         )
         if begun is None:
             return None
@@ -78,7 +78,7 @@ class Beginning:
     def _is_duplicate(self, request: BeginWrite) -> bool:
         if request.app_id is None or request.app_version is None or request.table is None:
             return False
-        known = self._index.transactions.find_application(request.table.table_id, request.app_id)
+        known = self._transactions.find_application(request.table.table_id, request.app_id)
         return known is not None and known.app_version >= request.app_version
 
 

@@ -98,7 +98,7 @@ class DeletionGate:
         directories: dict[str, Need] = {}
         sources: dict[str, Need] = {}
         for one in self._index.transactions.all(states=_UNDER_WAY):
-            if one.plan.takes:
+            if one.plan.moves_user_files:
                 reason = Need(_LOADED.format(one.transaction_id, one.table))
                 staged = self._index.transaction_files.staged_files(one.transaction_id)
                 sources.update((file.source, reason) for file in staged if file.source is not None)

@@ -35,7 +35,7 @@ def refuse_linked(index: Index, table: str, root: Location, directories: Mapping
     linked = _linked(root, directories)
     if not linked or not _others(index, table, os.path.commonpath(linked.values())):
         return
-    known = set(index.tables.overlapping(str(root)))
+    known = set(_others(index, table, root.path))
     for name, place in sorted(linked.items()):
         other = next((one for one in _others(index, table, place) if one not in known), None)
         if other is not None:

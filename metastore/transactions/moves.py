@@ -1,4 +1,4 @@
-"""Partition commands that move files: what a listing finds while one does may be somewhere else a moment later."""
+"""Partition commands that move files while a listing runs: the listed files may be elsewhere a moment later."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from catalog_ext.metastore.commit.plan import RenamePartition
 from catalog_ext.metastore.commit.transaction import State
 
 if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import Partition, Table
+
+
+def covered_partitions(index: Index, plan: WritePlan, table: Table) -> list[Partition]:
+    """Return the living partitions that a plan's predicate is true for; none without a predicate."""
+    predicate = bound_predicate(plan, table)
+    return [] if predicate is None else index.living_partitions.matching(table, predicate)
 
 
 class Moves:
@@ -52,6 +59,5 @@ class Moves:
             # As the store spells them.
             living = self._index.living_partitions.of_values(table, sorted(names))
         else:
-            taken = bound_predicate(command.plan, table)
-            living = [] if taken is None else self._index.living_partitions.matching(table, taken)
+            living = covered_partitions(self._index, command.plan, table)
         return names | {partition.name for partition in living}

@@ -1,4 +1,4 @@
-"""Which files on the store belong to nobody yet: neither to the index nor to a write that is in flight."""
+"""Finds files on the store that neither the index nor a write in flight has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from catalog_ext.metastore.transactions.relocations import replaced_by_relocatio
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
@@ -53,6 +53,7 @@ class NewFiles:
 
     def __init__(self, index: Index, storage: Storage, threads: int) -> None:
         self._index = index
+        self._living = index.living_partitions
         self._storage = storage
         self._threads = threads
 
@@ -69,7 +70,7 @@ class NewFiles:
             table_id: The table.
             directories: By partition.
             existing: Whether partitions that the index has by now are among the answer.
-            by_hand: The partitions whose directories somebody has named: what a relocation has left there is theirs.
+            by_hand: The partitions whose directories the statement names: files that a relocation left are theirs.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
@@ -84,8 +85,8 @@ class NewFiles:
             return dict.fromkeys(found, ()) if existing else {}
         # Read these after the listing: the files of every write that has committed by now are in the index.
         table = self._index.tables.load_by_id(table_id)
-        _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
-        in_flight = self._index.transactions.uncommitted_ids(table_id, table.version)
+        _require_unmoved(table, moves.partitions(table), [name for name, entries in found.items() if entries])
+        in_flight = uncommitted(self._index, table)
         replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
         ignored = IgnoredNames.of(table.definition.properties)
         there = set() if existing else self._index.partitions.existing(table, sorted(found))
@@ -142,7 +143,7 @@ class NewFiles:
         Returns:
             The files by directory, where there are any.
         """
-        in_flight = self._index.transactions.uncommitted_ids(table.table_id, table.version)
+        in_flight = uncommitted(self._index, table)
         unknown = {
             name: [
                 entry
@@ -160,13 +161,8 @@ class NewFiles:
     def _living_at(self, table: Table, directories: Collection[str]) -> dict[str, Removal]:
         """Return the living files of all partitions that lie in one of the directories, by URI."""
         names = {name for there in self._index.partitions.at(table, directories).values() for name in there}
-        living = self._index.living_partitions.of_values(table, sorted(names)) if names else []
-        files = self._index.living_partitions.files([partition.partition_id for partition in living])
-        return {
-            f"{table.directory_of(partition)}/{file.path}": indexed_file(file.path, file)
-            for partition in living
-            for file in files.get(partition.partition_id, ())
-        }
+        living = self._living.of_values(table, sorted(names)) if names else []
+        return self.known_of({partition.partition_id: table.directory_of(partition) for partition in living})
 
     def _pending_removals(self, directories: Mapping[str, Location], by_hand: Collection[str]) -> dict[str, Removal]:
         """Return the files in the directories that committed writes of any table are to delete, by URI.
@@ -176,20 +172,17 @@ class NewFiles:
         """
         names = {str(place): name for name, place in directories.items()}
         pending: dict[str, Removal] = {}
-        for committed in self._index.transactions.all(states=(State.COMMITTED,)):
-            if not any(map(committed.plan.may_delete_near, names)):
-                continue
-            for removal in self._index.deletions.of(committed.transaction_id):
-                name = names.get(removal.path.rpartition("/")[0])
-                if name in by_hand and committed.operation == VACUUM:
-                    raise ConflictError(
-                        f"Vacuum is deleting replaced files of table {committed.table} such as {removal.path}. "
-                        "Nothing was changed; try again when it has ended. If its process is gone, "
-                        "`catalog-ext recover --older-than 0s` finishes it.",
-                        {"location": removal.path, "transaction": committed.transaction_id},
-                    )
-                if name is not None:
-                    pending[removal.path] = removal
+        for committed, removal in pending_deletions(self._index, lambda c: any(map(c.plan.may_delete_near, names))):
+            name = names.get(removal.path.rpartition("/")[0])
+            if name in by_hand and committed.operation == VACUUM:
+                raise ConflictError(
+                    f"Vacuum is deleting replaced files of table {committed.table} such as {removal.path}. Nothing was "
+                    "changed; try again when it has ended. If its process is gone, "
+                    "`catalog-ext recover --older-than 0s` finishes it.",
+                    {"location": removal.path, "transaction": committed.transaction_id},
+                )
+            if name is not None:
+                pending[removal.path] = removal
         return pending
 
     def known(self, table: Table, predicate: Predicate) -> dict[str, Removal]:
@@ -202,12 +195,12 @@ class NewFiles:
                 known[f"{table.directory(name, own)}/{path}"] = indexed_file(path, file)
         return known
 
-    def known_of(self, places: Mapping[int, Location]) -> dict[str, Removal]:
+    def known_of(self, places: Mapping[int, Location] | Mapping[int, str]) -> dict[str, Removal]:
         """Return the files that partitions have now, by URI; given are their numbers and directories."""
         return {
             f"{places[number]}/{file.path}": indexed_file(file.path, file)
             for numbers in batched(places, _ASKED_AT_ONCE)
-            for number, there in self._index.living_partitions.files(numbers).items()
+            for number, there in self._living.files(numbers).items()
             for file in there
         }
 
@@ -263,6 +256,24 @@ class NewFiles:
         return [e for e in entries if e.kind is EntryKind.FILE]
 
 
+def uncommitted(index: Index, table: Table) -> Mapping[str, State]:
+    """Return the transactions whose files a version of a table does not show (``uncommitted_ids``)."""
+    return index.transactions.uncommitted_ids(table.table_id, table.version)
+
+
+def pending_deletions(index: Index, concerns: Callable[[Transaction], object]) -> Iterator[tuple[Transaction, Removal]]:
+    """Yield the files that committed transactions still have to delete, each with its transaction.
+
+    Args:
+        index: The index.
+        concerns: Chooses the transactions: only their lists are read.
+    """
+    for committed in index.transactions.all(states=(State.COMMITTED,)):
+        if concerns(committed):
+            for removal in index.deletions.of(committed.transaction_id):
+                yield committed, removal
+
+
 def _data_file(entry: Entry) -> DataFile:
     return DataFile(entry.location.name, entry.size, entry.modified_ms, etag=entry.etag)
 
@@ -277,7 +288,7 @@ def _is_as_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
     return file is not None and is_unchanged(entry, file)
 
 
-def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:
+def _require_unmoved(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:
     for name in names:
         command = moving.get(name)
         if command is not None:

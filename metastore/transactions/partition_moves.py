@@ -1,4 +1,4 @@
-"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and brings them back, if need be to where they can be."""
+"""Moves the files of RENAME, EXCHANGE and LOAD DATA, and moves them back, beside their names if these are taken."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, Promotion, RenamePartition
 from catalog_ext.metastore.commit.rules import moves_files
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError, LocationNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import ReplaceFiles
-from catalog_ext.metastore.predicates.tree import TRUE
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.moving import Mover, name_beside
 from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
 from catalog_ext.metastore.transactions.deletion_gate import named_directories
+from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.moving import Displaced
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
-
-_AT_ONCE = 5000
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +49,8 @@ class PartitionMoves:
         self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
     ) -> None:
         self._index = index
+        self._living = index.living_partitions
+        self._transactions = index.transactions
         self._storage = storage
         self._deliver = deliver
         self._threads = threads
@@ -80,19 +80,19 @@ class PartitionMoves:
             ConflictError: A partition has one, or another transaction registers or loads it.
             IndexDatabaseError: The index does not answer.
         """
-        if not transaction.plan.takes:
+        if not transaction.plan.moves_user_files:
             return
-        files = self._index.transaction_files.staged_files(transaction.transaction_id) if staged is None else staged
+        files = self._staged(transaction) if staged is None else staged
         own = {file.source for file in files if file.source is not None}
         self._require_unregistered(transaction, own)
         if transaction.plan.promotion is not Promotion.UPLOAD:
             # A rename takes a file once.
             return
-        for other in self._index.transactions.moving_commands((State.RESERVED, State.COMMITTED)):
-            if not other.plan.takes or other.transaction_id == transaction.transaction_id:
+        for other in self._transactions.moving_commands((State.RESERVED, State.COMMITTED)):
+            if not other.plan.moves_user_files or other.transaction_id == transaction.transaction_id:
                 continue
             shared = next(
-                (f.source for f in self._index.transaction_files.staged_files(other.transaction_id) if f.source in own),
+                (f.source for f in self._staged(other) if f.source in own),
                 None,
             )
             if shared is not None:
@@ -111,7 +111,7 @@ class PartitionMoves:
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
-            for one in self._index.transactions.all(states=(State.RESERVED,))
+            for one in self._transactions.all(states=(State.RESERVED,))
             for place in named_directories(one)
         }
         # Commands first: one that ends between the two questions has its files in the index by the second.
@@ -139,12 +139,12 @@ class PartitionMoves:
         if not self._storage.store_has_directories(locations.location):
             return
         names = {partition.partition_id: partition.name for partition in plan.change.partitions}
-        filled = {file.partition for file in self._index.transaction_files.staged_files(transaction.transaction_id)}
+        filled = {file.partition for file in self._staged(transaction)}
         if filled.issuperset(names.values()):
             return
-        source = self._index.tables.load_by_id(plan.source_id or transaction.table_id or 0)
+        source = self._source_table(transaction)
         made: set[Location] = set()
-        for partition in self._living(transaction, source):
+        for partition in self._moving(transaction, source):
             name = names.get(partition.partition_id)
             if name is not None and name not in filled and moves_files(source, partition):
                 place = locations.directory(name)
@@ -154,7 +154,7 @@ class PartitionMoves:
                     place = place.parent
         self._storage.sync_directories({*made, locations.location} if made else ())
 
-    def restore(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> list[StagedLocation]:
+    def restore(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> list[StagedLocation]:
         """Bring the files of a command that is being undone back to where they were; return all of them.
 
         Where another file has its old name by now, a file gets a name beside that; where its directory can take
@@ -162,7 +162,7 @@ class PartitionMoves:
 
         Args:
             transaction: The transaction.
-            brought: Files of it that the index may not know.
+            unrecorded: Files of it that the index may not know.
 
         Raises:
             CatalogExtError: Something is not back; the same call may be made again.
@@ -178,16 +178,16 @@ class PartitionMoves:
         everything: list[StagedLocation] = []
         displaced: list[Displaced] = []
         try:
-            for batch in batched(self._files(transaction, brought), _AT_ONCE):
+            for batch in batched(self._files(transaction, unrecorded), FILES_AT_ONCE):
                 displaced += mover.restore(batch)
                 everything += batch
         except OvertakenError:
             # Another process has brought all of them back.
             return []
-        if displaced and transaction.plan.takes:
-            _settle_others(displaced)
+        if displaced and transaction.plan.moves_user_files:
+            _report_displaced(displaced)
         elif displaced:
-            self._settle(transaction, mover, everything, displaced)
+            self._record_displaced(transaction, mover, everything, displaced)
         mover.tidy()
         return everything
 
@@ -237,11 +237,11 @@ class PartitionMoves:
         """
         self._mover(transaction, ()).tidy()
 
-    def _files(self, transaction: Transaction, brought: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
+    def _files(self, transaction: Transaction, unrecorded: Sequence[StagedFile] = ()) -> Iterator[StagedLocation]:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         seen: set[str | None] = set()
-        for file in chain(self._index.transaction_files.staged_files(transaction.transaction_id), brought):
-            if not brought or file.source not in seen:
+        for file in chain(self._staged(transaction), unrecorded):
+            if not unrecorded or file.source not in seen:
                 seen.add(file.source)
                 yield locations.locate(file)
 
@@ -252,7 +252,7 @@ class PartitionMoves:
 
         def exile(file: StagedLocation) -> Location:
             assert file.source is not None, "commands move files"
-            if plan.takes:
+            if plan.moves_user_files:
                 # They are the user's own files: they are put back beside their names, or not at all.
                 return name_beside(file.source, file)
             return below(origin, f"{DATA}/{number}/{file.source.relative_to(origin)}")
@@ -261,19 +261,19 @@ class PartitionMoves:
             self._storage,
             below(root, f"{plan.staging}/{number}"),
             root,
-            wanted=lambda: self._index.transactions.state_of(number) in states,
+            wanted=lambda: self._transactions.state_of(number) in states,
             exile=exile,
             threads=self._threads,
         )
 
-    def _settle(
+    def _record_displaced(
         self,
         transaction: Transaction,
         mover: Mover,
         everything: Sequence[StagedLocation],
         displaced: Sequence[Displaced],
     ) -> None:
-        """Have the index follow what could not be put back under its name.
+        """Record in the index where the files are that could not be put back under their names.
 
         Raises:
             StorageError: A directory takes no files, and has some of its own: neither can follow the other.
@@ -288,7 +288,7 @@ class PartitionMoves:
             if _directory(one.file) in exiled:
                 mover.place(one, mover.exile(one.file))
         try:
-            table = self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
+            table = self._source_table(transaction)
         except TableNotFoundError:
             return
         changes = self._changes(transaction, table, mover, displaced, exiled)
@@ -314,7 +314,7 @@ class PartitionMoves:
         exiled: Collection[Location],
     ) -> list[ReplaceFiles]:
         living = {
-            Location.parse(table.directory_of(partition)): partition for partition in self._living(transaction, table)
+            Location.parse(table.directory_of(partition)): partition for partition in self._moving(transaction, table)
         }
         changes: list[ReplaceFiles] = []
         for directory in sorted({_directory(one.file) for one in displaced}):
@@ -340,18 +340,25 @@ class PartitionMoves:
                 changes.append(ReplaceFiles(partition.name, added, tuple(renamed)))
         return changes
 
-    def _living(self, transaction: Transaction, table: Table) -> list[Partition]:
+    def _moving(self, transaction: Transaction, table: Table) -> list[Partition]:
         asked = transaction.plan.asked
         if isinstance(asked, RenamePartition):
-            return self._index.living_partitions.of_values(table, [asked.name])
-        return self._index.living_partitions.matching(table, bound_predicate(transaction.plan, table) or TRUE)
+            return self._living.of_values(table, [asked.name])
+        return covered_partitions(self._index, transaction.plan, table)
+
+    def _staged(self, transaction: Transaction) -> Iterator[StagedFile]:
+        return self._index.transaction_files.staged_files(transaction.transaction_id)
+
+    def _source_table(self, transaction: Transaction) -> Table:
+        """Return the table whose partitions a command moves."""
+        return self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
 
     def _known(self, partition: Partition) -> list[DataFile]:
-        return self._index.living_partitions.files([partition.partition_id]).get(partition.partition_id, [])
+        return self._living.files([partition.partition_id]).get(partition.partition_id, [])
 
 
-def _settle_others(displaced: Sequence[Displaced]) -> None:
-    """Say where files of others are that could not be put back under their names.
+def _report_displaced(displaced: Sequence[Displaced]) -> None:
+    """Log where the user's own files are that could not be put back under their names.
 
     Raises:
         CatalogExtError: A directory takes no files any more. When it is writable again, undoing ends.

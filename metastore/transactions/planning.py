@@ -68,7 +68,7 @@ class Planner:
         """Return the plan of a new transaction.
 
         Raises:
-            InvalidConfigurationError: An option is none that its key may have.
+            InvalidConfigurationError: An option has a value that its key may not have.
             TableLayoutError: A table is to be created in a directory that is not empty.
             StorageError: The store refuses or does not answer.
         """
@@ -98,7 +98,7 @@ class Planner:
             staging=staging,
             base=relocation_base(location, transaction_id) if relocate else location,
             promotion=promotion,
-            aside=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
+            hides_uploads=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
             relocate=relocate,
             locations=located.locations,
             asks_locations=not located.are_all,
@@ -107,7 +107,7 @@ class Planner:
             created_location=fresh,
             partition_commit=partition_commit,
             hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
-            takes=request.takes,
+            moves_user_files=request.moves_user_files,
         )
 
     def _is_new(self, location: str, staging: str) -> bool:

@@ -47,6 +47,7 @@ class Recovery:
     def __init__(self, resources: Resources, locks: CommitLocks) -> None:
         self._resources = resources
         self._index = resources.index
+        self._transactions = resources.index.transactions
         self._locks = locks
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
@@ -56,13 +57,13 @@ class Recovery:
         its lease says: an application that was started again, such as a streaming query, need not wait for the lease of
         the process that died.
         """
-        left = self._found(None, None)
+        left = self._found(None)
         if table_id is not None:
             # An exchange that died keeps writers from the table that it takes partitions from, too.
             left = [t for t in left if table_id in (t.table_id, t.plan.source_id)]
         if table_id is not None and app_id is not None:
             known = {transaction.transaction_id for transaction in left}
-            batches = self._index.transactions.all(table_id, states=(State.RESERVED, State.ABORTING))
+            batches = self._transactions.all(table_id, states=(State.RESERVED, State.ABORTING))
             left += [t for t in batches if t.app_id == app_id and t.transaction_id not in known]
         failures: PolicyFailures = {}
         for transaction in left:
@@ -85,7 +86,7 @@ class Recovery:
 
         Their owners may be at it, too: a file is deleted once. One that fails is left to ``recover``.
         """
-        for transaction in self._index.transactions.all(table_id, states=(State.COMMITTED,)):
+        for transaction in self._transactions.all(table_id, states=(State.COMMITTED,)):
             try:
                 clean(self._resources, Commit(transaction, by_owner=False))
             except CatalogExtError as error:
@@ -96,7 +97,7 @@ class Recovery:
 
     def recover(self, table: Table | str | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
         """Return what became of every transaction whose owner is gone; see ``Transactions.recover``."""
-        found = _of(table, self._found(None, older_than_s))
+        found = _of(table, self._found(older_than_s))
         found.sort(key=lambda t: t.began_at_ms)
         waiting = self._waiting(table, {t.transaction_id for t in found})
         if dry_run:
@@ -115,13 +116,13 @@ class Recovery:
 
     def _waiting(self, table: Table | str | None, taken: set[str]) -> tuple[RecoveredTransaction, ...]:
         now = self._index.now_ms()
-        left = _of(table, self._index.transactions.all(states=IN_FLIGHT))
+        left = _of(table, self._transactions.all(states=IN_FLIGHT))
         left = sorted((t for t in left if t.transaction_id not in taken), key=lambda t: t.began_at_ms)
         return tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left)
 
     def _return_strays(self) -> None:
         """Put back files that a process had taken when it died, of commands that ended without it."""
-        commands = self._index.transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
+        commands = self._transactions.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
         for command in self._resources.moves.with_strays(commands):
             try:
                 self._resources.moves.return_strays(command)
@@ -135,12 +136,12 @@ class Recovery:
 
     def undo(self, transaction_id: str, *, dry_run: bool) -> RecoveryReport:
         """Return what became of one transaction that was undone; see ``Transactions.undo``."""
-        transaction = self._index.transactions.load(transaction_id)
+        transaction = self._resources.load(transaction_id)
         if dry_run:
             committed = transaction.state in (State.COMMITTED, State.FINISHED)
             action = RecoveryAction.FAILED if committed else RecoveryAction.WOULD_UNDO
             return RecoveryReport((self._entry(transaction, action, transaction.error),), dry_run)
-        files = self._index.transaction_files.staged_count(transaction_id)
+        files = self._staged_count(transaction)
         abandon(self._resources, transaction, _BY_ORDER)
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
@@ -172,13 +173,14 @@ class Recovery:
         now = self._index.now_ms()
         failing_ms = now - (transaction.ended_at_ms or now)
         pause_ms = min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
-        return pause_ms if self._index.transactions.claim_recovery(transaction, now + pause_ms) else None
+        return pause_ms if self._transactions.claim_recovery(transaction, now + pause_ms) else None
 
-    def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
+    def _found(self, older_than_s: float | None) -> list[Transaction]:
+        """Return the transactions in flight whose lease is over, or whose owner has been silent for so many seconds."""
+        found = self._transactions.all(states=IN_FLIGHT, expired=older_than_s is None)
         if older_than_s is None:
-            return self._index.transactions.all(table_id, states=IN_FLIGHT, expired=True)
+            return found
         now = self._index.now_ms()
-        found = self._index.transactions.all(table_id, states=IN_FLIGHT)
         seen = ((t, t.expires_at_ms - t.plan.lease_ms) for t in found)
         # A lease that was renewed in the future is a recoverer's: it tried, and set a pause before the next attempt.
         return [t for t, seen_ms in seen if seen_ms > now or seen_ms <= now - older_than_s * 1000]
@@ -193,7 +195,7 @@ class Recovery:
     ) -> RecoveredTransaction:
         files = 0
         try:
-            files = self._index.transaction_files.staged_count(transaction.transaction_id)
+            files = self._staged_count(transaction)
             renewed_ms = pause_ms or _FIRST_PAUSE_MS
             with LeaseRenewal(self._index, transaction.transaction_id, renewed_ms, undoing=True):
                 action, error = self._see_through(transaction, failures)
@@ -219,9 +221,7 @@ class Recovery:
     def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
         """Resume the commit at the step that its state says, and return what became of the transaction."""
         if transaction.state is State.OPEN:
-            moved = self._index.transactions.move(
-                transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_OWNER_GONE
-            )
+            moved = self._resources.start_undo(transaction.transaction_id, (State.OPEN,), _OWNER_GONE)
             transaction = self._resources.load(transaction.transaction_id)
             if not moved and transaction.state is State.FINISHED:
                 return RecoveryAction.FINISHED, None
@@ -240,11 +240,14 @@ class Recovery:
                 clean(resources, commit, failures)
         return RecoveryAction.FINISHED, None
 
+    def _staged_count(self, transaction: Transaction) -> int:
+        return self._index.transaction_files.staged_count(transaction.transaction_id)
+
     def _entry(
         self, transaction: Transaction, action: RecoveryAction, error: str | None, files: int | None = None
     ) -> RecoveredTransaction:
         if files is None:
-            files = self._index.transaction_files.staged_count(transaction.transaction_id)
+            files = self._staged_count(transaction)
         return RecoveredTransaction(
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,

@@ -1,4 +1,4 @@
-"""What ``recover`` and ``vacuum`` did, as values; and the line that a write leaves in the log."""
+"""Reports of recovery, vacuum and waiting files, as values."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class RecoveredTransaction:
         transaction_id: Its id.
         table: ``namespace.name``.
         operation: What the user did.
-        owner: Who began it.
-        action: What became of it.
+        owner: The process that began it.
+        action: What recovery did with it.
         files: Staged files that it had recorded.
         error: Why it was undone, why recovery failed or what it waits for, if there is a reason.
     """
@@ -152,7 +152,7 @@ class VacuumAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VacuumEntry:
-    """One thing that nothing needs, or of which only others know whether they need it.
+    """A path that nothing needs, or that only another index can need.
 
     Attributes:
         action: What is done with it.

@@ -59,7 +59,7 @@ class TaskDirectories:
 def task_directories(begun: BegunWrite) -> TaskDirectories:
     """Return where the tasks of a transaction put their files; those of uploads have their final locations at once."""
     plan = begun.plan
-    uploads = plan.promotion is Promotion.UPLOAD and not plan.aside
+    uploads = plan.promotion is Promotion.UPLOAD and not plan.hides_uploads
     whole = task_directory(plan, begun.transaction_id, plan.base if uploads else plan.location)
     own = begun.partition_locations.items()
     return TaskDirectories(whole, {name: task_directory(plan, begun.transaction_id, at) for name, at in own})
@@ -67,7 +67,7 @@ def task_directories(begun: BegunWrite) -> TaskDirectories:
 
 def task_directory(plan: WritePlan, transaction_id: str, location: str) -> str:
     """Return where the tasks of a transaction put the files of a location, a URI."""
-    uploads = plan.promotion is Promotion.UPLOAD and not plan.aside
+    uploads = plan.promotion is Promotion.UPLOAD and not plan.hides_uploads
     staging = "" if uploads else f"{plan.staging}/{transaction_id}"
     return str(below(Location.parse(location), staging)).removesuffix("/")
 
@@ -94,7 +94,7 @@ class StagingLocations:
 
     def staging_directories(self) -> list[Location]:
         """Return every directory in which staged files may lie; none where uploads are completed in their places."""
-        if self._plan.promotion is Promotion.UPLOAD and not self._plan.aside:
+        if self._plan.promotion is Promotion.UPLOAD and not self._plan.hides_uploads:
             return []
         return [self.location.join(self._staging), *(Location.parse(o).join(self._staging) for o in self._own.values())]
 
@@ -113,13 +113,13 @@ class StagingLocations:
             )
         hidden = self.put(file.partition, file.name)
         if file.upload is not None:
-            aside = hidden if self._plan.aside else None
-            return StagedLocation(target, file.size, upload=file.upload, aside=aside, mark=self._id)
+            hidden_upload = hidden if self._plan.hides_uploads else None
+            return StagedLocation(target, file.size, upload=file.upload, hidden_upload=hidden_upload, mark=self._id)
         return StagedLocation(target, file.size, source=hidden)
 
     def put(self, partition: str, name: str) -> Location:
         """Return where a task puts a file, or sends its upload."""
-        if self._plan.promotion is Promotion.UPLOAD and not self._plan.aside:
+        if self._plan.promotion is Promotion.UPLOAD and not self._plan.hides_uploads:
             return below(self.directory(partition), name)
         if partition in self._own:
             return below(Location.parse(self._own[partition]), f"{self._staging}/{name}")
@@ -140,7 +140,7 @@ class StagingLocations:
                 "carry the transaction's id, and begin with neither '_' nor '.'.",
                 {"transaction": self._id, "file": name[:200]},
             )
-        if self._plan.takes:
+        if self._plan.moves_user_files:
             staged_as_planned = file.source is not None
         else:
             staged_as_planned = (file.upload is not None) is (self._plan.promotion is Promotion.UPLOAD)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
 
 _DROPPED = "_catalog_ext_dropped_"
@@ -63,7 +64,16 @@ class StoreCleanup:
 
     def __init__(self, index: Index, storage: Storage) -> None:
         self._index = index
+        self._dropped = index.dropped_tables
         self._storage = storage
+
+    def before_deleting(self) -> None:
+        """Raise the counter in the warehouse, by which an older copy of the index learns that files may be gone.
+
+        Raises:
+            IndexRestoredError: This index is such a copy.
+        """
+        self._index.incarnations.before_deleting()
 
     def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
         """Remove the files that a commit has replaced; what was written there since stays, and is logged.
@@ -133,6 +143,16 @@ class StoreCleanup:
             removed += len(files)
         return removed
 
+    def remove_table(self, table: Table) -> None:
+        """Remove the directory of a table that was just dropped, where its files are to be deleted.
+
+        Raises:
+            StorageError: Something could not be removed.
+        """
+        dropped = self._undeleted(table.table_id, table.definition.location)
+        if dropped is not None:
+            self.remove_dropped(dropped)
+
     def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
         """Remove the directory of a dropped table, which is then free for others; called again, it goes on.
 
@@ -143,7 +163,7 @@ class StoreCleanup:
         Raises:
             StorageError: Something could not be removed.
         """
-        self._index.incarnations.before_deleting()
+        self.before_deleting()
         location = Location.parse(dropped.location)
         if not location.key:
             # Which is refused.
@@ -160,8 +180,8 @@ class StoreCleanup:
         # could be made there.
         self._storage.sync_directories([location.parent])
         # A copy of the index that still has the drop to do would delete what the next table has written here.
-        self._index.incarnations.before_deleting()
-        self._index.dropped_tables.note_deleted(dropped, this_process())
+        self.before_deleting()
+        self._dropped.note_deleted(dropped, this_process())
 
     def _remove_dropped_files(self, dropped: DroppedTable, location: Location, aside: Location, *, late: bool) -> bool:
         """Remove the files that the table had; return False where another process has done so."""
@@ -174,7 +194,7 @@ class StoreCleanup:
             old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
             self._delete_while_dropped(old, dropped)
         elif self._storage.store_has_directories(location):
-            renamed = self._index.dropped_tables.while_undeleted(
+            renamed = self._dropped.while_undeleted(
                 dropped.table_id, lambda: self._storage.rename_directory(location, aside)
             )
             if renamed is None:
@@ -192,15 +212,16 @@ class StoreCleanup:
         """Remove files of a dropped table until another process has finished that."""
         root = Location.parse(dropped.location)
         for batch in batched(files, _AT_ONCE):
-            if not self._is_undeleted(dropped):
+            if self._undeleted(dropped.table_id, dropped.location) is None:
                 return
             self._storage.delete_files(batch)
             directories = {file.parent for file in batch}
             self._storage.remove_empty_directories(directories, root)
             self._storage.sync_directories(directories)
 
-    def _is_undeleted(self, dropped: DroppedTable) -> bool:
-        return any(d.table_id == dropped.table_id for d in self._index.dropped_tables.undeleted(dropped.location))
+    def _undeleted(self, table_id: int, location: str) -> DroppedTable | None:
+        """Return the dropped table of a number, whose files are not all deleted yet; None where they are."""
+        return next((one for one in self._dropped.undeleted(location) if one.table_id == table_id), None)
 
     def _files(self, directory: Location) -> Iterator[tuple[Location, ListedFile]]:
         return ((place, event) for place, event in self._walk(directory) if isinstance(event, ListedFile))

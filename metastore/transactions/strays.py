@@ -18,6 +18,7 @@ from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.new_files import uncommitted
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry
 from catalog_ext.metastore.transactions.staging_locations import DATA, copies_directory
 
@@ -149,7 +150,7 @@ class Strays:
     def _takes_files(self) -> bool:
         """Return whether a LOAD DATA is under way, which may have to put back what it has taken."""
         states = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-        return any(one.plan.takes for one in self._index.transactions.all(states=states))
+        return any(one.plan.moves_user_files for one in self._index.transactions.all(states=states))
 
     def _files(self, root: Location) -> list[ListedFile]:
         return [event for event in self._listed(root) if isinstance(event, ListedFile)]
@@ -180,7 +181,7 @@ class Strays:
         }
 
     def _stray(
-        self, root: Location, file: ListedFile, own: dict[str, State], known: dict[str, KnownTransaction]
+        self, root: Location, file: ListedFile, own: Mapping[str, State], known: dict[str, KnownTransaction]
     ) -> Found | None:
         named, staged = transaction_id_in(file.name), _staged_by(file)
         if file.modified_ms > self._before_ms:
@@ -250,10 +251,9 @@ class Strays:
                            place, error.message)  # fmt: skip
             return ()
 
-    def _uncommitted(self) -> dict[str, State]:
+    def _uncommitted(self) -> Mapping[str, State]:
         """Return the table's transactions whose files its newest version does not show."""
-        version = self._index.tables.load_by_id(self._table.table_id).version
-        return self._index.transactions.uncommitted_ids(self._table.table_id, version)
+        return uncommitted(self._index, self._index.tables.load_by_id(self._table.table_id))
 
 
 def _staged_by(file: ListedFile) -> str | None:

@@ -58,7 +58,7 @@ def take_files(
     asked = OverwritePartitions() if replaces else Append()
     definition = table.definition
     request = BeginWrite(
-        asked, OPERATION, this_process(), table, options=options, touches=touches, takes=True,
+        asked, OPERATION, this_process(), table, options=options, touches=touches, moves_user_files=True,
         planned=PlannedFormat(definition.format, definition.options),
     )  # fmt: skip
     number = transactions.begin(request).transaction_id

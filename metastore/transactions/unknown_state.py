@@ -37,8 +37,8 @@ def reason_of(error: BaseException) -> str:
     return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
 
 
-def may_pass(error: BaseException) -> bool:
-    """Return whether what went wrong may be over when the commit is asked for again."""
+def is_retryable(error: BaseException) -> bool:
+    """Return whether a repeated commit may succeed."""
     return isinstance(error, CatalogExtError) and error.retryable
 
 

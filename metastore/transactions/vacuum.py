@@ -52,7 +52,7 @@ class Vacuum:
     Args:
         index: The index.
         storage: The stores.
-        cleanup: Knows which directories are of registered partitions.
+        cleanup: Removes directories that are empty then.
         table: The table.
         retention_s: Seconds for which versions are kept.
         named: Says which of some directories the metastore has partitions of these names at; None where there is no
@@ -87,7 +87,7 @@ class Vacuum:
             IndexRestoredError: The index was put back to an earlier time.
         """
         if not self._dry_run:
-            self._index.incarnations.before_deleting()
+            self._cleanup.before_deleting()
         version = self._index.history.version_at(self._table.table_id, self._before_ms)
         entries: list[VacuumEntry] = []
         strays = self._strays

@@ -15,23 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.index import Index, WaitingFiles
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.write.transactions import IndexedTransactions
+    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles, WaitingLists
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
 
 
 class Waiting:
-    """Knows what earlier epochs have left waiting; nothing is changed.
+    """Reads the files that earlier epochs have left waiting; nothing is changed.
 
     Args:
-        index: The index.
+        lists: The lists of waiting files.
+        transactions: Has the epochs that left them.
         storage: The stores.
     """
 
-    def __init__(self, index: Index, storage: Storage) -> None:
-        self._index = index
+    def __init__(self, lists: WaitingLists, transactions: IndexedTransactions, storage: Storage) -> None:
+        self._lists = lists
+        self._transactions = transactions
         self._storage = storage
+
+    def documents(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
+        """Yield the lists of a table's waiting files; with ``app_id`` those of one query."""
+        return self._lists.all(table_id, app_id)
+
+    def epochs(self, table_id: int, app_id: str | None = None) -> list[Transaction]:
+        """Return the transactions of the epochs that have left files waiting, sorted by id."""
+        origins = {waiting.transaction_id for waiting in self.documents(table_id, app_id)}
+        return [self._transactions.load(origin) for origin in sorted(origins)]
 
     def files(
         self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
@@ -45,10 +58,10 @@ class Waiting:
                 it matters where they are.
         """
         origins: dict[str, StagingLocations] = {}
-        for waiting in self._index.waiting_files.all(table_id, app_id):
+        for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in origins:
-                origins[origin] = StagingLocations(origin, self._index.transactions.load(origin).plan)
+                origins[origin] = StagingLocations(origin, self._transactions.load(origin).plan)
             places = ((file, origins[origin].locate(file)) for file in waiting.files)
             if directory is None:
                 yield waiting, list(places)
@@ -98,10 +111,10 @@ class Waiting:
         """Return what waits of each partition and query, sorted; of one query only, where it is given."""
         found: dict[tuple[str, str], WaitingPartition] = {}
         applications: dict[str, str] = {}
-        for waiting in self._index.waiting_files.all(table_id, app_id):
+        for waiting in self.documents(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in applications:
-                applications[origin] = self._index.transactions.load(origin).app_id or ""
+                applications[origin] = self._transactions.load(origin).app_id or ""
             key = (waiting.partition, applications[origin])
             before = found.get(key, WaitingPartition(*key, 0, 0, 0, waiting.since_ms))
             counts = [before.rows, *(file.rows for file in waiting.files)]
@@ -137,7 +150,7 @@ class Waiting:
 
     def _pending(self, place: StagedLocation, known: dict[Location, set[str]]) -> set[str]:
         """Return the uploads to the file's directory that are neither completed nor aborted."""
-        directory = (place.aside or place.target).parent
+        directory = (place.hidden_upload or place.target).parent
         if directory not in known:
             known.clear()
             known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}

@@ -1,4 +1,4 @@
-"""Rows that streams have kept back: they are committed although their time has not come, or given up."""
+"""Commits or discards rows that streams have kept back until their partitions are due."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class WaitingCommits:
             ConflictError: Another process is committing an epoch of the query.
             CatalogExtError: As ``commit``.
         """
-        if next(self._index.waiting_files.all(table.table_id, app_id), None) is None:
+        if next(self._waiting.documents(table.table_id, app_id), None) is None:
             return None
         request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
         return self._commit_final(request)
@@ -96,8 +96,7 @@ class WaitingCommits:
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
         """Return the options of the query's newest epoch that has kept something back."""
-        origins = {waiting.transaction_id for waiting in self._index.waiting_files.all(table.table_id, app_id)}
-        epochs = [self._index.transactions.load(origin) for origin in sorted(origins)]
+        epochs = self._waiting.epochs(table.table_id, app_id)
         newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
         if newest is None:
             return {}
@@ -105,7 +104,7 @@ class WaitingCommits:
         return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
 
     def discard(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
-        """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.
+        """Discard waiting files that are gone, so that their stream can go on; return them.
 
         Raises:
             LocationNotFoundError: The table's directory is not there, as when a mount is away: nothing was given up.

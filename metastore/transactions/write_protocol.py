@@ -16,7 +16,7 @@ from catalog_ext.metastore.commit.plan import Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError
 from catalog_ext.metastore.runtime.log_fields import FIELDS
-from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, tell
+from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, emit
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
@@ -78,7 +78,7 @@ class Transactions:
         publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
             all: None); None where there is no metastore.
         pause: Waits so many seconds.
-        metastore: Returns the metastore, of whom writes take Hive's locks that ask for them; None where there is none.
+        metastore: Returns the metastore, whose locks writes take (``hive-locks``); None where there is none.
 
     Attributes:
         locks: Takes Hive's locks.
@@ -99,7 +99,10 @@ class Transactions:
     ) -> None:
         self._index = index
         self._storage = storage
-        waiting, moves = Waiting(index, storage), PartitionMoves(index, storage, deliver, threads)
+        waiting, moves = (
+            Waiting(index.waiting_files, index.transactions, storage),
+            PartitionMoves(index, storage, deliver, threads),
+        )
         self._resources = Resources(
             index, storage, NewFiles(index, storage, threads), StoreCleanup(index, storage), waiting, moves, deliver,
             publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
@@ -116,7 +119,7 @@ class Transactions:
 
         Raises:
             InvalidInputError: The id is that of a write to another table.
-            InvalidConfigurationError: An option is none that its key may have.
+            InvalidConfigurationError: An option has a value that its key may not have.
             TableLayoutError: A table is to be created in a directory that is not empty.
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
@@ -296,9 +299,7 @@ class Transactions:
         Raises:
             StorageError: Something could not be deleted: ``recover`` deletes the rest.
         """
-        for dropped in self._index.dropped_tables.undeleted(table.definition.location):
-            if dropped.table_id == table.table_id:
-                self._resources.cleanup.remove_dropped(dropped)
+        self._resources.cleanup.remove_table(table)
 
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
@@ -368,14 +369,14 @@ def _failure_counted(transaction: Transaction) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        tell(NotCommitted(str(transaction.plan.asked.kind), isinstance(error, ConflictError)))
+        emit(NotCommitted(str(transaction.plan.asked.kind), isinstance(error, ConflictError)))
         raise
 
 
 def _log(outcome: WriteOutcome, kind: str) -> None:
     """Log what a commit did, and count it among the measures."""
     seconds = outcome.commit_ms / 1000
-    tell(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
+    emit(Committed(kind, outcome.rows, outcome.bytes, outcome.files_added, outcome.files_removed, seconds))
     fields = {
         "table": outcome.table, "version": outcome.version, "operation": outcome.operation, "rows": outcome.rows,
         "bytes": outcome.bytes, "partitions_added": outcome.partitions_added,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.fault_points import SETTLE_POINTS, InjectedFault, armed
+from catalog_ext.metastore.commit.fault_points import DEFERRED_DELETE_POINTS, InjectedFault, armed
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     DataDeletion,
@@ -45,8 +45,8 @@ NAMES = [f"k={k}/r={r}" for k in (1, 2, 3) for r in ("a", "b")]
 STATE = dict[str, set[str]]
 _IS_ONE = Comparison(Operator.EQ, "k", "1")
 _FAULTS = (
-    None, None, None, ("settle.before", 1), ("settle.page", 1), ("settle.page", 1), ("settle.page", 2),
-    ("settle.page", 3), ("settle.after", 1), ("clean.before", 1), ("clean.removed", 1), ("apply.after", 1),
+    None, None, None, ("deferred.before", 1), ("deferred.page", 1), ("deferred.page", 1), ("deferred.page", 2),
+    ("deferred.page", 3), ("deferred.after", 1), ("clean.before", 1), ("clean.removed", 1), ("apply.after", 1),
 )  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def test_random_histories(tmp_path: Path, seed: int) -> None:
         assert min(history.floors, history.between) > 0, "the history was too tame"
 
 
-@pytest.mark.parametrize("point", SETTLE_POINTS)
+@pytest.mark.parametrize("point", DEFERRED_DELETE_POINTS)
 @pytest.mark.parametrize("action", ["error", "unavailable", "storage"])
 @pytest.mark.parametrize("lasting", [False, True])
 def test_an_error_while_settling_is_nothing_to_the_writer(
@@ -270,7 +270,7 @@ def test_an_error_while_settling_is_nothing_to_the_writer(
         assert stand.table().floor == 0
 
 
-@pytest.mark.parametrize("point", SETTLE_POINTS)
+@pytest.mark.parametrize("point", DEFERRED_DELETE_POINTS)
 def test_somebody_else_at_every_step_of_settling(tmp_path: Path, point: str) -> None:
     with local_index(tmp_path) as index:
         stand = Stand(index, options={"deliver": lambda _: True})

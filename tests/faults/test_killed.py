@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.fault_points import POINTS, SETTLE_POINTS
+from catalog_ext.metastore.commit.fault_points import DEFERRED_DELETE_POINTS, POINTS
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults import commands
@@ -47,7 +47,7 @@ def check(order: Order, point: str) -> None:
         left = stand(index, order)
         before = scenario.state(left)
         # What readers of the index see never depends on recovery.
-        reached = COMMITTED if point in SETTLE_POINTS else POINTS.index(point)
+        reached = COMMITTED if point in DEFERRED_DELETE_POINTS else POINTS.index(point)
         decided = not point.startswith("undo.") and reached >= RESERVED
         assert before == (scenario.after if decided and reached >= COMMITTED else scenario.before)
         report = left.engine.recover(older_than_s=0)
@@ -65,7 +65,9 @@ def test_a_writer_killed_at_every_step(tmp_path: Path, scenario: str) -> None:
     # What only adds files is finished by its commit.
     points = [p for p in POINTS if scenario == "overwrite" or (p in SOME and not p.startswith("clean."))]
     if scenario == "everything":
-        points = [*SETTLE_POINTS, "apply.before", "apply.after", "clean.before", "clean.removed", "clean.after"]
+        points = [
+            *DEFERRED_DELETE_POINTS, "apply.before", "apply.after", "clean.before", "clean.removed", "clean.after",
+        ]  # fmt: skip
     orders = []
     for number, point in enumerate(points):
         path = tmp_path / f"{number}.db"

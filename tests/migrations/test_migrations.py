@@ -170,7 +170,7 @@ def test_what_the_release_before_would_misread_holds_a_downgrade(url: str, engin
     with Index.connect(url) as index:
         index.migrate()
         table = create(index, keys={"k": "string"})
-        for more in ({"takes": True}, {"hive_locks": LockSettings(LockMode.SHARED)}):
+        for more in ({"moves_user_files": True}, {"hive_locks": LockSettings(LockMode.SHARED)}):
             made = begin(index, index.tables.load(table.identifier), plan(table, **more), "k=a")
             with pytest.raises(RuntimeError, match="1 writes of the index are not ended"):
                 index.migrate("0015")

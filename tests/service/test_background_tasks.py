@@ -10,7 +10,7 @@ import pytest
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import IndexUnavailableError
-from catalog_ext.metastore.index.write import claims
+from catalog_ext.metastore.index.write import claim_checks
 from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.server import Service
 from tests.repair_cases import indexed, local_catalog, walked
@@ -45,7 +45,7 @@ def test_dead_writers_are_finished_or_undone(tmp_path: Path, monkeypatch: pytest
 
 def test_old_versions_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATALOG_EXT_EXPIRY_INTERVAL", "100ms")
-    monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
+    monkeypatch.setattr(claim_checks, "CLAIMS_KEPT_MS", -60_000)
     with local_catalog(tmp_path) as catalog:
         root = managed(catalog)
         for _ in range(3):

@@ -293,7 +293,7 @@ def test_a_listener_that_fails_is_logged_and_keeps_nobody_from_hearing(caplog: p
 
     event = measures.Delivered("delivered")
     with measures.listening(fails), measures.listening(heard.append):
-        measures.tell(event)
-    measures.tell(event)
+        measures.emit(event)
+    measures.emit(event)
     assert heard == [event]
     assert "Delivered could not be counted" in caplog.text

@@ -9,7 +9,7 @@ from catalog_ext.conf.resolution import resolve
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
-from catalog_ext.metastore.runtime.measures import Planned, tell
+from catalog_ext.metastore.runtime.measures import Planned, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
@@ -195,4 +195,4 @@ def _told(reader: pa.RecordBatchReader, seconds: float) -> Iterator[pa.RecordBat
                 files += batch.num_rows
                 yield batch
         finally:
-            tell(Planned(files, seconds))
+            emit(Planned(files, seconds))

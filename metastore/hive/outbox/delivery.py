@@ -19,7 +19,7 @@ from catalog_ext.metastore.hive.outbox.order import Order, Wait
 from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
 from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, read_message
 from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
-from catalog_ext.metastore.runtime.measures import Delivered, tell
+from catalog_ext.metastore.runtime.measures import Delivered, emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -172,7 +172,7 @@ class Deliverer:
         else:
             if self._outbox.done(delivery.outbox_id, claim):
                 run.delivered += 1
-                tell(Delivered("delivered"))
+                emit(Delivered("delivered"))
             else:
                 run.hold(delivery)
 
@@ -188,7 +188,7 @@ class Deliverer:
         run.hold(now)
 
     def _failed(self, delivery: Delivery, claim: str, error: str, *, refused: bool) -> None:
-        tell(Delivered("refused" if refused else "unavailable"))
+        emit(Delivered("refused" if refused else "unavailable"))
         longest = _LONGEST_PAUSE_REFUSED_SECONDS if refused else _LONGEST_PAUSE_UNAVAILABLE_SECONDS
         pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(delivery.attempts, 20), longest)
         self._outbox.failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused)

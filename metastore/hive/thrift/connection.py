@@ -16,7 +16,7 @@ from thrift.transport.TTransport import TTransportException
 from catalog_ext.metastore.errors import CatalogExtError, MetastoreAccessError, MetastoreError, MetastoreRefusedError
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
-from catalog_ext.metastore.runtime.measures import MetastoreCalled, Subject, failed, tell
+from catalog_ext.metastore.runtime.measures import MetastoreCalled, Subject, emit, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ class ConnectionPool:
             failed(Subject.METASTORE, error)
             raise
         finally:
-            tell(MetastoreCalled(time.monotonic() - started))
+            emit(MetastoreCalled(time.monotonic() - started))
 
     def _call(self, function: Callable[[HMSClient], Result], what: str, table: str) -> Result:
         connection = self._take()

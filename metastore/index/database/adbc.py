@@ -114,7 +114,7 @@ class ArrowConnections:
             except self._driver.Error:
                 cursor.close()
                 self._close(connection)
-                # A connection that waited may have died meanwhile; a fresh one tells the truth.
+                # A connection that waited in the pool may have died; only the error of a fresh one counts.
                 if fresh:
                     raise
             else:

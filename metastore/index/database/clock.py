@@ -37,5 +37,5 @@ def now_ms(connection: sa.Connection) -> int:
 
 
 def now_column(connection: sa.Connection) -> sa.Label[Any]:
-    """Return the same as ``now_ms``, a column for a query that is asked anyhow."""
+    """Return the time of ``now_ms`` as a column, for a query that is sent anyway."""
     return database_now_ms(connection.dialect.name).scalar_subquery().label("now_ms")

@@ -87,7 +87,7 @@ def is_refused_for_good(error: CatalogExtError) -> bool:
 
 
 def takes_nothing(error: CatalogExtError) -> bool:
-    """Return whether the database has said that it is full or read-only, so that what it was told was not done."""
+    """Return whether the database has said that it is full or read-only, so that it has not run the statement."""
     cause = error.__cause__
     if not isinstance(error, IndexUnavailableError) or cause is None:
         return False

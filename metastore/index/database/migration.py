@@ -24,7 +24,7 @@ _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.
 
 def configuration() -> Config:
     """Return Alembic's configuration of the shipped migrations."""
-    # Not at the top: who finds the index at head, as nearly everybody does, needs no Alembic.
+    # Not at the top: a process that finds the index at head, as nearly all do, needs no Alembic.
     from alembic.config import Config
 
     config = Config()
@@ -65,7 +65,7 @@ def require_same(revision: str | None) -> None:
     """Return when a revision that ``revision_column`` has given is that of this release.
 
     Raises:
-        IndexNotAtHeadError: Somebody has migrated the index since this process has opened it.
+        IndexNotAtHeadError: Another process has migrated the index since this one opened it.
     """
     head = head_revision()
     if revision != head:

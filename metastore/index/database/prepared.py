@@ -173,7 +173,7 @@ def _shape_of(statement: Any, dialect: sa.Dialect, parameters: Parameters) -> _S
 def together(connection: sa.Connection) -> Iterator[None]:
     """Wait for the answers to what is sent in the block only at its end, where the database's protocol can do that.
 
-    PostgreSQL's can: whoever holds a lock then waits for the server, and it for the client, once. The statements are
+    PostgreSQL's can: a holder of a lock then waits for the server once. The statements are
     done in their order, and none after one that was refused. Only what this module sends may be sent in the block.
 
     Raises:
@@ -229,7 +229,7 @@ class _Translated:
         if isinstance(error, self._connection.dialect.loaded_dbapi.Error):
             raise as_sqlalchemy(self._connection, self._text, error) from error
         if not isinstance(error, Exception):
-            # Broken off by somebody: what the connection is still to say is not known.
+            # An interrupt: the answer that the connection still has to give is not known.
             self._connection.invalidate()
 
 

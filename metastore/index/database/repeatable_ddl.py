@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class RepeatableImpl(MySQLImpl):
     """Alembic's DDL of MySQL and MariaDB, of which only what is not there yet (or still there) is carried out.
 
-    It names no dialect of its own, so that Alembic uses it for nobody else in the process.
+    It names no dialect of its own, so that other users of Alembic in the process do not get it.
     """
 
     def create_table(self, table: sa.Table, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
-        """Create a table and its indexes; one of other columns is somebody else's, and the database refuses."""
+        """Create a table and its indexes; one of other columns is another program's, and the database refuses."""
         if self._columns(table.name) != {column.name for column in table.columns}:
             super().create_table(table, **kw)
         for index in table.indexes:

@@ -352,7 +352,7 @@ followed_doubts = sa.Table(
     id_column("name_hash", primary_key=True), text("table_name"), text("doubt", nullable=True), big("attempts"),
     big("next_attempt_at_ms"), big("since_ms"), text("error"),
 )  # fmt: skip
-"""Tables of the metastore that could not be brought in step, and those that are refused (no ``doubt``)."""
+"""Tables of the metastore that could not be synchronized, and those that are refused (no ``doubt``)."""
 
 views = sa.Table(
     "views", metadata,
@@ -386,7 +386,7 @@ index_properties = sa.Table(
 
 
 def living(rows: sa.FromClause, table_id: int) -> sa.ColumnElement[bool]:
-    """Return the clause for rows of ``partitions`` that nothing has ended, for who does not hold the table's lock.
+    """Return the clause for rows of ``partitions`` that nothing has ended, for readers without the table's lock.
 
     Under the lock a table has no floor (``write.deferred_deletes``): rows without an end are alive.
     """

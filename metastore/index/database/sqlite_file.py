@@ -48,7 +48,7 @@ def existing(path: Path, *, timeout_s: float = 1.0) -> Iterator[sqlite3.Connecti
 
 
 class Contents(Enum):
-    """What there is at the path of a SQLite index."""
+    """The contents of the path of a SQLite index."""
 
     NOTHING = "nothing"
     """No file, or one without a table."""
@@ -57,14 +57,14 @@ class Contents(Enum):
     """A directory."""
 
     OTHERS = "others"
-    """Tables of somebody else."""
+    """Tables of another program."""
 
     INDEX = "index"
-    """An index; or what cannot be looked into, so that who opens it hears why."""
+    """An index; or what cannot be looked into, so that opening it fails with the reason."""
 
 
 def contents(path: Path) -> Contents:
-    """Return what there is at a path."""
+    """Return the contents of a path."""
     if not may_exist(path):
         return Contents.NOTHING
     if _is_folder(path):
@@ -77,7 +77,7 @@ def contents(path: Path) -> Contents:
 
 
 def may_exist(path: Path) -> bool:
-    """Return whether there is something at a path, or nobody knows, because its folder cannot be looked into."""
+    """Return whether something is at a path, or may be, because its folder cannot be looked into."""
     # `Path.exists` says no of what may not be looked at, from Python 3.14 on.
     try:
         path.stat()

@@ -100,7 +100,7 @@ def shown_url(url: URL) -> str:
 
 
 def public_url(url: URL) -> str:
-    """Return the URL for everybody who can read the store: where the database is, and not as whom it is opened."""
+    """Return the URL for all readers of the store: where the database is, without user and password."""
     bare = URL.create(url.drivername, host=url.host, port=url.port, database=url.database)
     return bare.render_as_string()
 

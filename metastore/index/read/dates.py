@@ -20,7 +20,7 @@ class Unit(StrEnum):
 
     @property
     def length(self) -> int:
-        """Characters of a date that tell the unit: ``2025-01`` of a month."""
+        """Characters of a date that name the unit: ``2025-01`` of a month."""
         return {"day": 10, "month": 7, "year": 4}[self.value]
 
 
@@ -50,7 +50,7 @@ class DateForm:
         return self.before + self.text(date)
 
     def length(self, unit: Unit) -> int:
-        """Return how many characters of an encoded value tell the unit."""
+        """Return how many characters of an encoded value name the unit."""
         return len(self.encoded("0000-00-00"[: unit.length]))
 
     def decoded(self, encoded: str) -> str:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions
+from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.deferred_deletes import complete
-from catalog_ext.metastore.index.write.transactions import Transactions
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -75,12 +74,18 @@ class EndedFiles:
             before_version: The oldest version that is kept.
             named_again: Also yield replaced files that a kept version names, marked so.
         """
-        relocations = Transactions(self._database).relocations(table.table_id)
-        versions = {version for version in relocations if version <= before_version}
+        versions = {version for version in self.relocations(table.table_id) if version <= before_version}
         if not versions:
             return iter(())
         complete(self._database, table_id=table.table_id)
         return _Ended(self._database, table, before_version, versions, with_named=named_again).pages()
+
+    def relocations(self, table_id: int) -> set[int]:
+        """Return the versions of a table that relocating overwrites have made."""
+        t = transactions.c
+        mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
+        with self._database.reading() as connection:
+            return set(connection.execute(sa.select(t.version).where(*mine)).scalars())
 
 
 class _Ended:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def enough_files(plan: pa.RecordBatchReader, rows: int) -> pa.RecordBatchReader:
-    """Return the first files of a plan that hold so many rows; those whose rows nobody has counted count for none."""
+    """Return the first files of a plan that hold so many rows; those whose rows are unknown count for none."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         wanted = rows

@@ -1,7 +1,7 @@
 """Aggregations over the metadata tables ``partitions`` and ``files``, as far as the database can do them.
 
 A group is given by the name of one of its partitions. There may be several groups of the same values, down to one a
-partition, where the index cannot tell them apart: whoever asks puts them together.
+partition, where the index cannot distinguish them: the caller merges these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catalog_ext.metastore.backports import StrEnum
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, partitions, tables
 from catalog_ext.metastore.index.read.marked_rows import Check, at_version, condition_of, marked, raw, source_of
-from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_told
+from catalog_ext.metastore.index.read.partition_groups import PartitionGroups, is_exact
 from catalog_ext.metastore.index.read.partition_states import PartitionStates
 from catalog_ext.metastore.index.read.partition_sums import sums_by
 
@@ -126,7 +126,7 @@ class MetadataGroups:
         together = (
             keys is not None
             and condition.exact
-            and all(map(is_told, keys))
+            and all(map(is_exact, keys))
             and not (keys and PartitionGroups(self._database).has_long_keys(table))
         )
         by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]

@@ -1,6 +1,6 @@
 """Partitions together that have equal values of some keys: what answers a query without its files.
 
-A group is given by the name of one of its partitions: whoever asks parses the values out of it as out of any other.
+A group is given by the name of one of its partitions: the caller parses the values out of it as out of any other.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ GROUP_SCHEMA = pa.schema([
 _Column = sa.ColumnElement[Any]
 _EXACT_TYPES = frozenset({"string", "tinyint", "smallint", "int", "bigint", "boolean", "date", "decimal", "timestamp",
                           "timestamp_ntz"})  # fmt: skip
-"""Types of keys whose encoded values are equal just where Spark's are: neither -0.0 and 0.0 nor blanks at the end of a
-CHAR or VARCHAR are told apart in the index, and expressions can tell them."""
+"""Types of keys whose encoded values are equal just where Spark's are: the index distinguishes neither -0.0 and 0.0 nor
+blanks at the end of a CHAR or VARCHAR, and expressions can."""
 
 _UNKNOWN = -1
 
@@ -76,8 +76,8 @@ class PartitionGroups:
     ) -> pa.RecordBatchReader:
         """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
 
-        There may be several groups of the same values, down to one a partition, where the index cannot tell them apart;
-        ``LEAST`` and ``GREATEST`` then give every group, as ``PRESENCE``.
+        There may be several groups of the same values, down to one a partition, where the index cannot distinguish
+        them; ``LEAST`` and ``GREATEST`` then give every group, as ``PRESENCE``.
 
         Raises:
             TableNotFoundError: The table has been dropped.
@@ -102,11 +102,14 @@ def groups_statement(
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of the groups, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
-    tells = (
-        wanted is not Wanted.EACH and condition.exact and not (long_keys and keys) and all(is_told(key) for key in keys)
+    exact = (
+        wanted is not Wanted.EACH
+        and condition.exact
+        and not (long_keys and keys)
+        and all(is_exact(key) for key in keys)
     )
-    sums = sums_by(dialect, table, predicate, keys) if tells and wanted in _SUMMED else None
-    if not tells:
+    sums = sums_by(dialect, table, predicate, keys) if exact and wanted in _SUMMED else None
+    if not exact:
         rows = _each(table, condition)
     elif sums is not None:
         rows = _of_sums(sums, wanted)
@@ -121,8 +124,8 @@ def groups_statement(
     return sa.union_all(mark, rows), condition.exact
 
 
-def is_told(key: Key) -> bool:
-    """Return whether the index tells the values of a key apart just where Spark does, but for long texts."""
+def is_exact(key: Key) -> bool:
+    """Return whether the index distinguishes the values of a key just where Spark does, but for long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
 
 
@@ -139,7 +142,7 @@ def _column(rows: sa.FromClause, key: Key) -> _Column:
 
 
 def _rows_of(rows: sa.FromClause) -> _Column:
-    """Return how many rows a partition has; NULL where nobody knows."""
+    """Return how many rows a partition has; NULL where unknown."""
     return sa.case((rows.c.n_files == 0, 0), else_=rows.c.n_rows)
 
 

@@ -253,7 +253,7 @@ def _of_partitions(table: Table, condition: Condition, axes: Sequence[Axis]) -> 
 
 
 def _of_sums(table: Table, axis: Axis) -> sa.Select[Any]:
-    """Return the same of the first key, without a look at partitions; vacuum keeps the newest version of a change."""
+    """Return the cells by the first key, from ``partition_sums``; vacuum keeps the newest version of a change there."""
     s = partition_sums.c
     place = _place(s.k1, axis).label("place_0")
     return (

@@ -34,7 +34,7 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
         dialect: ``sqlite``, ``postgresql`` or ``mysql``.
         table: The table, at the version that is asked for.
         predicate: A bound predicate over the partition columns, None for all.
-        keys: The partition columns that the sums are by; the index must tell their values apart.
+        keys: The partition columns that the sums are by; the index must distinguish their values.
 
     Returns:
         None where the index has no such sums.

@@ -212,7 +212,7 @@ def with_bounds(columns: Sequence[str]) -> pa.Schema:
     """Return ``PLAN_SCHEMA`` with a field ``bounds_0``, … for each of some data columns.
 
     Its value is JSON, as ``file_statistics`` has it (``{"min": "1.50", "max": "9.00", "nulls": 0}``), or NULL where
-    nobody has looked.
+    they are unknown.
     """
     return pa.schema([*PLAN_SCHEMA, *(pa.field(f"bounds_{i}", pa.string()) for i in range(len(columns)))])
 

@@ -56,7 +56,7 @@ def load(database: Database) -> IndexState:
     """Return the state, by one query of four small tables.
 
     Raises:
-        IndexNotAtHeadError: Somebody has migrated the index since it was opened.
+        IndexNotAtHeadError: Another process has migrated the index since it was opened.
         IndexUnavailableError: The database does not answer.
         IndexDatabaseError: It refuses the query.
     """

@@ -200,7 +200,7 @@ def _kept_descriptors(connection: sa.Connection, table: Table, after: TableDefin
 
 
 def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """Return the table, whose row nobody else changes until the end of the transaction."""
+    """Return the table, its row locked until the end of the transaction."""
     table_id = load(connection, identifier).table_id
     # Takes the row's lock before reading what is to be changed.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
@@ -213,9 +213,9 @@ def _check_not_written(connection: sa.Connection, table: Table, what: str) -> No
     )
     if connection.execute(in_flight.limit(1)).scalar() is not None:
         raise ConflictError(
-            f"The {what} of table {table.identifier} cannot change while somebody is writing to it. Try again "
-            "later; CALL <catalog>.system.status shows who it is, and CALL <catalog>.system.recover finishes what dead "
-            "writers left.",
+            f"The {what} of table {table.identifier} cannot change while a write to it is open. Try again "
+            "later. CALL <catalog>.system.status shows the writer; CALL <catalog>.system.recover finishes what a dead "
+            "one left.",
             {"table": str(table.identifier)},
         )
 

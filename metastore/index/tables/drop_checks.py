@@ -58,7 +58,7 @@ def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
     """Return if no stream keeps rows of the table back; its row is locked.
 
     Raises:
-        ConflictError: One does: without the table nobody would know of them any more.
+        ConflictError: One does: without the table no process would find them any more.
     """
     w = waiting_files.c
     name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()

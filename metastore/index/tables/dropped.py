@@ -165,7 +165,7 @@ def being_deleted(connection: sa.Connection, directories: Collection[str]) -> di
 def hold_tables_around(connection: sa.Connection, locations: Collection[str]) -> None:
     """Have the tables stay, until the transaction ends, in whose directories something is to lie.
 
-    Whoever drops one of them comes before this, and has left a row in ``dropped_tables``, or sees what was put there.
+    A DROP TABLE of one of them comes before this, and has left a row in ``dropped_tables``, or sees what was put there.
     """
     spelled = {place for location in locations for place in both_spellings(location)}
     if connection.dialect.name != "sqlite":
@@ -214,7 +214,7 @@ def check_location_free(
         raise ConflictError(
             f"{what} cannot lie at {location} yet: the files of table "
             f"{there[0].name}, which was dropped, are being deleted at {there[0].location}. Try again, or choose "
-            "another location; if whoever dropped it has died, `catalog-ext recover --older-than 0s` deletes the rest.",
+            "another location; if the DROP TABLE has died, `catalog-ext recover --older-than 0s` deletes the rest.",
             {"table": str(identifier), "location": location},
         )
 

@@ -58,12 +58,12 @@ def drop_within(
         ConflictError, TableLayoutError: See ``drop_checks``.
     """
     if deletes:
-        # Whoever makes a table in the directory comes before this, or finds that it is being deleted.
+        # A creation in the directory comes before this, or finds that the directory is being deleted.
         lock_namespace(connection, identifier.namespace)
     table = load(connection, identifier)
-    # Whoever reserves moves of its files comes before this, or finds the table gone.
+    # A reservation that moves files of the table comes before this, or finds the table gone.
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
-    # Somebody may have renamed or moved it before the lock.
+    # Another process may have renamed or moved it before the lock.
     table = load(connection, identifier)
     require_complete(table.table_id, table.floor)
     check_droppable(connection, table, deletes=deletes, by=by)
@@ -102,11 +102,11 @@ def hand_over_forgotten(connection: sa.Connection, table: Table) -> None:
         return
     asked = overlap(table.definition.location)
     around = sa.select(tables.c.table_id).where(overlaps(tables.c.location, asked))
-    heir = connection.execute(around.order_by(tables.c.table_id).limit(1), asked).scalar()
-    if heir is not None:
+    successor = connection.execute(around.order_by(tables.c.table_id).limit(1), asked).scalar()
+    if successor is not None:
         f = forgotten_transactions.c
         mine = sa.update(forgotten_transactions).where(f.table_id == table.table_id)
-        connection.execute(mine.values(table_id=heir))
+        connection.execute(mine.values(table_id=successor))
 
 
 def remove_some(connection: sa.Connection, table_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""How far the metastore is followed, who follows it, and what of it could not be brought in step."""
+"""How far the metastore is followed, by which process, and which of its tables could not be synchronized."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
 
-ToldStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
+PublishedStatistics: TypeAlias = "dict[tuple[str | None, ...], set[tuple[int, int, int]]]"
 """Files, bytes and seconds of a partition's states, by its values."""
 
 _THE_ONE = 1
@@ -62,10 +62,10 @@ class Followed:
         looked_at_ms: When the last look ended well, by the database's clock, like all times here.
         compared_at_ms: When everything was last compared.
         error: Why the last look failed; None where it did not.
-        holder: Who follows; None where nobody does.
+        holder: The process that follows; None where none does.
         held_for_ms: For how long the holder's lease lasts from now on; not positive where it is over.
         now_ms: The database's time.
-        mark: By what the event ``event_id`` is known again, as its reader has written it; None where nobody knows.
+        mark: Recognizes the event ``event_id``, as its reader has written it; None where unknown.
         unread: How often in a row the log could not be read on after ``event_id``.
     """
 
@@ -85,7 +85,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class KeptDoubt:
-    """A table of the metastore that could not be brought in step, or is refused.
+    """A table of the metastore that could not be synchronized, or is refused.
 
     Attributes:
         table: ``namespace.table``, as the metastore has it.
@@ -129,9 +129,9 @@ class Progress:
         newest_id: The newest that there was.
         source: ``log`` or ``comparison``.
         compared: Whether everything was compared.
-        settled: Tables that are in step, or gone.
+        settled: Tables that are in sync, or gone.
         kept: Tables that are not; ``pause_ms`` before each is tried again.
-        mark: By what the event ``event_id`` is known again; None where nobody knows.
+        mark: Recognizes the event ``event_id``; None where unknown.
     """
 
     metastore_id: str
@@ -167,7 +167,7 @@ class FollowedMetastore:
         )  # fmt: skip
 
     def hold(self, holder: str, lease_ms: int) -> bool:
-        """Return whether ``holder`` follows for so long: nobody else does, or his lease or his process is over."""
+        """Return whether ``holder`` follows for so long: no other process does, or its lease is over, or it is gone."""
         self._make_row()
         state = self.load()
         if state.holder == holder and state.held_for_ms > lease_ms * _FRESH:
@@ -186,13 +186,13 @@ class FollowedMetastore:
         return self._database.write(work, durable=False)
 
     def release(self, holder: str) -> None:
-        """Let somebody else follow, if ``holder`` does."""
+        """Release the lease of ``holder``, if it has one."""
         mine = followed_metastore.c.holder == holder
         freed = sa.update(followed_metastore).where(mine).values(holder=None, held_until_ms=0)
         self._database.write(lambda connection: connection.execute(freed))
 
     def advance(self, holder: str, progress: Progress) -> bool:
-        """Keep what a look has come to, all of it; return False, and keep nothing, where somebody else follows now."""
+        """Keep all results of a look; return False, and keep nothing, where another process follows now."""
 
         def work(connection: sa.Connection) -> bool:
             now = database_now_ms(connection.dialect.name).scalar_subquery()
@@ -214,10 +214,10 @@ class FollowedMetastore:
         return self._database.write(work)
 
     def note_failure(self, holder: str, error: str, unread: tuple[int, int] | None = None) -> None:
-        """Keep why a look failed, unless somebody else follows now.
+        """Keep why a look failed, unless another process follows now.
 
         Args:
-            holder: Who has looked.
+            holder: The process that has looked.
             error: Why it failed.
             unread: The event after which the log could not be read on, and how often in a row; None where it was
                 something else.
@@ -232,7 +232,7 @@ class FollowedMetastore:
         self._database.write(work, durable=False)
 
     def doubts(self) -> list[KeptDoubt]:
-        """Return the tables that could not be brought in step, and those that are refused, by their names."""
+        """Return the tables that could not be synchronized, and those that are refused, by their names."""
         d = followed_doubts.c
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(followed_doubts, now_column(connection)).order_by(d.table_name))
@@ -269,9 +269,9 @@ class FollowedMetastore:
         """Forget what comparisons have seen: it says nothing of another metastore, or of one that was set back."""
         self._database.write(lambda connection: connection.execute(sa.delete(followed_tables)))
 
-    def told_statistics(self, table: Table, names: Sequence[str]) -> ToldStatistics:
-        """Return what the metastore was told of partitions (``told_statistics``)."""
-        return told_statistics(self._database, table, names)
+    def published_statistics(self, table: Table, names: Sequence[str]) -> PublishedStatistics:
+        """Return the statistics of partitions that were published (``published_statistics``)."""
+        return published_statistics(self._database, table, names)
 
     def oldest_version_s(self, table: Table) -> int:
         """Return when the oldest version of a table that is kept was made, in seconds; 0 where none is."""
@@ -313,8 +313,8 @@ class FollowedMetastore:
             connection.execute(sa.insert(followed_doubts), rows)
 
 
-def told_statistics(database: Database, table: Table, names: Sequence[str]) -> ToldStatistics:
-    """Return what the metastore was told of partitions whenever they changed: files, bytes, and when, in seconds.
+def published_statistics(database: Database, table: Table, names: Sequence[str]) -> PublishedStatistics:
+    """Return the statistics that were published of partitions at each change: files, bytes, and the time in seconds.
 
     Versions that were taken from the metastore are left out: they were not delivered, and an event of Hive in the same
     second may carry the statistics of before, as that of a LOAD DATA of release 4 does.

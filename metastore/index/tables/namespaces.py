@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def lock_namespace(connection: sa.Connection, namespace: str) -> int:
-    """Return the namespace's number; nobody else makes or drops a managed table in it before the transaction ends.
+    """Return the number of the namespace, locked: no other transaction makes or drops a managed table in it meanwhile.
 
     Raises:
         NamespaceNotFoundError: There is none.

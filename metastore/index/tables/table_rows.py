@@ -43,7 +43,7 @@ BY_NAME = Prepared(
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """Return the same as ``Tables.load``, within a transaction."""
+    """Load a table as ``Tables.load``, within a transaction."""
     table = load_relation(connection, identifier)
     if table.definition.table_type is TableType.VIEW:
         raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})

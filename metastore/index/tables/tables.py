@@ -127,7 +127,7 @@ class Tables:
     ) -> Table:
         """Return the table as it was; its name is free again, and its rows are removed.
 
-        The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock. With
+        The name goes first and at once; the rows follow in batches, so that no lock is held for long. With
         ``deletes`` the directory stays the table's until ``DroppedTables.note_deleted``.
 
         Raises:

@@ -46,7 +46,7 @@ from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.applied import NamedPartitions
 from catalog_ext.metastore.index.write.applier import Applier
-from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
@@ -139,7 +139,7 @@ class Applying:
         applier = Applier(self._connection, locked.raised(), named=self._named)
         table = applier.table
         outcome = self._apply(applier, source)
-        state = State.FINISHED if self._commit.is_clean and self._removals.are_none else State.COMMITTED
+        state = State.FINISHED if self._commit.is_staging_removed and self._removals.are_none else State.COMMITTED
         with together(self._connection) if not delivers and self._is_plain(applier) else nullcontext():
             if creation or self._changes_something(applier):
                 applier.flush()
@@ -263,7 +263,8 @@ class Applying:
             if (row["partition_id"], row["file_id"]) in later:
                 continue
             uri = f"{directory}/{row['path']}"
-            # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.
+            # No step has listed the old partitions. Without a time, a file that was only touched since is deleted,
+            # too: a repair would bring it back.
             self._removals.add(Removal(uri, row["size"]))
 
     def _registered_later(self, old: Table) -> set[tuple[int, int]]:
@@ -283,10 +284,10 @@ class Applying:
         }
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
-        # Its owner's, whoever recovers it.
+        # Record the original writer, also when another process recovers the transaction.
         summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
         operation = self._transaction.operation
-        # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
+        # The version of a command names no write: vacuum leaves alone the files that it takes out of the index.
         writer = None if self._plan.is_command else self._id
         messages = 0
         if self._source is not None:
@@ -297,7 +298,7 @@ class Applying:
         return replace(outcome, pending_deliveries=messages)
 
     def _end(self, outcome: WriteOutcome, table: Table | None, state: State) -> None:
-        # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
+        # The list of a command that moves files stays: recovery needs it to put back what a late mover has taken.
         if not self._plan.moves:
             FORGET_STAGED.run(self._connection, {"id": self._id})
         self._removals.flush()

@@ -23,13 +23,13 @@ from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 
 
 class DeadWritersError(Exception):
-    """Somebody's lease is over: what was to begin is to wait until that is recovered."""
+    """A writer's lease is over: the new write begins after the recovery of that transaction."""
 
 
 def replaced_meanwhile(table: str) -> ConflictError:
     """Return the error of a statement that makes a table under a name that has changed its meaning."""
     return ConflictError(
-        f"The table {table} was created, replaced, renamed or dropped by somebody else since this statement looked at "
+        f"The table {table} was created, replaced, renamed or dropped by another statement since this one looked at "
         "it. Nothing was written; run the statement again.",
         {"table": table},
     )

@@ -1,4 +1,4 @@
-"""Conflicts of a reservation: claims of other transactions, and what a repair or DDL has changed since."""
+"""Conflicts of a reservation: claims of other transactions, how long they are kept, and changes by repairs and DDL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, claimed_predicate, covers
 from catalog_ext.metastore.commit.plan_json import plan_from_dict
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions, table_versions, transaction_claims
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    partitions,
+    table_versions,
+    tables,
+    transaction_claims,
+    transactions,
+)
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, matching
 from catalog_ext.metastore.model.batches import batched
@@ -28,7 +37,10 @@ PREDICATE_CLAIM = ""
 
 _AT_ONCE = 200
 
-NOBODYS = Prepared(
+CLAIMS_KEPT_MS = 3_600_000
+"""Claims outlive their transaction by an hour: a statement may have read the table before it begins its own."""
+
+WITHOUT_WRITE = Prepared(
     sa.select(table_versions.c.version).where(
         table_versions.c.table_id == sa.bindparam("table_id"),
         table_versions.c.version > sa.bindparam("base"),
@@ -68,14 +80,14 @@ class ClaimChecks:
         known: The transaction.
 
     Attributes:
-        nobodys: The versions of the transaction's table above its base that no write made, where they are known.
+        without_write: The versions of the transaction's table above its base that no write made, where they are known.
     """
 
     def __init__(self, connection: sa.Connection, known: Transaction) -> None:
         self._connection = connection
         self._known = known
         self._id = known.transaction_id
-        self.nobodys: list[int] | None = None
+        self.without_write: list[int] | None = None
 
     def require_free(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
         """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
@@ -94,7 +106,7 @@ class ClaimChecks:
 
     def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
         asked = {"table_id": table.table_id, "mine": self._id, "base": base}
-        # Who only adds meets nobody else who does.
+        # Two writes that only add do not conflict.
         statement = _CLAIMS_OF_OTHERS[not mine.exclusive, mine.covers is None]
         found: list[Mapping[str, Any]] = []
         if mine.covers is not None:
@@ -138,9 +150,12 @@ class ClaimChecks:
 
     def repaired(self, table: Table, base: int) -> list[int]:
         """Return the versions above the base that no write made."""
-        if self.nobodys is not None and (table.table_id, base) == (self._known.table_id, self._known.base_version):
-            return self.nobodys
-        found = NOBODYS.rows(self._connection, {"table_id": table.table_id, "base": base})
+        if self.without_write is not None and (table.table_id, base) == (
+            self._known.table_id,
+            self._known.base_version,
+        ):
+            return self.without_write
+        found = WITHOUT_WRITE.rows(self._connection, {"table_id": table.table_id, "base": base})
         return [row["version"] for row in found]
 
     def _raise_if_changed(self, table: Table, found: Iterator[Partition], versions: Collection[int]) -> None:
@@ -167,3 +182,24 @@ class ClaimChecks:
             "(REFRESH TABLE where Spark has it cached) and retry.",
             parameters,
         )
+
+
+def forget_claims(connection: sa.Connection, table_id: int) -> None:
+    """Remove claims that no transaction meets any more: those up to the oldest base version, an hour old.
+
+    The caller holds the lock of the table's row.
+    """
+    v, t = table_versions.c, transactions.c
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
+    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < now - CLAIMS_KEPT_MS)
+    version = connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
+    live = sa.select(sa.func.min(t.base_version)).where(
+        t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])
+    )
+    oldest = connection.execute(live).scalar()
+    limit = version if oldest is None or version is None else min(version, oldest)
+    if not limit:
+        return
+    c, r = transaction_claims.c, tables.c
+    connection.execute(sa.delete(transaction_claims).where(c.table_id == table_id, c.version <= limit))
+    connection.execute(sa.update(tables).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit))

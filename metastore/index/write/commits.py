@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
+    from catalog_ext.metastore.index.write.applying import Delivers
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
     from catalog_ext.metastore.model.changes import Change, Summary
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
-
-    Delivers = Callable[[TableDefinition], bool]
+    from catalog_ext.metastore.model.tables import Table
 
 
 class Commits:

@@ -62,12 +62,12 @@ def complete(database: Database, **of: int | str) -> None:
         chosen = connection.execute(sa.select(_OF.table_id, _OF.transaction_id).filter_by(**of)).all()
         rows = [transaction_rows.load_row(connection, each.transaction_id) for each in chosen]
     for each, row in zip(chosen, rows, strict=True):
-        fault_point("settle.before")
+        fault_point("deferred.before")
         end_page, left = partial(_end_page, **each._mapping, plan=transaction_rows.from_row(row).plan), True
         while left:
             left = database.write(end_page)
-            fault_point("settle.page")
-        fault_point("settle.after")
+            fault_point("deferred.page")
+        fault_point("deferred.after")
 
 
 def _end_page(connection: sa.Connection, table_id: int, transaction_id: str, plan: WritePlan) -> bool:

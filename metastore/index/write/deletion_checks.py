@@ -244,7 +244,7 @@ def _refuse(plan: WritePlan, table: Table, users: Mapping[str, FileUser]) -> Non
 
 
 def _shown(users: Mapping[str, FileUser]) -> tuple[str, str]:
-    """Return the first of some files, and who has it, for people."""
+    """Return the first of some files, and the partition or table that has it, for messages."""
     uri, user = min(users.items(), key=lambda each: each[0])
     return uri, f"partition {user.partition[:200]!r} of table {user.table}" if user.partition else f"table {user.table}"
 

@@ -1,7 +1,7 @@
 """Deletion claims: vacuum records the files that it is about to delete, so that nothing registers them meanwhile.
 
 A claim is a transaction in state ``committed`` whose removals are the files. ``registration_checks`` refuses to
-register them. The vacuum finishes its claim (``Transactions.finish``) when the files are deleted; after a crash
+register them. The vacuum finishes its claim (``IndexedTransactions.finish``) when the files are deleted; after a crash
 ``recover`` deletes them and finishes it. A finished claim says when files near the table were deleted, for repairs that
 listed them before. It is forgotten with the versions of the table.
 """

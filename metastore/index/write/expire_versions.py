@@ -19,7 +19,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
-from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.forgotten_transactions import forget
 from catalog_ext.metastore.index.write.partition_sums import merge_sums
@@ -43,15 +43,15 @@ class Versions:
     def expire(self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True) -> int:
         """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
-        The versions are refused to readers before the first row is gone. The work goes by what has ended, not by what
-        the table has.
+        The versions are refused to readers before the first row is gone. The work depends on
+        the rows that have ended, not on the size of the table.
 
         Args:
             table_id: The table's number.
             before_version: The oldest version that stays; one above the newest changes nothing.
             max_rows: About how many rows go at the most, the history last; None for all.
             aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
-                and would be taken for somebody's by a repair: only after such files were looked for.
+                and a repair would register it without that: only after such files were looked for.
         """
         limit, left = self._limit(table_id, before_version)
         if not (left or aborted):
@@ -125,7 +125,7 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
 
 
 def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, aborted: bool) -> int:
-    """Remove the history below the limit, and the transactions that had ended by then and that nobody asks for."""
+    """Remove the history below the limit, and the transactions that had ended by then and that no reader needs."""
     # Locks the table's row.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     forget_claims(connection, table_id)

@@ -155,7 +155,7 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
 
 
 def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> None:
-    """Send what is pending about a table's rows to the name that somebody has given it in the metastore."""
+    """Send the pending messages about a table's rows to the name that the table has got in the metastore."""
     operations = [SyncPartitions.operation, AlterTableStatistics.operation]
     chosen = sa.update(outbox).where(outbox.c.table_id == table_id, outbox.c.operation.in_(operations))
     connection.execute(chosen.values(namespace=to.namespace, table_name=to.name))
@@ -210,7 +210,7 @@ class Outbox:
             return connection.execute(statement).scalar()
 
     def has_pending_predecessor(self, table: Table) -> bool:
-        """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
+        """Return whether the drop of an earlier table of this name is still pending."""
         name, o = table.identifier, outbox.c
         earlier = (o.namespace == name.namespace, o.table_name == name.name, o.table_id != table.table_id)
         with self._database.reading() as connection:
@@ -241,7 +241,7 @@ class Outbox:
         )  # fmt: skip
 
     def done(self, outbox_id: int, claim: str) -> bool:
-        """Remove a message that the metastore has accepted; False, and nothing done, where somebody else has it now."""
+        """Remove a message that the metastore has accepted; False, and nothing done, where another claim has it now."""
         mine = sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
         return self._database.write(lambda connection: connection.execute(mine).rowcount == 1)
 
@@ -311,7 +311,7 @@ def _delivery(row: sa.Row[Any]) -> Delivery:
 
 
 def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:
-    """Return the condition that nobody is delivering the message."""
+    """Return the condition that no process is delivering the message."""
     return sa.or_(outbox.c.claimed_by.is_(None), outbox.c.next_attempt_at_ms <= _now(connection))
 
 

@@ -219,7 +219,7 @@ class PartitionCommand:
         living = rules.partitions_of(self._table, name, self._living([name]))
         # One of the directories of these values stays, which the metastore has if it has any.
         first, *others = rules.staying(living, name)
-        # A directory of these values that came since ``reserve`` is none of those that the statement brings together.
+        # A directory of these values that came since ``reserve`` is not among those that the statement merges.
         others = [other for other in others if other.begin_version <= self._base_version]
         own = rules.own_location(self._table, first.name, command.location)
         self._check_locations({} if own is None else {first.name: own})

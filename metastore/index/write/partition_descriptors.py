@@ -77,7 +77,7 @@ def number_of(connection: sa.Connection, table_id: int, descriptor: PartitionDes
 
 
 def documents(connection: sa.Connection, table_id: int, numbers: Collection[int | None]) -> dict[int, dict[str, Any]]:
-    """Return what the metastore is told of descriptors: an empty one is the table's."""
+    """Return the documents of descriptors that are published: an empty one is the table's."""
     found = of_numbers(connection, table_id, {number for number in numbers if number})
     return {THE_TABLES: {}, **{number: descriptor.to_dict() for number, descriptor in found.items()}}
 

@@ -1,7 +1,7 @@
 """Writes ``partition_sums``: what a table's partitions come to, all of them and by the first key, version by version.
 
 Each commit adds how it changes the sums of those values of the first key that it touches, and no sum is read for that.
-What they were at a version is the sum of the rows up to it; rows of versions that nobody reads any more become one.
+What they were at a version is the sum of the rows up to it; rows of versions that were forgotten become one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PartitionSums:
     """How the sums of a table change, by the first key.
 
     Args:
-        n_keys: How many partition columns the table has: with fewer than two, sums by the first key tell nothing that
+        n_keys: How many partition columns the table has: with fewer than two, sums by the first key say nothing that
             its partitions do not.
     """
 

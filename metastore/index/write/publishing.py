@@ -46,7 +46,7 @@ class Publication:
         alter: Whether the definition differs, and ``retype`` whether the types of partition columns do.
         partitions: Names of those that are missing or differ; None for all.
         dropped: Names of those that are not in the index.
-        upto: The last message before the two sides were compared: those after it tell of what came since.
+        upto: The last message before the two sides were compared: later messages carry later changes.
     """
 
     create: bool = False
@@ -192,7 +192,7 @@ def _orphans(connection: sa.Connection, table: Table, found: Sequence[Partition]
 
 
 def _publish_orphans(connection: sa.Connection, table: Table) -> None:
-    """Record for the metastore the partitions whose twins of equal values have ended."""
+    """Mark partitions as published that take the place of ended ones with equal values."""
     p = partitions.c
     apart = sa.select(*PARTITION).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
     orphans = _orphans(connection, table, [partition_of(row) for row in connection.execute(apart)])

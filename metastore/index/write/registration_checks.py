@@ -244,7 +244,7 @@ def _taken(
     elif other.state is State.RESERVED:
         taken = _to_be_removed(connection, other, found)
     # A load has moved its sources before it is committed, from places that its plan does not name.
-    moves = other.plan.takes or (other.plan.moves and other.state in _MOVING)
+    moves = other.plan.moves_user_files or (other.plan.moves and other.state in _MOVING)
     return {**_moved(connection, other, found), **taken} if moves else taken
 
 
@@ -266,7 +266,7 @@ def _moved(
 
 def _was_near(plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]) -> dict[str, str]:
     """Return the directories whose files a finished transaction may have deleted after they were listed."""
-    deletes = ends_files(plan) or unknown_files(plan) or plan.takes
+    deletes = ends_files(plan) or unknown_files(plan) or plan.moves_user_files
     if not (deletes or (plan.definition is not None and replaces is not None)):
         return {}
     return {place: f"{place}/{min(found[place])}" for place in found if plan.may_delete_near(place)}

@@ -84,14 +84,14 @@ def check_name(
         raise TableNotFoundError(f"The table {shown} does not exist in the index.", {"table": shown})
     if not isinstance(asked, Create) and current != row["replaces"]:
         raise ConflictError(
-            f"The table {shown} was created, replaced or dropped by somebody else meanwhile. Nothing was written; "
+            f"The table {shown} was created, replaced or dropped by another statement meanwhile. Nothing was written; "
             "retry.",
             {"table": shown},
         )
     base = row["base_version"]
     if current is None or base == NOT_READ:
         return current
-    # Whoever commits to the table comes before this, or finds it replaced.
+    # A commit to the table comes before this, or finds the table replaced.
     version = lock_table(connection, current, shown).table.version
     if version != base and not reserved:
         raise ConflictError(

@@ -36,7 +36,7 @@ from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transaction_rows as rows
-from catalog_ext.metastore.index.write.claim_checks import NOBODYS, PREDICATE_CLAIM, ClaimChecks
+from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITHOUT_WRITE, ClaimChecks
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
@@ -76,9 +76,6 @@ if TYPE_CHECKING:
 
 _NO_TABLE = 0
 """The ``table_id`` of a claim on a table's name."""
-
-_AT_ONCE = 200
-
 
 _RESERVE = Prepared(
     sa.update(transactions)
@@ -120,12 +117,12 @@ class Reservation:
             self._row = rows.load_row(self._connection, self._id, lock=True)
             return locked
         more: list[tuple[Prepared, Mapping[str, Any]]] = [
-            (NOBODYS, {"table_id": self._transaction.table_id, "base": self._transaction.base_version})
+            (WITHOUT_WRITE, {"table_id": self._transaction.table_id, "base": self._transaction.base_version})
         ]
         if self._new_files:
             more.append((ANY_STAGED, {"id": self._id}))
         locked, self._row, (versions, *first) = lock_with_transaction(self._connection, self._transaction, *more)
-        self._checks.nobodys = [row["version"] for row in versions]
+        self._checks.without_write = [row["version"] for row in versions]
         # Usually those that come with the commit are all.
         self._none_staged = first == [[]]
         return locked
@@ -201,7 +198,7 @@ class Reservation:
         """Claim the whole table from which the rows of its replacement come.
 
         Raises:
-            ConflictError: Somebody is committing to it.
+            ConflictError: Another transaction is committing to it.
         """
         mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
         self._checks.require_free(table, table.version, mine, TRUE)
@@ -255,7 +252,7 @@ class Reservation:
         names = self._names(keys)
         digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
-        # Who only adds needs the claims; what replaces is compared with what became of the partitions, too.
+        # A write that only adds needs the claims; one that replaces is compared with the partitions' changes, too.
         claims_from = locked.claims_from
         known_from = locked.oldest_version if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
@@ -274,7 +271,7 @@ class Reservation:
             self._reserve_source(self._plan.asked)
         else:
             require_unneeded(self._connection, self._id, self._plan, table, names)
-        if self._plan.takes:
+        if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
         self._reserve_places(table)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])

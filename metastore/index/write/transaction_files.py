@@ -111,7 +111,7 @@ def documents(database: Database, transaction_id: str, *, removal: bool) -> Iter
 
 
 def other_files(transaction_id: str, table: str) -> InvalidInputError:
-    """Return the error for who sends files again and means others."""
+    """Return the error for a repeated request that sends other files."""
     return InvalidInputError(
         f"The transaction {transaction_id} on table {table} has got other files in the place of these: a request "
         "that is repeated must bring the same ones. Those of the first stay.",

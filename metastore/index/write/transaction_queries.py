@@ -1,4 +1,4 @@
-"""The statements of ``Transactions``: moves from state to state, and what other transactions are about to do."""
+"""The statements of ``IndexedTransactions``: moves from state to state, and what other transactions are about to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def with_table(dialect: str) -> sa.Select[Any]:
 
 @cache
 def move_query(*, ends: bool, fails: bool) -> Prepared:
-    """Return the statement of ``Transactions.move``."""
+    """Return the statement of ``IndexedTransactions.move``."""
     return Prepared(partial(_move_statement, ends=ends, fails=fails))
 
 
@@ -76,7 +76,7 @@ FORGET_FILES_UNLESS_MOVING = _of_one(transaction_files, unless_moving=True)
 
 @cache
 def uncommitted() -> sa.CompoundSelect[Any]:
-    """Return the query of ``Transactions.uncommitted_ids``."""
+    """Return the query of ``IndexedTransactions.uncommitted_ids``."""
     t = transactions.c
     table_id: sa.BindParameter[int] = sa.bindparam("table_id")
     columns = sa.select(t.transaction_id, t.state)
@@ -97,7 +97,7 @@ def uncommitted() -> sa.CompoundSelect[Any]:
 
 @cache
 def moving() -> sa.CompoundSelect[Any]:
-    """Return the query of ``Transactions.moving_commands``."""
+    """Return the query of ``IndexedTransactions.moving_commands``."""
     t, f = transactions.c, transaction_files.c
     command = sa.select(transactions).where(t.plan.like(MOVES))
     staged = sa.select(f.transaction_id).where(f.removal == 0)
@@ -124,7 +124,7 @@ class AtWork:
 
 @cache
 def at_work() -> sa.Select[Any]:
-    """Return the query of ``Transactions.at_work``."""
+    """Return the query of ``IndexedTransactions.at_work``."""
     t, f = transactions.c, transaction_files.c
     moves = t.plan.like(MOVES)
     staged = sa.select(f.transaction_id).where(f.removal == 0)

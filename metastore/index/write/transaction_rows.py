@@ -116,7 +116,7 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
 
 
 def load_within(connection: sa.Connection, transaction_id: str) -> Transaction:
-    """Return the same as ``load``, within a transaction."""
+    """Load a transaction as ``IndexedTransactions.load``, within a transaction of the database."""
     return with_locations(connection, from_row(load_row(connection, transaction_id)))
 
 
@@ -235,7 +235,7 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
 
 
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """Return the same as ``find_application``, within a transaction."""
+    """Find a batch as ``IndexedTransactions.find_application``, within a transaction of the database."""
     row = _APPLICATION.row(connection, {"table_id": table_id, "app_hash": name_hash(app_id)})
     return None if row is None else ApplicationVersion(row["app_version"], row["version"], row["transaction_id"])
 

@@ -1,4 +1,4 @@
-"""The rows of transactions: every step from one state to the next compares the state before it sets it."""
+"""The rows of transactions: every move to the next state compares the state before it sets it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _insert(
     connection: sa.Connection, transaction: Transaction, replaced: int | None, planned: PlannedFormat | None, *,
     looks: bool,
 ) -> Transaction:  # fmt: skip
-    """Write the row of a transaction, with the database's time; the arguments are those of ``Transactions.begin``."""
+    """Write the row of a transaction, with the database's time; arguments as in ``IndexedTransactions.begin``."""
     replaces, now = None, None
     if transaction.plan.definition is not None:
         replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
@@ -85,7 +85,7 @@ def _insert(
     return begun
 
 
-class Transactions:
+class IndexedTransactions:
     """The rows of transactions."""
 
     def __init__(self, database: Database) -> None:
@@ -109,10 +109,10 @@ class Transactions:
             replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is
                 of; None where it found none.
             planned: What the files of one that brings some are like.
-            looks: Whether it is to begin only if nobody's lease is over; not for one that makes a table.
+            looks: Whether it is to begin only if no writer's lease is over; not for one that makes a table.
 
         Raises:
-            DeadWritersError: Somebody's is. Nothing was done.
+            DeadWritersError: A writer's lease is over. Nothing was done.
             InvalidInputError: The one of its id writes another table.
             ConflictError: The table's location has changed since it was loaded, or it is read otherwise than the files
                 of the write are, or another table has its name.
@@ -133,7 +133,7 @@ class Transactions:
             return same_request(from_row(row), transaction)
 
     def begin_among_living(self, transaction: Transaction, planned: PlannedFormat | None = None) -> Transaction | None:
-        """Return the same for one that makes no table; None, and do nothing, where the lease of another is over."""
+        """Begin a transaction that makes no table; None, and nothing done, where the lease of a writer is over."""
         try:
             return self.begin(transaction, planned=planned, looks=True)
         except DeadWritersError:
@@ -192,7 +192,7 @@ class Transactions:
                 connection.execute(sa.insert(transaction_locations), new)
             return {**own, **known}
 
-        # Whoever dies before the reservation has only files to be removed.
+        # Not durable: a writer that dies before the reservation leaves only files to be removed.
         return self._database.write(work, durable=False)
 
     def state_of(self, transaction_id: str) -> State | None:
@@ -203,7 +203,7 @@ class Transactions:
         return None if state is None else State(state)
 
     def while_in_state(self, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
-        """Do some work while nobody moves the transaction out of a state; return False, and do nothing, in another one.
+        """Do some work while the transaction stays in a state; return False, and do nothing, in another state.
 
         Args:
             transaction_id: The transaction's.
@@ -275,7 +275,7 @@ class Transactions:
             if move_query(ends=ends, fails=error is not None).changed(connection, moved) != 1:
                 return False
             if to in (State.ABORTING, State.ABORTED):
-                # Files are still to be moved back: until then the partitions are nobody else's.
+                # A command's files have to be moved back first: until then its claims keep the partitions.
                 (END_CLAIMS_UNLESS_MOVING if to is State.ABORTING else END_CLAIMS).run(connection, mine)
             if ends:
                 forget_locations(connection, transaction_id)
@@ -287,9 +287,9 @@ class Transactions:
         return self._database.write(work, durable=to is not State.FINISHED)
 
     def suspect_reservation(self, transaction_id: str) -> None:
-        """Have an open transaction count as one that was reserved: the index may have forgotten that it was.
+        """Mark an open transaction as reserved: the index may have forgotten that it was.
 
-        Its files are then nobody else's wherever they are, and are removed from there if it is undone.
+        An undoing then removes its files wherever they are, also under their final names.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -304,10 +304,10 @@ class Transactions:
         self._database.write(work)
 
     def remember_undone(self, transaction: Transaction, error: str) -> Transaction:
-        """Return a transaction whose reservation the index has forgotten, as it then is: being undone, as reserved.
+        """Record a reserved transaction that the index has forgotten as ``aborting``, and return it.
 
-        So it is recovered like any other from then on, and no repair takes its files for somebody's. One that is
-        committed after all stays as it is.
+        So it is recovered like any other from then on, and no repair registers its files. One that is committed after
+        all stays as it is.
 
         Args:
             transaction: As its owner has reserved it, and has acknowledged nothing of.
@@ -370,10 +370,3 @@ class Transactions:
         with self._database.reading() as connection:
             row = connection.execute(at_work()).one()
         return AtWork(bool(row.cleans), bool(row.moves))
-
-    def relocations(self, table_id: int) -> set[int]:
-        """Return the versions that relocating overwrites have made."""
-        t = transactions.c
-        mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
-        with self._database.reading() as connection:
-            return set(connection.execute(sa.select(t.version).where(*mine)).scalars())

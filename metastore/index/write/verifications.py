@@ -123,8 +123,8 @@ class Verifications:
     def first_repairs_after(self, table: Table, names: Sequence[str] | None) -> dict[str, int]:
         """Return which partitions a repair was the first to change after the table's version, and the version it made.
 
-        At that version such a partition is as the table's version has it, and as the store had it besides: nothing that
-        somebody has committed to it is in between.
+        At that version such a partition is as the table's version has it, and as the store had it besides: no commit
+        to it is in between.
         """
         p = partitions.c
         later = sa.or_(p.begin_version > table.version, sa.and_(p.end_version > table.version, p.end_version < ALIVE))

@@ -58,7 +58,7 @@ def _sync(path: str) -> None:
 
 
 def _sync_if_there(directory: str) -> None:
-    # Somebody may remove an empty one at any time: what lay in it is gone with it.
+    # Another process may remove an empty directory at any time: nothing is left to sync then.
     with suppress(FileNotFoundError):
         _sync(directory)
 
@@ -125,7 +125,7 @@ class LocalFiles:
         return None
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file to a name that nobody has, in a directory that is there.
+        """Move a file to a free name, in a directory that is there.
 
         Where the system has no rename that replaces nothing, a file that appears between the look and the rename is
         replaced.

@@ -1,4 +1,4 @@
-"""Step 1, ``check``: what is to be changed is compared with the table and the store, before anything is decided."""
+"""Step 1, ``check``: compares the write with the table and the store, before conflicts are decided."""
 
 from __future__ import annotations
 

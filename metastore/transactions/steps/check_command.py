@@ -1,4 +1,4 @@
-"""Partition commands before ``reserve``: what is asked of each is checked against the table and the store."""
+"""The check of a partition command against the table and the store, before ``reserve``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.staged_files import StagedFile
-from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -30,7 +29,7 @@ from catalog_ext.metastore.predicates.tree import Predicate, bind
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked
-from catalog_ext.metastore.transactions.new_files import removal_of
+from catalog_ext.metastore.transactions.new_files import pending_deletions, removal_of
 from catalog_ext.metastore.transactions.staging_locations import below, relocation_base
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ class CommandCheck:
     """
 
     def __init__(self, resources: Resources, transaction: Transaction) -> None:
+        self._resources = resources
         self._index = resources.index
         self._storage = resources.storage
         self._new_files = resources.new_files
@@ -85,9 +85,13 @@ class CommandCheck:
             case _:
                 assert_never(asked)
 
+    def _living(self, names: Sequence[str]) -> list[Partition]:
+        """Return the table's living partitions that have the values of one of the names."""
+        return self._index.living_partitions.of_values(self._table, names)
+
     def _add(self, asked: AddPartitions) -> WritePlan:
         table = self._table
-        living = self._index.living_partitions.of_values(table, [partition.name for partition in asked.partitions])
+        living = self._living([partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
         by_hand = [p.name for p in wanted if p.location is not None]
         default = {p.name: _location(table, p.name, None) for p in wanted if p.location is None}
@@ -123,7 +127,7 @@ class CommandCheck:
     def _relocate(self, asked: RelocatePartition) -> CheckedRelocate:
         table = self._table
         name, directory = asked.name, Location.parse(asked.location)
-        rules.partitions_of(table, name, self._index.living_partitions.of_values(table, [name]))
+        rules.partitions_of(table, name, self._living([name]))
         own = None if directory == _location(table, name, None) else str(directory)
         return CheckedRelocate(asked, own, self._found({name: directory}, by_hand=[name])[name])
 
@@ -140,7 +144,7 @@ class CommandCheck:
         found = self._new_files.contents(directories, table)
         if not any(found.values()):
             return CheckedDrop(asked)
-        table = self._index.tables.load_by_id(table.table_id)
+        table = self._resources.table_of(table.table_id)
         known = self._new_files.known(table, predicate)
         unknown = self._unknown(table, found, known)
         return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
@@ -157,7 +161,7 @@ class CommandCheck:
 
     def _rename(self, asked: RenamePartition) -> CheckedRename:
         table = self._table
-        living = self._index.living_partitions.of_values(table, [asked.name, asked.to])
+        living = self._living([asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
             by_id = {partition.partition_id: partition for partition in living}
@@ -169,11 +173,11 @@ class CommandCheck:
 
     def _exchange(self, asked: ExchangePartitions) -> CheckedExchange:
         table = self._table
-        source = self._index.tables.load_by_id(asked.source_id)
+        source = self._resources.table_of(asked.source_id)
         found = self._index.living_partitions.matching(source, _bound(asked.predicate, source))
         pairs = rules.exchanged_names(table, source, found)
         names = [name for _, name in pairs]
-        rules.require_free(table, names, self._index.living_partitions.of_values(table, names))
+        rules.require_free(table, names, self._living(names))
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
         if moving:
@@ -197,15 +201,14 @@ class CommandCheck:
             ConflictError: One has.
         """
         transaction = self._transaction
-        tables = {number: self._index.tables.load_by_id(number) for number, _ in places}
-        for committed in self._index.transactions.all(states=(State.COMMITTED,)):
-            concerned = tables.keys() & {committed.table_id, committed.plan.source_id}
-            removals = self._index.deletions.of(committed.transaction_id) if concerned else ()
-            if any(
-                (number, _top(tables[number], r.path.rpartition("/")[0])) in places
-                for r in removals
-                for number in concerned
-            ):
+        tables = {number: self._resources.table_of(number) for number, _ in places}
+
+        def concerned(committed: Transaction) -> set[int]:
+            return tables.keys() & {committed.table_id, committed.plan.source_id}
+
+        for committed, removal in pending_deletions(self._index, concerned):
+            directory = removal.path.rpartition("/")[0]
+            if any((number, _top(tables[number], directory)) in places for number in concerned(committed)):
                 raise ConflictError(
                     f"The {transaction.operation} of table {transaction.table} has to wait: the write "
                     f"{committed.transaction_id} to table {committed.table} has committed and is deleting what it "

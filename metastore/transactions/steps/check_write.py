@@ -1,4 +1,4 @@
-"""The check of a write: are its staged files there, and what lies in the directories that it will own?"""
+"""The check of a write: its staged files, the directories that it replaces, and its waiting files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from catalog_ext.metastore.commit.plan import (
     Overwrite,
     Replace,
 )
-from catalog_ext.metastore.errors import InvalidInputError, TableLayoutError, TableNotFoundError
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
+from catalog_ext.metastore.errors import InvalidInputError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.tables import DataFile, Table
     from catalog_ext.metastore.transactions.steps.resources import Resources
-
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
 
 
 class WriteCheck:
@@ -79,7 +76,7 @@ class WriteCheck:
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(plan, asked, names)
         # Before anything is listed: what is registered later was not looked at.
-        old = self._replaced_table() if isinstance(asked, Replace | CreateOrReplace) else None
+        old = self._resources.named_table(self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
         nothing_there = False
@@ -160,18 +157,18 @@ class WriteCheck:
         The directories of files that LOAD DATA takes are added to ``places``.
         """
         names: set[str] = set()
-        for batch in batched(self._resources.staged_files(self._commit), _AT_ONCE):
+        for batch in batched(self._resources.staged_files(self._commit), FILES_AT_ONCE):
             names.update(file.partition for file in batch)
             located = [self._locations.locate(file) for file in batch]
             check_staged(self._storage, located)
-            if self._commit.plan.takes:
+            if self._commit.plan.moves_user_files:
                 places.update(file.source.parent for file in located if file.source is not None)
         return names
 
     def _check_targets(self, names: set[str], places: Collection[Location]) -> None:
         """Return if files can be moved to their partitions, from the staging directory or (``places``) elsewhere."""
         plan, locations = self._commit.plan, self._locations
-        if plan.takes:
+        if plan.moves_user_files:
             for place in places:
                 check_targets(self._storage, {locations.directory(name) for name in names}, place)
             return
@@ -190,7 +187,7 @@ class WriteCheck:
             return Decision()
         policies = self._policies()
         waiting: dict[str, int] = {}
-        for left in self._index.waiting_files.all(self._table_id, self._transaction.app_id):
+        for left in self._resources.waiting.documents(self._table_id, self._transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
         # The index has dated what waits; what comes new needs no clock.
         now = self._index.now_ms() if waiting else 0
@@ -258,13 +255,6 @@ class WriteCheck:
             there = self._index.partitions.existing(self._table(), unasked)
             self._known.update((name, name in there) for name in unasked)
         return {name: self._locations.directory(name) for name in names if not self._known[name]}
-
-    def _replaced_table(self) -> Table | None:
-        """Return the table of the name that a creation takes, if there is one."""
-        try:
-            return self._index.tables.load(TableIdentifier.parse(self._transaction.table))
-        except TableNotFoundError:
-            return None
 
 
 def _counted(names: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""Step 6, ``clean``: the files that the commit has replaced and its staging directory go, and it is finished."""
+"""Step 6, ``clean``: deletes the replaced files and the staging directory, and finishes the transaction."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
 from catalog_ext.metastore.commit.plan import CheckedExchange
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import VACUUM, State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
 """Directories of partitions whose policies have failed, with the error."""
 
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
-
 
 def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures | None = None) -> Commit:
     """Return the commit, finished: what it has replaced or left is removed.
@@ -43,11 +41,11 @@ def clean(resources: Resources, commit: Commit, policy_failures: PolicyFailures 
     """
     fault_point("clean.before")
     transaction, index = commit.transaction, resources.index
-    # An older copy of the index would still name the files that go now: the counter in the warehouse says that it is
-    # old. It is written after the commit, before the first deletion.
-    index.incarnations.before_deleting()
+    # An older copy of the index still names the files that are deleted now. The counter in the warehouse shows it that
+    # it is old: raise it after the commit and before the first deletion.
+    resources.cleanup.before_deleting()
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
-    for removals in batched(index.deletions.of(transaction.transaction_id), _AT_ONCE):
+    for removals in batched(index.deletions.of(transaction.transaction_id), FILES_AT_ONCE):
         if resources.load(transaction.transaction_id).state is State.FINISHED:
             # Another process has finished it. Its names may be given again: a RENAME brings back any file it finds.
             return replace(commit, transaction=replace(transaction, state=State.FINISHED))
@@ -82,7 +80,7 @@ def _remove(resources: Resources, transaction: Transaction, removals: Sequence[R
     change = transaction.plan.change
     if isinstance(change, CheckedExchange):
         cleanup.remove_directories(change.asked.source_id, directories, Location.parse(change.source_location))
-    # A finished transaction forgets what it had to delete: a file that came back with the power would stay for ever.
+    # A finished transaction forgets what it had to delete: a file that a power failure brings back would stay for ever.
     resources.storage.sync_directories(directories)
 
 
@@ -103,7 +101,7 @@ def _still_waiting(resources: Resources, transaction: Transaction, locations: St
         return frozenset()
     mine = (
         locations.locate(file)
-        for waiting in resources.index.waiting_files.all(transaction.table_id or 0, transaction.app_id)
+        for waiting in resources.waiting.documents(transaction.table_id or 0, transaction.app_id)
         if waiting.transaction_id == transaction.transaction_id
         for file in waiting.files
     )

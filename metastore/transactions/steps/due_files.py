@@ -1,4 +1,4 @@
-"""Files of a stream that waited for their partitions: they become visible with a later epoch, or are hidden again."""
+"""Promotes the waiting files of a stream whose partitions are due, and hides them again in an undoing."""
 
 from __future__ import annotations
 
@@ -52,25 +52,24 @@ def promote_due(
     for batch in _due(resources, transaction):
         places = [place for _, place in batch]
         _promote_waiting(resources, transaction, places)
-        yield batch, [Removal(str(place.aside)) for place in places if place.aside is not None]
+        yield batch, [Removal(str(place.hidden_upload)) for place in places if place.hidden_upload is not None]
         storage.sync([place.target for place in places], root)
         emptied.update(place.source.parent for place in places if place.source is not None)
     storage.remove_empty_directories(emptied, root)
 
 
 def _promote_waiting(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
-    """Promote what an undoing hides again: a late owner must not show it after that."""
-    number, index = transaction.transaction_id, resources.index
+    """Promote waiting files in state ``reserved`` only: a late owner must not show files that an undoing has hidden."""
     if any(place.source is None for place in places):
-        # A copy may take long: before each the transaction is asked for.
+        # A copy may take long: the state of the transaction is read before each.
         promote(
             resources.storage, places, threads=resources.threads,
-            wanted=lambda: index.transactions.state_of(number) is State.RESERVED,
+            wanted=partial(resources.is_reserved, transaction),
         )  # fmt: skip
         return
     for some in batched(places, _WHILE_HELD):
         work = partial(promote, resources.storage, some, threads=resources.threads)
-        if not index.transactions.while_in_state(number, State.RESERVED, work):
+        if not resources.index.transactions.while_in_state(transaction.transaction_id, State.RESERVED, work):
             raise OvertakenError
 
 

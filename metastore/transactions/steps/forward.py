@@ -1,6 +1,6 @@
-"""From ``reserve`` to ``apply``: a commit goes forward, or is taken back if it can never be finished.
+"""From ``reserve`` to ``apply``: finishes a commit, or undoes one that can never be finished.
 
-Owner and recoverer come here; where they begin follows from the transaction's state.
+The owner and recovery call it; the transaction's state decides the first step.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def forward(resources: Resources, commit: Commit) -> Commit:
     if commit.state is State.RESERVED:
         commit = _applied(resources, commit)
     if commit.state in (State.ABORTING, State.ABORTED):
-        # Its tasks may have written after another process had removed everything.
+        # Undo again: tasks may have written files after another process had removed all.
         undo_quietly(resources, commit.transaction)
         raise WriteUndoneError(was_undone(commit.transaction))
     return commit
@@ -70,7 +70,7 @@ def forward_again(resources: Resources, commit: Commit) -> Commit:
     Raises:
         WriteUndoneError, CatalogExtError: As ``forward``.
     """
-    current = resources.reserved(commit.transaction)
+    current = resources.load_reserved(commit.transaction)
     if current is None:
         return _take_back_forgotten(resources, commit)
     return forward(resources, resumed(commit, current))
@@ -90,7 +90,7 @@ def _promoted(resources: Resources, commit: Commit) -> Commit:
         return _take_back(resources, commit, error)
     except CatalogExtError as error:
         # The owner may have rights that a recoverer lacks.
-        if _may_pass(error) or (isinstance(error, StorageAccessDeniedError) and not commit.by_owner):
+        if _is_transient(error) or (isinstance(error, StorageAccessDeniedError) and not commit.by_owner):
             raise
         # A store that refuses for good goes on refusing, and all that was staged can be taken back.
         return _take_back(resources, commit, _reason(resources, commit.transaction, error))
@@ -102,13 +102,13 @@ def _applied(resources: Resources, commit: Commit) -> Commit:
     except StorageError:
         raise
     except CatalogExtError as error:
-        if isinstance(error, IndexDatabaseError) and _may_pass(error):
+        if isinstance(error, IndexDatabaseError) and _is_transient(error):
             raise
         # What the index or its database refuses stays refused: no process could ever commit it.
         return _take_back(resources, commit, error)
 
 
-def _may_pass(error: CatalogExtError) -> bool:
+def _is_transient(error: CatalogExtError) -> bool:
     """Return whether a later attempt may get further."""
     return not is_refused_for_good(error) if isinstance(error, IndexDatabaseError) else error.retryable
 
@@ -130,14 +130,12 @@ def _take_back(resources: Resources, commit: Commit, error: CatalogExtError) -> 
     Raises:
         WriteUndoneError: It was undone, here or elsewhere.
     """
-    moved = resources.index.transactions.move(
-        commit.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
-    )
-    current = resources.reserved(commit.transaction)
+    moved = resources.start_undo(commit.transaction_id, (State.RESERVED,), error.message)
+    current = resources.load_reserved(commit.transaction)
     if current is None:
         return _take_back_forgotten(resources, commit)
     if not moved and current.state in (State.COMMITTED, State.FINISHED):
-        # A file that was promoted, committed and then overwritten looks as if it had vanished.
+        # Another process has committed it. A file that was promoted and then overwritten looks vanished here.
         return replace(commit, transaction=current)
     undo_quietly(resources, current)
     raise WriteUndoneError(error)
@@ -162,6 +160,6 @@ def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
         return forward_again(resources, commit)
     # What was written is deleted wherever it is; what was moved goes back. LOAD DATA sends all its files with the call:
     # its list survives an index that forgets.
-    files = commit.files if current.plan.takes else ()
+    files = commit.files if current.plan.moves_user_files else ()
     undo(resources, current, files, commit.promoted)
     raise WriteUndoneError(forgotten)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import Append, Create, Overwrite, Promotion
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.staged_files import StoredFile
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE, StoredFile
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import keep, vanished
 from catalog_ext.metastore.storage.promotion import promote as promote_files
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
+from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.due_files import promote_due
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     Stored = dict[tuple[str, str], StoredFile]
 
 logger = logging.getLogger(__name__)
-
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
 
 
 def promote(resources: Resources, commit: Commit) -> Commit:
@@ -59,14 +55,14 @@ def promote(resources: Resources, commit: Commit) -> Commit:
         resources.definition(commit.transaction)
     resources.moves.require_unshared(commit.transaction, commit.all_files)
     if commit.plan.moves:
-        # A backup of the index from before would take the moved files for lost.
-        resources.index.incarnations.before_deleting()
+        # An older copy of the index would take the moved files for lost.
+        resources.cleanup.before_deleting()
     with span("promote"):
         fault_point("promote.before")
         locations = StagingLocations(commit.transaction_id, commit.plan)
         _make_directories(resources, commit.transaction, locations)
         stored: Stored = {}
-        for batch in batched(_own_files(resources, commit, locations), _AT_ONCE):
+        for batch in batched(_own_files(resources, commit, locations), FILES_AT_ONCE):
             stored.update(_promote_batch(resources, commit, locations, batch))
         _keep_waiting(resources, commit, locations)
         leftovers = [*_left_of_replaced(resources, commit.transaction), *_left_of_taken(resources, commit)]
@@ -75,8 +71,8 @@ def promote(resources: Resources, commit: Commit) -> Commit:
                 stored.update(stored_files(resources, due))
                 leftovers.extend(copied)
         fault_point("promote.after")
-    is_clean = _removes_staging(resources, commit)
-    return replace(commit, stored=stored, leftovers=leftovers, is_clean=is_clean)
+    is_staging_removed = _removes_staging(resources, commit)
+    return replace(commit, stored=stored, leftovers=leftovers, is_staging_removed=is_staging_removed)
 
 
 def _make_directories(resources: Resources, transaction: Transaction, locations: StagingLocations) -> None:
@@ -105,9 +101,7 @@ def emptied_directories(resources: Resources, transaction: Transaction, location
         table = resources.table(transaction)
     except TableNotFoundError:
         return []
-    predicate = bound_predicate(plan, table)
-    living = [] if predicate is None else resources.index.living_partitions.matching(table, predicate)
-    return [locations.directory(partition.name) for partition in living]
+    return [locations.directory(living.name) for living in covered_partitions(resources.index, plan, table)]
 
 
 def _own_files(resources: Resources, commit: Commit, locations: StagingLocations) -> Iterator[Located]:
@@ -128,21 +122,15 @@ def _promote_batch(
         resources.moves.promote(commit.transaction, places)
     else:
         commit.promoted.update(file.partition for file, _ in batch)
-        wanted = still_reserved(resources, commit.transaction)
+        wanted = partial(resources.is_reserved, commit.transaction)
         etags = promote_files(storage, places, threads=resources.threads, wanted=wanted)
     stored = stored_files(resources, batch, etags)
     storage.sync([place.target for place in places], locations.location)
     if commit.plan.moves:
-        # Last, so that no file is lost. A source that came back with the power would be registered by a repair, and its
-        # rows be there twice: the clean-up takes what lies at a source for another owner's file.
+        # Sync the source directories last, so that no file is lost. After a power failure a moved file may reappear at
+        # its source, where the next repair would register it a second time.
         storage.sync_directories({place.source.parent for place in places if place.source is not None})
     return stored
-
-
-def still_reserved(resources: Resources, transaction: Transaction) -> Callable[[], bool]:
-    """Return the question whether a transaction is still reserved."""
-    number = transaction.transaction_id
-    return lambda: resources.index.transactions.state_of(number) is State.RESERVED
 
 
 def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence[int | None] = ()) -> Stored:
@@ -156,8 +144,8 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
     Raises:
         StagedFileMissingError: Another process has deleted one since it was promoted.
     """
-    # S3 would take a request for each file, while engines that list directories see what the index does not have yet.
-    # A repair compares these files by size and ETag, which the store has said, and does without the times.
+    # S3 would take a request for each file, while engines that list directories see files that the index lacks. A
+    # repair compares these by size and ETag, which the answer to the upload had.
     by_upload = bool(batch) and batch[0][1].upload is not None
     if not batch or by_upload:
         said = zip(batch, etags, strict=False)
@@ -172,14 +160,14 @@ def stored_files(resources: Resources, batch: Sequence[Located], etags: Sequence
 
 
 def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocations) -> None:
-    """Make durable what waits for its partition to be due: with the commit its source forgets these rows."""
+    """Make waiting files durable: with the commit the stream's source forgets their rows."""
     write = commit.plan.write
     if write is None or not write.waiting:
         return
     waiting = frozenset(write.waiting)
     held = (locations.locate(file) for file in resources.staged_files(commit) if file.partition in waiting)
-    for some in batched(held, _AT_ONCE):
-        if commit.plan.aside:
+    for some in batched(held, FILES_AT_ONCE):
+        if commit.plan.hides_uploads:
             keep(resources.storage, some, threads=resources.threads)
         resources.storage.sync([place.hidden or place.target for place in some], locations.location)
 
@@ -187,7 +175,7 @@ def _keep_waiting(resources: Resources, commit: Commit, locations: StagingLocati
 def _left_of_taken(resources: Resources, commit: Commit) -> Iterator[Removal]:
     """Yield what is left where LOAD DATA has moved files from: the copied objects, elsewhere their checksums."""
     copies = commit.plan.promotion is Promotion.UPLOAD
-    for file in resources.staged_files(commit) if commit.plan.takes else ():
+    for file in resources.staged_files(commit) if commit.plan.moves_user_files else ():
         assert file.source is not None, "LOAD DATA moves files from somewhere"
         if copies:
             yield Removal(file.source, file.size, file.modified_ms, file.etag)
@@ -200,11 +188,8 @@ def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Re
     """Return what relocations have left of a table that is replaced in its place: no table will know it any more."""
     if transaction.plan.definition is None:
         return []
-    try:
-        table = resources.index.tables.load(TableIdentifier.parse(transaction.table))
-    except TableNotFoundError:
-        return []
-    if table.definition.location != transaction.plan.location:
+    table = resources.named_table(transaction)
+    if table is None or table.definition.location != transaction.plan.location:
         return []
     left = {removal.path: removal for removal in replaced_by_relocations(resources.index, table)}
     return [left[path] for path in sorted(without_needed(resources.index, table, left))]
@@ -218,7 +203,7 @@ def _removes_staging(resources: Resources, commit: Commit) -> bool:
     write = commit.plan.write
     if write is None or not isinstance(write.asked, Append | Create):
         return False
-    if write.waiting or write.due or write.published or commit.plan.takes:
+    if write.waiting or write.due or write.published or commit.plan.moves_user_files:
         return False
     try:
         locations = StagingLocations(commit.transaction_id, commit.plan)

@@ -1,4 +1,4 @@
-"""Step 5, ``publish``: the metastore hears of the commit. What it does not accept now is delivered later, in order."""
+"""Step 5, ``publish``: delivers the messages to the metastore. What it does not accept is delivered later, in order."""
 
 from __future__ import annotations
 

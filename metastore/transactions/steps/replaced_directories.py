@@ -1,4 +1,4 @@
-"""Files that the index does not know, in directories that an overwrite in place replaces: they go, too."""
+"""Finds the files that an overwrite in place deletes although the index does not know them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ReplacedDirectories:
         if not any(found.values()):
             return {}
         if table is not None:
-            table = self._resources.index.tables.load_by_id(table.table_id)
+            table = self._resources.table_of(table.table_id)
             of_all = self._new_files.known(table, TRUE) if living is None else {}
             found = self._new_files.unknown(table, found, {**of_all, **self._new_files.known_of(living or {})})
         return {name: tuple(map(removal_of, entries)) for name, entries in found.items() if entries}

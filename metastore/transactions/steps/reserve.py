@@ -1,4 +1,4 @@
-"""Step 2, ``reserve``: the index claims what the commit touches. From here on it can only be finished or taken back."""
+"""Step 2, ``reserve``: claims the commit's partitions in the index. From here on it is finished, or undone."""
 
 from __future__ import annotations
 

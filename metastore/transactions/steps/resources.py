@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import TransactionNotFoundError
+from catalog_ext.metastore.errors import TableNotFoundError, TransactionNotFoundError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.commit_locks import NO_LOCK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -36,19 +37,19 @@ class Delivered(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The index, the stores and what knows them. One is shared by all commits of a ``Transactions``.
+    """The index, the stores and the objects that the steps use; one for all commits of a ``Transactions``.
 
     Attributes:
         index: The index.
         storage: The stores.
         new_files: Looks at the directories of partitions.
         cleanup: Removes staging directories and empty ones.
-        waiting: Knows the files of streams that wait for their partitions to be due.
+        waiting: Reads the lists of files that wait for their partitions to be due.
         moves: Moves the files of partition commands and of LOAD DATA.
         delivers: Says whether changes of a table are enqueued for the metastore.
-        publish: Publishes what is due of the table of a number (of all: None); None where there is no metastore.
+        publish: Delivers the due messages of a table, by number (None: of all); returns None without a metastore.
         threads: Files that are promoted at the same time.
-        pauses: Yields the number of each attempt at a question to an index that is away, and waits in between.
+        pauses: Yields the numbers of attempts while the index is away, with waits in between.
         lock: Hive's locks of the commit at hand.
     """
 
@@ -66,9 +67,11 @@ class Resources:
 
     def staged_files(self, commit: Commit) -> Iterable[StagedFile]:
         """Return all staged files of a commit, from the index where the commit does not hold them."""
-        if commit.all_files is not None:
-            return commit.all_files
-        return self.index.transaction_files.staged_files(commit.transaction_id)
+        return self.recorded_files(commit.transaction_id) if commit.all_files is None else commit.all_files
+
+    def recorded_files(self, transaction_id: str) -> Iterable[StagedFile]:
+        """Return the staged files that the index has of a transaction."""
+        return self.index.transaction_files.staged_files(transaction_id)
 
     def table(self, transaction: Transaction) -> Table:
         """Return the table that a transaction changes.
@@ -76,7 +79,22 @@ class Resources:
         Raises:
             TableNotFoundError: It is gone, or not made yet.
         """
-        return self.index.tables.load_by_id(transaction.table_id or 0)
+        return self.table_of(transaction.table_id or 0)
+
+    def table_of(self, table_id: int) -> Table:
+        """Return the table of a number at its newest version.
+
+        Raises:
+            TableNotFoundError: There is none.
+        """
+        return self.index.tables.load_by_id(table_id)
+
+    def named_table(self, transaction: Transaction) -> Table | None:
+        """Return the table that has the name of a transaction's table now; None where none has it."""
+        try:
+            return self.index.tables.load(TableIdentifier.parse(transaction.table))
+        except TableNotFoundError:
+            return None
 
     def definition(self, transaction: Transaction) -> TableDefinition:
         """Return the definition of the table that a transaction changes or makes.
@@ -94,7 +112,15 @@ class Resources:
         """
         return self.index.transactions.load(transaction_id)
 
-    def reserved(self, transaction: Transaction) -> Transaction | None:
+    def is_reserved(self, transaction: Transaction) -> bool:
+        """Return whether a transaction is reserved now: files are given their final names only then."""
+        return self.index.transactions.state_of(transaction.transaction_id) is State.RESERVED
+
+    def start_undo(self, transaction_id: str, states: Collection[State], reason: str) -> bool:
+        """Return whether the transaction was in one of the states and is ``aborting`` now, for a reason."""
+        return self.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
+
+    def load_reserved(self, transaction: Transaction) -> Transaction | None:
         """Return a transaction that was reserved, as it is now; None if the index has forgotten that it was."""
         try:
             current = self.load(transaction.transaction_id)

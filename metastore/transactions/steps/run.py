@@ -1,4 +1,4 @@
-"""The owner's way through the six steps of a commit, which asks again while the index is away."""
+"""The owner's way through the six steps of a commit, with repetitions while the index is away."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from catalog_ext.metastore.transactions.steps.publish import publish
 from catalog_ext.metastore.transactions.steps.reserve import reserve
 from catalog_ext.metastore.transactions.steps.stage import stage
 from catalog_ext.metastore.transactions.steps.undo import abort, forgotten_error, undo
-from catalog_ext.metastore.transactions.unknown_state import may_pass, reason_of, state_unknown
+from catalog_ext.metastore.transactions.unknown_state import is_retryable, reason_of, state_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def load(
         transaction_id: The transaction's.
         files: As ``Commit.files``.
         recorded: As ``Commit.recorded``.
-        options: What the writer says with the commit.
+        options: As ``Commit.options``.
         is_retry: As ``Commit.is_retry``.
 
     Raises:
@@ -97,10 +97,10 @@ def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
         CatalogExtError: The write failed and is undone.
     """
     if commit.state is State.OPEN:
-        commit = _decided(resources, commit)
+        commit = _reserved(resources, commit)
     transaction = commit.transaction
     if commit.duplicate_version is not None:
-        _give_up(resources, commit, TransactionStateError("its batch is committed already"))
+        _undo_open(resources, commit, TransactionStateError("its batch is committed already"))
         return WriteOutcome(
             commit.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
             commit.duplicate_version, duplicate=True,
@@ -115,7 +115,7 @@ def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
     return replace(commit.transaction.outcome, commit_ms=elapsed_ms)
 
 
-def _decided(resources: Resources, commit: Commit) -> Commit:
+def _reserved(resources: Resources, commit: Commit) -> Commit:
     """Check and reserve; return the commit, reserved or further, or with the version that has its batch.
 
     Raises:
@@ -128,33 +128,33 @@ def _decided(resources: Resources, commit: Commit) -> Commit:
             resources.index.transactions.suspect_reservation(commit.transaction_id)
         with_reserve = commit.all_files is not None
         stage(resources, commit.transaction, commit.files, commit.recorded, with_reserve=with_reserve)
-        # Before anything is looked at that others may change, and while no other writer waits for what is reserved.
+        # Take the locks before the check looks at the table, and before other writers can wait for the reservation.
         resources.lock.take(commit.all_files, commit.options.static_partition)
         checked = _checked(resources, commit)
     except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
-        return _given_up(resources, commit, error)
+        return _undone(resources, commit, error)
 
-    def reserved(attempt: int) -> Commit:
+    def attempted(attempt: int) -> Commit:
         try:
             return reserve(resources, checked)
         except IndexUnavailableError as error:
-            # Of the first attempt it is known that nothing was reserved.
+            # A database that refused the first attempt has reserved nothing: the write is undone, not unknown.
             if attempt == 0 and takes_nothing(error):
                 raise WriteUndoneError(error) from error
             raise
 
     try:
-        return _until_answered(resources, checked.transaction, reserved)
+        return _until_answered(resources, checked.transaction, attempted)
     except CommitStateUnknownError:
         raise
     except WriteUndoneError as refused:
-        return _given_up(resources, commit, refused.reason)
+        return _undone(resources, commit, refused.reason)
     except BaseException as error:  # noqa: BLE001 -- as above
-        return _given_up(resources, commit, error)
+        return _undone(resources, commit, error)
 
 
 def _with_all_files(resources: Resources, commit: Commit) -> Commit:
-    """Return a commit that holds all its files, where it has brought them and they are few.
+    """Return the commit with ``all_files``, where the call sends all of them and they are few.
 
     Few files are recorded with the reservation. Many would keep others waiting there, and are recorded before it.
     """
@@ -175,7 +175,7 @@ def _checked(resources: Resources, commit: Commit) -> Commit:
     failure: CatalogExtError | None = None
     for attempt in resources.pauses():
         try:
-            # A later attempt looks at the table as it is then.
+            # A later attempt loads the table again: it may have changed.
             return check(resources, replace(commit, table=None) if attempt else commit)
         except (IndexUnavailableError, StorageUnavailableError) as error:
             logger.warning("Write %s is checked again: %s", commit.transaction_id, error.message)
@@ -185,10 +185,10 @@ def _checked(resources: Resources, commit: Commit) -> Commit:
 
 
 def _check_same(commit: Commit) -> None:
-    """Return if a commit has the files that its transaction was reserved with, or has come without any.
+    """Return if a commit sends the files that its transaction was reserved with, or sends none.
 
     Raises:
-        InvalidInputError: It has others.
+        InvalidInputError: It sends others.
     """
     write = commit.plan.write
     if commit.files and write is not None and write.digest not in ("", digest_of(commit.files, commit.recorded)):
@@ -222,12 +222,12 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
         raise undone.reason from undone
     except Exception as error:
         raise state_unknown(
-            transaction.transaction_id, transaction.table, reason_of(error), ask_again=may_pass(error)
+            transaction.transaction_id, transaction.table, reason_of(error), ask_again=is_retryable(error)
         ) from error
 
 
 def _until_answered(resources: Resources, transaction: Transaction, step: Callable[[int], Commit]) -> Commit:
-    """Return what a step answers, which gets its attempt's number; it is taken again while the index is away.
+    """Return the result of a step, which gets the number of the attempt; repeat it while the index is away.
 
     Raises:
         CommitStateUnknownError: The time is over.
@@ -246,7 +246,7 @@ def _away(error: IndexUnavailableError) -> str:
     return error.message
 
 
-def _given_up(resources: Resources, commit: Commit, error: BaseException) -> Commit:
+def _undone(resources: Resources, commit: Commit, error: BaseException) -> Commit:
     """Undo what is not reserved and raise ``error``; return what another call has reserved meanwhile, as it is now.
 
     A commit that was called again while the first call was still at work may find its files promoted.
@@ -257,7 +257,7 @@ def _given_up(resources: Resources, commit: Commit, error: BaseException) -> Com
     transaction = commit.transaction
     if isinstance(error, TransactionNotFoundError):
         error = forgotten_error(transaction)
-    _give_up(resources, commit, error)
+    _undo_open(resources, commit, error)
     try:
         current = resources.load(commit.transaction_id)
     except CatalogExtError:
@@ -267,8 +267,8 @@ def _given_up(resources: Resources, commit: Commit, error: BaseException) -> Com
     return resumed(commit, current)
 
 
-def _give_up(resources: Resources, commit: Commit, error: BaseException) -> None:
-    """Undo what is not reserved, now or by recovery."""
+def _undo_open(resources: Resources, commit: Commit, error: BaseException) -> None:
+    """Undo a transaction that is not reserved; an undoing that fails is logged and left to recovery."""
     reason, files = reason_of(error), commit.unrecorded_files
     try:
         try:

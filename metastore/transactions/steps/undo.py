@@ -1,4 +1,4 @@
-"""Undoing a transaction that is not committed: every file of it is removed, or goes back to where it was."""
+"""Undoes a transaction that is not committed: its files are removed, or moved back to their sources."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.staged_files import FILES_AT_ONCE
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TransactionStateError
 from catalog_ext.metastore.model.batches import batched
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
 logger = logging.getLogger(__name__)
-
-_AT_ONCE = 5000
-"""Files that are held in memory at a time."""
 
 
 def undo(
@@ -50,7 +48,7 @@ def undo(
     """
     fault_point("undo.before")
     locations = StagingLocations(transaction.transaction_id, transaction.plan)
-    if transaction.plan.is_command or transaction.plan.takes:
+    if transaction.plan.is_command or transaction.plan.moves_user_files:
         return _undo_moves(resources, transaction, locations, unrecorded)
     storage, cleanup, index = resources.storage, resources.cleanup, resources.index
     cleanup.remove_staging(transaction, locations, frozenset())
@@ -66,9 +64,14 @@ def undo(
     if transaction.plan.created_location and not index.tables.overlapping(transaction.plan.location):
         # A table that was made there meanwhile keeps its directory.
         storage.remove_empty_directories([locations.location], locations.location.parent)
-    index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
-    fault_point("undo.after")
+    _end(resources, transaction)
     return removed
+
+
+def _end(resources: Resources, transaction: Transaction) -> None:
+    """Move a transaction whose files are removed to ``aborted``."""
+    resources.index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+    fault_point("undo.after")
 
 
 def _remove_files(
@@ -80,8 +83,8 @@ def _remove_files(
     remove = undo_files if transaction.reserved else discard
     removed = 0
     directories: set[Location] = set()
-    recorded = resources.index.transaction_files.staged_files(transaction.transaction_id)
-    for batch in batched(chain(recorded, unrecorded), _AT_ONCE):
+    recorded = resources.recorded_files(transaction.transaction_id)
+    for batch in batched(chain(recorded, unrecorded), FILES_AT_ONCE):
         placed = [locations.locate(file) for file in batch]
         remove(resources.storage, placed, threads=resources.threads)
         directories.update(place.target.parent for place in placed)
@@ -104,18 +107,17 @@ def _undo_moves(
     directories = made_directories(plan, locations)
     fault_point("undo.sources")
     # At the names of a LOAD DATA that was never reserved lie files of one that an index put back has forgotten.
-    restores = plan.moves and (reserved or not plan.takes)
+    restores = plan.moves and (reserved or not plan.moves_user_files)
     if restores and reserved:
         # A copy of the index that does not know of the undoing would carry the command out.
-        resources.index.incarnations.before_deleting()
+        resources.cleanup.before_deleting()
     moved = resources.moves.restore(transaction, unrecorded) if restores else []
     directories.update(place.target.parent for place in moved)
     fault_point("undo.due")
     resources.cleanup.remove_directories(transaction.table_id, directories, locations.location)
     sources = {place.source.parent for place in moved if place.source is not None}
     resources.storage.sync_directories({*directories, *sources})
-    resources.index.transactions.move(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
-    fault_point("undo.after")
+    _end(resources, transaction)
     return len(moved)
 
 
@@ -170,8 +172,8 @@ def abandon(resources: Resources, transaction: Transaction, reason: str) -> None
 def _aborting(
     resources: Resources, transaction_id: str, states: Collection[State], reason: str, refusal: str
 ) -> Transaction:
-    """Return a transaction that is being undone, from now on if it was in one of the states."""
-    resources.index.transactions.move(transaction_id, states, State.ABORTING, error=reason)
+    """Move a transaction from one of the states to ``aborting``, and return it."""
+    resources.start_undo(transaction_id, states, reason)
     current = resources.load(transaction_id)
     if current.state not in (State.ABORTING, State.ABORTED):
         raise TransactionStateError(

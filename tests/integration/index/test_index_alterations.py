@@ -90,7 +90,7 @@ def test_partitions_stay_where_they_are_when_the_location_changes(index: Index) 
         return replace(definition, location="file:///elsewhere")
 
     transaction = begin(index, before, plan(before))
-    with pytest.raises(ConflictError, match="somebody is writing"):
+    with pytest.raises(ConflictError, match="while a write to it is open"):
         index.alterations.alter(table.identifier, move, deliver=True)
     assert index.tables.load(table.identifier) == before
     index.transactions.move(transaction.transaction_id, [State.OPEN], State.ABORTED, error=None)

@@ -157,7 +157,7 @@ def test_what_versions_tell_until_they_expire(index: Index, table: Table) -> Non
 def test_a_forgotten_transaction_is_known_by_its_id(
     index: Index, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catalog_ext.metastore.index.write.claims.CLAIMS_KEPT_MS", -60_000)
+    monkeypatch.setattr("catalog_ext.metastore.index.write.claim_checks.CLAIMS_KEPT_MS", -60_000)
     made = [begin(index, index.tables.load(table.identifier), plan(table), *names(1)) for _ in range(4)]
     ids = [one.transaction_id for one in made]
     for one in made[:2]:

@@ -182,7 +182,7 @@ def test_a_replacement_is_first(writers: Writers, kind: WriteKind) -> None:
         index.commits.reserve(Commit(opened))
     with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
         index.commits.apply(Commit(reserved), deliver=False)
-    with pytest.raises(ConflictError, match="was created, replaced or dropped by somebody else meanwhile"):
+    with pytest.raises(ConflictError, match="was created, replaced or dropped by another statement meanwhile"):
         index.commits.reserve(Commit(second))
 
 

@@ -59,7 +59,7 @@ def test_a_begun_plan_of_an_earlier_release_is_read_and_written_as_it_was(name: 
 def test_a_plan_whose_uploads_go_aside_says_so() -> None:
     recorded = {**RECORDED["streaming"]["reserved"], "aside": True}
     plan = plan_from_dict(recorded, checked=True)
-    assert plan.aside
+    assert plan.hides_uploads
     assert json.loads(to_json(plan_to_dict(plan))) == recorded
 
 
@@ -89,13 +89,15 @@ def later(change: Asked | CheckedWrite, **fields: Any) -> WritePlan:
 
 _FOUND = CheckedWrite(Append(), static_partition="k=1", published=("k=1",), digest="table")
 LATER = {
-    "load": later(Append(), takes=True),
-    "load_reserved": later(_FOUND, takes=True),
+    "load": later(Append(), moves_user_files=True),
+    "load_reserved": later(_FOUND, moves_user_files=True),
     "with_locks": later(Append(), hive_locks=LockSettings(LockMode.STRICT, 2.5)),
-    "load_reserved_with_locks": later(_FOUND, takes=True, hive_locks=LockSettings(LockMode.SHARED)),
+    "load_reserved_with_locks": later(_FOUND, moves_user_files=True, hive_locks=LockSettings(LockMode.SHARED)),
     "waiting_locks": later(Append(), hive_locks=LockSettings(wait_s=1.0)),
     "replacing": later(replace(_FOUND, replaced_version=7)),
-    "others": later(Overwrite(IsNull("k"), adds_others=True), asks_locations=True, beside_located=True, aside=True),
+    "others": later(
+        Overwrite(IsNull("k"), adds_others=True), asks_locations=True, beside_located=True, hides_uploads=True
+    ),
 }
 """Plans with the fields that came after those of ``recorded/plans.json``, by their names in ``later_fields.json``."""
 

@@ -173,7 +173,7 @@ def test_how_files_are_read_does_not_change_under_a_writer(
     server.alter_table(replace(table, storage=COMMAS))
     assert followed(catalog, "s.d").action == "left"
     assert options(catalog) == ("csv", "|")
-    assert "cannot change while somebody is writing" in states(catalog)["s.d"]
+    assert "cannot change while a write to it is open" in states(catalog)["s.d"]
     catalog.writes.transactions.abort(begun.transaction_id, "test")
     server.alter_table(replace(server.get_table("s", "d"), parameters={**table.parameters, "q": "1"}))
     assert followed(catalog, "s.d").altered

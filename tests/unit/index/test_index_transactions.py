@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import applying, claims
+from catalog_ext.metastore.index.write import applying, claim_checks
 from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
@@ -378,7 +378,7 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     monkeypatch.setattr(applying, "_CLAIMS_CHECKED_EVERY", 1)
     write(index, table, plan(table), "k=3")
     assert claimed(tmp_path) == ["k=1", "k=2", "k=3"]  # not an hour old
-    monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
+    monkeypatch.setattr(claim_checks, "CLAIMS_KEPT_MS", -60_000)
     write(index, table, plan(table), "k=4")
     assert claimed(tmp_path) == ["k=1", "k=2", "k=3", "k=4"]  # a transaction began before them
     index.transactions.move(early.transaction_id, (State.OPEN,), State.ABORTED)

@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import ConflictError, StreamChangedError, Tabl
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, repairs, table_versions, tables
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
-from catalog_ext.metastore.index.write import claims, expire_versions
+from catalog_ext.metastore.index.write import claim_checks, expire_versions
 from catalog_ext.metastore.index.write.repairs import RepairRecord
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
@@ -171,7 +171,7 @@ def test_files_replaced_in_place_are_not_ended(index: Index, table: Table) -> No
 def test_expired_versions_are_refused_and_their_rows_are_gone(
     index: Index, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
+    monkeypatch.setattr(claim_checks, "CLAIMS_KEPT_MS", -60_000)
     aborted = begin(index, table, plan(table), "k=1")
     index.transactions.move(aborted.transaction_id, (State.OPEN,), State.ABORTED)
     for _ in range(3):

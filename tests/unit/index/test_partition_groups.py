@@ -12,7 +12,7 @@ from sqlalchemy.dialects import sqlite
 
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index import Wanted
-from catalog_ext.metastore.index.read.partition_groups import groups_statement, is_told
+from catalog_ext.metastore.index.read.partition_groups import groups_statement, is_exact
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
@@ -241,5 +241,5 @@ def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: t
 
 def test_which_types_the_index_tells_apart() -> None:
     """The connector's half is in ``tests/integration/connector/test_golden_partitions.py``."""
-    told = {case["type"]: is_told(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
+    told = {case["type"]: is_exact(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
     assert told == {case["type"]: case["told"] for case in KEY_TYPES}

@@ -263,7 +263,7 @@ def test_a_table_that_was_unregistered_meanwhile_is_not_replaced(catalog: Catalo
     begun, _ = catalog.writes.begin_creation(kind, definition, None, Batch("CTAS", "test@host:1"))
     with (
         armed("apply.before", lambda _: catalog.unregister_table("s.t")),
-        pytest.raises(ConflictError, match="dropped by somebody else"),
+        pytest.raises(ConflictError, match="dropped by another statement"),
     ):
         catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=3")])
     assert sorted(walked(root, 1)) == ["k=1"]

@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavailableError, TransactionStateError
-from catalog_ext.metastore.index.write.transactions import Transactions
+from catalog_ext.metastore.index.write.transactions import IndexedTransactions
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.repair_cases import indexed, walked
@@ -79,10 +79,10 @@ def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
 def test_an_unexpected_error_does_not_end_the_renewal(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole, errors = Transactions.extend_lease, [MemoryError("no room for now")]
+    whole, errors = IndexedTransactions.extend_lease, [MemoryError("no room for now")]
     renewed = threading.Event()
 
-    def extend(index: Transactions, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+    def extend(index: IndexedTransactions, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
         if errors:
             raise errors.pop()
         # For so long that a slow host does not find it over before it has looked.
@@ -90,7 +90,7 @@ def test_an_unexpected_error_does_not_end_the_renewal(
         renewed.set()
         return lives
 
-    monkeypatch.setattr(Transactions, "extend_lease", extend)
+    monkeypatch.setattr(IndexedTransactions, "extend_lease", extend)
 
     def slow(_: str) -> None:
         assert renewed.wait(60), "the renewal has ended with the error"
@@ -144,7 +144,7 @@ def test_a_write_leaves_alone_what_another_one_recovers(
     first = begin(catalog)
     assert catalog.index.transactions.extend_lease(first.transaction_id, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(Transactions, "claim_recovery", lambda *_: False)
+        patched.setattr(IndexedTransactions, "claim_recovery", lambda *_: False)
         begin(catalog)
         assert catalog.index.transactions.load(first.transaction_id).state is State.OPEN
     begin(catalog)

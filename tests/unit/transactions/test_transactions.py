@@ -627,7 +627,7 @@ def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_co
         other = stand.begin(kind, table, definition=table.definition, reads_replaced=True)
         stand.engine.commit(other.transaction_id, stand.put(other, {"k=1": "of the other\n"}))
 
-    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="dropped by somebody else"):
+    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="dropped by another statement"):
         stand.begin(kind, replace(table, version=1), definition=table.definition, reads_replaced=True)
     check(stand, {"k=1": "of the other\n"})
     assert stand.table().version == 1
@@ -645,7 +645,10 @@ def test_a_replacement_of_a_table_that_was_renamed_just_before_it_began_is_a_con
     def meanwhile(_: str) -> None:
         stand.index.alterations.rename(table.identifier, to, deliver=False)
 
-    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="renamed or dropped by somebody else"):
+    with (
+        armed("begin.before", meanwhile),
+        pytest.raises(ConflictError, match="renamed or dropped by another statement"),
+    ):
         stand.begin(WriteKind.CREATE_OR_REPLACE, table, definition=table.definition, reads_replaced=reads)
     assert stand.index.tables.load(to).table_id == table.table_id
 

@@ -35,7 +35,7 @@ OTHER = TableIdentifier("s", "other")
 @pytest.fixture(autouse=True)
 def _no_claims_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     # They keep the rows of committed transactions for an hour.
-    monkeypatch.setattr("catalog_ext.metastore.index.write.claims.CLAIMS_KEPT_MS", -1000)
+    monkeypatch.setattr("catalog_ext.metastore.index.write.claim_checks.CLAIMS_KEPT_MS", -1000)
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_one_that_was_planned_for_it_begins_and_so_does_one_that_does_not_say(
 
 def test_one_that_has_begun_keeps_the_format_and_is_found_again(catalog: Catalog) -> None:
     number = begun(catalog, planned=AS_IT_IS)
-    with pytest.raises(ConflictError, match="cannot change while somebody is writing"):
+    with pytest.raises(ConflictError, match="cannot change while a write to it is open"):
         altered(catalog, "csv", sep=",")
     assert begun(catalog, transaction=number, planned=AS_IT_IS) == number
 

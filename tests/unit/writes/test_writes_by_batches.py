@@ -24,8 +24,8 @@ DAYS = [f"ds=2025-01-0{day}/region={region}" for day in range(1, 4) for region i
 NULL = "ds=__HIVE_DEFAULT_PARTITION__/region=eu"
 SIZES = (
     (replaced_directories, "_LISTED_AT_ONCE"), (new_files, "_ASKED_AT_ONCE"), (row_writes, "_AT_ONCE"),
-    (applier, "_ROWS_HELD"), (partition_rows, "_STREAMED_AT_ONCE"), (promote, "_AT_ONCE"), (undo, "_AT_ONCE"),
-    (clean, "_AT_ONCE"),
+    (applier, "_ROWS_HELD"), (partition_rows, "_STREAMED_AT_ONCE"), (promote, "FILES_AT_ONCE"), (undo, "FILES_AT_ONCE"),
+    (clean, "FILES_AT_ONCE"),
 )  # fmt: skip
 SOME = Or((Comparison(Operator.GE, "ds", "2025-01-02"), IsNull("ds")))
 
