@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.deferred_deletes import complete
@@ -82,10 +83,8 @@ class EndedFiles:
 
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions of a table that relocating overwrites have made."""
-        t = transactions.c
-        mine = (t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%'))
         with self._database.reading() as connection:
-            return set(connection.execute(sa.select(t.version).where(*mine)).scalars())
+            return set(_RELOCATIONS.scalars(connection, {"table_id": table_id}))
 
 
 class _Ended:
@@ -217,3 +216,13 @@ class _Ended:
 
     def _directory(self, row: Mapping[str, Any]) -> str:
         return self._table.directory(row["name"], row["location"])
+
+
+_RELOCATIONS = Prepared(
+    sa.select(transactions.c.version).where(
+        transactions.c.table_id == sa.bindparam("table_id"),
+        transactions.c.version.is_not(None),
+        transactions.c.plan.like('%"relocate":true%'),
+    )
+)
+"""The query of ``relocations``, which every append that makes a partition asks."""

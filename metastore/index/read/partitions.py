@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -114,9 +115,9 @@ class Partitions:
         with self._database.reading() as connection:
             for some in batched(names, _NAMES_AT_ONCE):
                 hashes = {name_hash(name): name for name in some}
-                digest = partitions.c.name_hash
-                named = sa.select(digest).where(*at_version(partitions, table), digest.in_(list(hashes)))
-                found.update(hashes[each] for each in connection.execute(named).scalars())
+                found.update(hashes[row["name_hash"]] for row in _NAMED.rows(connection, {
+                    "table_id": table.table_id, "at": table.version, "floor": table.begins_at, "hashes": list(hashes),
+                }))  # fmt: skip
         return found
 
     def within(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
@@ -282,3 +283,16 @@ def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBa
     keys = table.definition.keys
     order = sorted(range(len(names)), key=lambda i: (sort_key(typed_values(names[i], keys), keys), names[i]))
     return rows.take(pa.array(order, pa.int64())).to_reader(max_chunksize=arrow_rows.BATCH_ROWS)
+
+
+_AT: sa.BindParameter[int] = sa.bindparam("at")
+_NAMED = Prepared(
+    sa.select(partitions.c.name_hash).where(
+        partitions.c.table_id == sa.bindparam("table_id"),
+        partitions.c.end_version > _AT,
+        partitions.c.begin_version <= _AT,
+        partitions.c.begin_version >= sa.bindparam("floor"),
+        partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
+    )
+)
+"""The query of ``existing``, which every append asks: building it for each call took longer than the database."""

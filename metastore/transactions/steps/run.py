@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
 logger = logging.getLogger(__name__)
@@ -68,19 +67,18 @@ def load(
         CommitStateUnknownError: The index stays away, or has forgotten a transaction that may have been committed.
         TransactionNotFoundError: There is no such transaction.
     """
-    failure = "the index database does not answer"
-    for _ in resources.pauses():
-        try:
-            fault_point("commit.called")
-            transaction, table = resources.index.transactions.load_with_table(transaction_id)
-            return Commit(transaction, options, files, recorded, table=table, is_retry=is_retry)
-        except IndexUnavailableError as error:
-            failure = _away(error)
-        except TransactionNotFoundError as error:
-            if not is_retry:
-                raise
-            raise state_unknown(transaction_id, None, _FORGOTTEN, ask_again=False) from error
-    raise state_unknown(transaction_id, None, failure)
+
+    def attempted(_: int) -> Commit:
+        fault_point("commit.called")
+        transaction, table = resources.index.transactions.load_with_table(transaction_id)
+        return Commit(transaction, options, files, recorded, table=table, is_retry=is_retry)
+
+    try:
+        return _until_answered(resources, transaction_id, None, attempted)
+    except TransactionNotFoundError as error:
+        if not is_retry:
+            raise
+        raise state_unknown(transaction_id, None, _FORGOTTEN, ask_again=False) from error
 
 
 def run(resources: Resources, commit: Commit, started_s: float) -> WriteOutcome:
@@ -144,7 +142,7 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
             raise
 
     try:
-        return _until_answered(resources, checked.transaction, attempted)
+        return _until_answered(resources, commit.transaction_id, commit.transaction.table, attempted)
     except CommitStateUnknownError:
         raise
     except WriteUndoneError as refused:
@@ -215,7 +213,7 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
 
     transaction = commit.transaction
     try:
-        return _until_answered(resources, transaction, attempted)
+        return _until_answered(resources, transaction.transaction_id, transaction.table, attempted)
     except CommitStateUnknownError:
         raise
     except WriteUndoneError as undone:
@@ -226,7 +224,9 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
         ) from error
 
 
-def _until_answered(resources: Resources, transaction: Transaction, step: Callable[[int], Commit]) -> Commit:
+def _until_answered(
+    resources: Resources, transaction_id: str, table: str | None, step: Callable[[int], Commit]
+) -> Commit:
     """Return the result of a step, which gets the number of the attempt; repeat it while the index is away.
 
     Raises:
@@ -237,13 +237,9 @@ def _until_answered(resources: Resources, transaction: Transaction, step: Callab
         try:
             return step(attempt)
         except IndexUnavailableError as error:
-            failure = _away(error)
-    raise state_unknown(transaction.transaction_id, transaction.table, failure)
-
-
-def _away(error: IndexUnavailableError) -> str:
-    logger.warning("The index is away while a write is committed: %s", error.message)
-    return error.message
+            logger.warning("The index is away while a write is committed: %s", error.message)
+            failure = error.message
+    raise state_unknown(transaction_id, table, failure)
 
 
 def _undone(resources: Resources, commit: Commit, error: BaseException) -> Commit:
