@@ -5,27 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
-from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.rows import partition_of
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.write.partition_rows import LIVING_NAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from catalog_ext.metastore.index.database.prepared import Prepared
     from catalog_ext.metastore.index.write.partition_sums import PartitionSums
     from catalog_ext.metastore.model.tables import DataFile, Partition
-
-
-ALIVE_NAMED = Prepared(
-    sa.select(*PARTITION).where(
-        partitions.c.table_id == sa.bindparam("table_id"),
-        partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
-        partitions.c.end_version == ALIVE,
-    )
-)
 
 
 @dataclass(slots=True)
@@ -125,7 +114,7 @@ class NamedPartitions:
 
     def query(self, table_id: int) -> tuple[Prepared, Mapping[str, Any]]:
         """Return the query of the partitions."""
-        return ALIVE_NAMED, {"table_id": table_id, "hashes": list(self.hashes.values())}
+        return LIVING_NAMED, {"table_id": table_id, "hashes": list(self.hashes.values())}
 
     def found(self, rows: Sequence[Mapping[str, Any]]) -> NamedPartitions:
         """Return a copy with the partitions of the query's answer."""

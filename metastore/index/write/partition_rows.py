@@ -41,6 +41,15 @@ if TYPE_CHECKING:
 _AT_ONCE = 200
 _STREAMED_AT_ONCE = 5000
 
+LIVING_NAMED = Prepared(
+    sa.select(*PARTITION).where(
+        partitions.c.table_id == sa.bindparam("table_id"),
+        partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
+        partitions.c.end_version == ALIVE,
+    )
+)
+"""The living partitions whose names have some hashes."""
+
 
 class LivingPartitions:
     """The partitions of a table's newest version."""
@@ -283,11 +292,8 @@ def living_of(connection: sa.Connection, numbers: Sequence[int]) -> list[Partiti
 
 def living_named(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Partition]:
     """Return the living partitions of some hundred names, as they are spelled; the caller holds the table's lock."""
-    p = partitions.c
-    statement = sa.select(*PARTITION).where(
-        p.table_id == table.table_id, p.name_hash.in_(list(map(name_hash, names))), p.end_version == ALIVE
-    )
-    return [partition_of(row) for row in connection.execute(statement)]
+    rows = LIVING_NAMED.rows(connection, {"table_id": table.table_id, "hashes": list(map(name_hash, names))})
+    return [partition_of(tuple(row.values())) for row in rows]
 
 
 def mark_in_metastore(
