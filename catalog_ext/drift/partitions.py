@@ -61,7 +61,7 @@ class PartitionComparison:
         self._pending = pending
         self._times = times
 
-    def with_metastore(self, client: HiveMetastore, found: HiveTable, named: NamedPartitions) -> Iterator[Difference]:
+    def with_metastore(self, client: HiveMetastore, found: HiveTable, named: MetastoreNames) -> Iterator[Difference]:
         """Yield in what the metastore's partitions differ from the index's.
 
         Raises:
@@ -258,7 +258,7 @@ class _Partition:
         return Difference(self._table, kind, self._both.name, store, self._index, metastore, *verdict, pending=pending)
 
 
-class NamedPartitions:
+class MetastoreNames:
     """Keeps the names, by key.
 
     Raises:

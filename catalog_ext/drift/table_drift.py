@@ -8,7 +8,7 @@ from catalog_ext.display import shown_progress
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
 from catalog_ext.drift.evidence import IndexTimes, Verdict, later, told_by_metastore
-from catalog_ext.drift.partitions import NamedPartitions, PartitionComparison
+from catalog_ext.drift.partitions import MetastoreNames, PartitionComparison
 from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import StoreSide
 from catalog_ext.drift.words import HAS_IT, statistics_words
@@ -132,7 +132,7 @@ class TableDrift:
         if not self._table.definition.partition_columns:
             yield from self._statistics(found, pending)
             return True
-        yield from partitions.with_metastore(client, found, NamedPartitions(client, found, scratch))
+        yield from partitions.with_metastore(client, found, MetastoreNames(client, found, scratch))
         return True
 
     def _statistics(self, found: HiveTable, pending: PendingDeliveries) -> Iterator[Difference]:

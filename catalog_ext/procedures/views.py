@@ -10,7 +10,7 @@ from catalog_ext.metastore.errors import NotFoundError
 from catalog_ext.metastore.model.partition_names import DeclaredNames
 from catalog_ext.metastore.model.views import View
 from catalog_ext.procedures.procedure import MAP, SPEC, TEXT, Parameter, Procedure, in_batches
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,7 +57,7 @@ def _keys(catalog: Catalog, relation: str) -> list[str]:
 
 
 def _add(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    catalog.views.add_partitions(arguments["view"], [NewPartition(arguments["partition"])])
+    catalog.views.add_partitions(arguments["view"], [NewViewPartition(arguments["partition"])])
     return _partitions(catalog, arguments)
 
 

@@ -41,8 +41,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class NewPartition:
-    """A partition that somebody adds to a view: all its values, and what its rows are made of."""
+class NewViewPartition:
+    """A partition to add to a view: its complete values, and the partitions that its rows are computed from."""
 
     spec: Mapping[str, str | None]
     dependencies: tuple[Dependency, ...] = ()
@@ -163,7 +163,7 @@ class Views:
         return self._names(self.refresh(view) if there.automatic else there, {})
 
     def add_partitions(
-        self, view: str, partitions: Sequence[NewPartition], *, if_not_exists: bool = False
+        self, view: str, partitions: Sequence[NewViewPartition], *, if_not_exists: bool = False
     ) -> AppliedChanges:
         """Add partitions to a view, all or none.
 

@@ -9,7 +9,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import Dependency, View, ViewQuery
 from catalog_ext.service.messages.core import Request, table_json
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,12 +89,12 @@ def _query(request: Request, tables: Sequence[str]) -> ViewQuery:
     )  # fmt: skip
 
 
-def _new_partition(item: Request) -> NewPartition:
+def _new_partition(item: Request) -> NewViewPartition:
     dependencies = []
     for dependency in item.objects("dependencies"):
         dependencies.append(Dependency(dependency.text("relation"), tuple(dependency.texts("partitions"))))
         dependency.finish()
-    return NewPartition(_values(item), tuple(dependencies), item.optional_text("location"))
+    return NewViewPartition(_values(item), tuple(dependencies), item.optional_text("location"))
 
 
 def _spec(item: Request) -> dict[str, str | None]:

@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.repair_cases import register, write
 from tests.writes import insert
 
@@ -84,7 +84,7 @@ def views_are_compared(catalog: Catalog) -> None:
     query = ViewQuery("SELECT x, ds FROM trips", "lake", ("sales",))
     identifier = TableIdentifier("sales", "days")
     catalog.views.create(ViewRequest(identifier, query, columns, ("ds",), {"note": "a"}))
-    catalog.views.add_partitions("sales.days", [NewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
+    catalog.views.add_partitions("sales.days", [NewViewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
     catalog.deliver(120)
 
     def action() -> str:

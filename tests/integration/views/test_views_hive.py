@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.integration.lake import rows
 from tests.servers.hive import HiveMetastore
 from tests.servers.hive_releases import RELEASE_3, Release, ReleaseMetastore
@@ -74,7 +74,7 @@ def test_partitions_of_views_lie_nowhere(
     catalog: Catalog, hive_metastore: HiveMetastore, request: pytest.FixtureRequest
 ) -> None:
     make(catalog, "stored", "SELECT id, name, ds FROM lake.viewed.t", "ds")
-    catalog.views.add_partitions(f"{NAMESPACE}.stored", [NewPartition({"ds": day}) for day in (*DAYS, "a/b")])
+    catalog.views.add_partitions(f"{NAMESPACE}.stored", [NewViewPartition({"ds": day}) for day in (*DAYS, "a/b")])
     (address,) = parse_uris(hive_metastore.uri)
     with hmsclient.HMSClient(host=address.host, port=address.port) as client:
         view = client.get_table(NAMESPACE, "stored")
@@ -115,7 +115,7 @@ def test_a_metastore_with_a_log_takes_partitions_of_views(release: str | Release
         with catalog_ext.connect(index=index, metastore=server.uri, warehouse=str(tmp_path)) as catalog:
             catalog.create_namespace(NAMESPACE)
             make(catalog, "logged", "SELECT 1 AS id, 'a' AS name, 'd' AS ds", "ds")
-            catalog.views.add_partitions(f"{NAMESPACE}.logged", [NewPartition({"ds": day}) for day in DAYS])
+            catalog.views.add_partitions(f"{NAMESPACE}.logged", [NewViewPartition({"ds": day}) for day in DAYS])
             catalog.views.drop_partitions(f"{NAMESPACE}.logged", [{"ds": DAYS[0]}])
             assert catalog.deliver().pending == 0
         (address,) = parse_uris(server.uri)
@@ -138,7 +138,7 @@ def test_hive_reads_the_view(catalog: Catalog, hive_cli: HiveCli, request: pytes
             ("ds",),
         )
     )
-    catalog.views.add_partitions(f"{NAMESPACE}.daily", [NewPartition({"ds": DAYS[1]})])
+    catalog.views.add_partitions(f"{NAMESPACE}.daily", [NewViewPartition({"ds": DAYS[1]})])
     shown, rows, daily, described = hive_cli.run(
         [
             f"SHOW PARTITIONS {NAMESPACE}.daily",

@@ -18,7 +18,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.repair_cases import deny, local_catalog, register, write
 from tests.unit.index.test_deferred_deletes import delete
 
@@ -423,7 +423,7 @@ def test_views(catalog: Catalog, metastore: FakeMetastore) -> None:
     columns = (Column("x", "int"), Column("ds", "string"))
     query = ViewQuery("SELECT x, ds FROM t", "lake", ("s",))
     catalog.views.create(ViewRequest(TableIdentifier("s", "v"), query, columns, ("ds",), {}))
-    catalog.views.add_partitions("s.v", [NewPartition({"ds": day}) for day in "12"])
+    catalog.views.add_partitions("s.v", [NewViewPartition({"ds": day}) for day in "12"])
     assert found(catalog, "s.v") == found(catalog, None) == []
     metastore.drop_partitions("s", "v", ["ds=1"])
     metastore.add_partitions("s", "v", [HivePartition(("3",), "")])

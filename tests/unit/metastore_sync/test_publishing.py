@@ -26,7 +26,7 @@ from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
 from catalog_ext.metastore_sync.not_taken import not_taken
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.tables.test_table_ddl import managed
 
@@ -291,7 +291,7 @@ def test_a_view_is_in_step_until_the_two_sides_differ(catalog: Catalog, server: 
     catalog.views.create(ViewRequest(TableIdentifier("s", "v"), query, columns, ("ds",), {"note": "a"}))
     in_step = {"s.v": ("in step", 0, 0, 0)}
     assert published(catalog, "s.v") == in_step
-    catalog.views.add_partitions("s.v", [NewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
+    catalog.views.add_partitions("s.v", [NewViewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
     before = everything(server.fake)
     assert published(catalog, "s.v") == in_step
 

@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.map_svg import COLOURS, SHADES
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.index_cases import create
 from tests.page_cases import catalog_with_everything, fill
 from tests.repair_cases import local_catalog
@@ -158,7 +158,7 @@ def test_a_view_has_a_card_without_files(catalog: Catalog) -> None:
     catalog.views.create(
         ViewRequest(TableIdentifier.of("s", "v"), query, (Column("x", "int"), Column("k", "int")), ("k",), {})
     )
-    catalog.views.add_partitions("s.v", [NewPartition({"k": "1"})], if_not_exists=False)
+    catalog.views.add_partitions("s.v", [NewViewPartition({"k": "1"})], if_not_exists=False)
     text = said(card(catalog, "s.v"))
     assert "lake.s.v view" in text
     assert "Size 1 partition Version" in text

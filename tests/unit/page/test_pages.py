@@ -19,7 +19,7 @@ from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.overview.formats import visible
 from catalog_ext.page.sections import FileSizes
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.index_cases import create
 from tests.page_cases import HOSTILE, catalog_with_everything, fill, looking_at
 from tests.repair_cases import local_catalog
@@ -377,7 +377,7 @@ def test_a_view_has_a_page_without_files(catalog: Catalog) -> None:
     catalog.views.create(
         ViewRequest(TableIdentifier.of("s", "v"), query, (Column("x", "int"), Column("k", "int")), ("k",), {})
     )
-    catalog.views.add_partitions("s.v", [NewPartition({"k": "1"})], if_not_exists=False)
+    catalog.views.add_partitions("s.v", [NewViewPartition({"k": "1"})], if_not_exists=False)
     with looking_at(catalog) as visitor:
         assert "s.v view" in Read(visitor.page("/ui/")).text
         text = Read(visitor.page("/ui/table/s/v")).text

@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.views import Dependency, ViewQuery
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.views.automatic import parse_requirements
 from catalog_ext.views.checks import ViewRequest
-from catalog_ext.views.views import NewPartition
+from catalog_ext.views.views import NewViewPartition
 from tests.repair_cases import register, write
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def request(
 
 
 def add(catalog: Catalog, *days: str, view: str = "s.v", if_not_exists: bool = False) -> None:
-    catalog.views.add_partitions(view, [NewPartition({"ds": day}) for day in days], if_not_exists=if_not_exists)
+    catalog.views.add_partitions(view, [NewViewPartition({"ds": day}) for day in days], if_not_exists=if_not_exists)
 
 
 def test_the_life_of_a_view(catalog: Catalog) -> None:
@@ -147,12 +147,12 @@ def test_specifications_are_checked(
 ) -> None:
     catalog.views.create(request("v", "ds", "region"))
     with pytest.raises(error, match=message):
-        catalog.views.add_partitions("s.v", [NewPartition(spec)])
+        catalog.views.add_partitions("s.v", [NewViewPartition(spec)])
     good = {"ds": "2025-01-01", "region": None}
     with pytest.raises(errors.InvalidPartitionSpecError, match="twice"):
-        catalog.views.add_partitions("s.v", [NewPartition(good), NewPartition(good)])
+        catalog.views.add_partitions("s.v", [NewViewPartition(good), NewViewPartition(good)])
     with pytest.raises(errors.ViewPartitionLocationError, match="no LOCATION"):
-        catalog.views.add_partitions("s.v", [NewPartition(good, location="/x")])
+        catalog.views.add_partitions("s.v", [NewViewPartition(good, location="/x")])
     catalog.views.create(request("plain"))
     for call in (catalog.views.partitions, lambda view: catalog.views.add_partitions(view, [])):
         with pytest.raises(errors.InvalidPartitionSpecError, match="PARTITIONED ON"):
@@ -164,7 +164,7 @@ def test_partial_specifications_and_null_drop_what_they_match(catalog: Catalog) 
     specs: list[dict[str, str | None]] = [
         {"ds": d, "region": r} for d in ("2025-01-01", "2025-01-02") for r in ("a/b", None)
     ]
-    catalog.views.add_partitions("s.v", [NewPartition(spec) for spec in specs])
+    catalog.views.add_partitions("s.v", [NewViewPartition(spec) for spec in specs])
     assert catalog.views.partitions("s.v")[:2] == [
         "ds=2025-01-01/region=__HIVE_DEFAULT_PARTITION__", "ds=2025-01-01/region=a%2Fb",
     ]  # fmt: skip
@@ -175,7 +175,7 @@ def test_partial_specifications_and_null_drop_what_they_match(catalog: Catalog) 
 
 def test_replacing_keeps_partitions_while_their_columns_stay(catalog: Catalog) -> None:
     catalog.views.create(request("v", "ds", "region"))
-    catalog.views.add_partitions("s.v", [NewPartition({"ds": "2025-01-01", "region": "eu"})])
+    catalog.views.add_partitions("s.v", [NewViewPartition({"ds": "2025-01-01", "region": "eu"})])
     catalog.views.create(request("v", "ds", "region", columns=(Column("y", "string"), *COLUMNS)), or_replace=True)
     assert catalog.views.partitions("s.v") == ["ds=2025-01-01/region=eu"]
     others = [request("v"), request("v", "region")]
@@ -192,7 +192,9 @@ def test_replacing_keeps_partitions_while_their_columns_stay(catalog: Catalog) -
 def test_dependencies_are_kept_with_their_partition(catalog: Catalog) -> None:
     catalog.views.create(request("v", "ds", columns=(COLUMNS[0], COLUMNS[1])))
     parts = (Dependency("lake.s.t", ("ds=2025-01-01/hr=00",)), Dependency("other.u"))
-    catalog.views.add_partitions("s.v", [NewPartition({"ds": "2025-01-01"}, parts), NewPartition({"ds": "2025-01-02"})])
+    catalog.views.add_partitions(
+        "s.v", [NewViewPartition({"ds": "2025-01-01"}, parts), NewViewPartition({"ds": "2025-01-02"})]
+    )
     found = catalog.views.dependencies("s.v")
     assert [(d.partition, d.dependency) for d in found] == [("ds=2025-01-01", p) for p in parts]
     assert catalog.views.dependencies("s.v", {"ds": "2025-01-02"}) == []
