@@ -259,7 +259,7 @@ class _Partition:
 
 
 class MetastoreNames:
-    """Keeps the names, by key.
+    """The names of a table's partitions in the metastore, kept in the scratch file until the index's are compared.
 
     Raises:
         CatalogExtError: The metastore does not answer.

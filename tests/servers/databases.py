@@ -22,6 +22,7 @@ from typing import Protocol
 import psycopg
 import pymysql
 import sqlalchemy as sa
+from pymysql.constants import ER
 
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.cache import cache_folder, kept
@@ -247,7 +248,11 @@ def end_sessions(url: str) -> None:
     """
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
     if engine.dialect.name == "postgresql":
-        others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        # Not autovacuum's: it starts a new worker when it likes.
+        others = (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
+        )
         end = "SELECT pg_terminate_backend({})"
     else:
         others = "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
@@ -255,7 +260,12 @@ def end_sessions(url: str) -> None:
     deadline = time.monotonic() + _END_TIMEOUT_SECONDS
     with engine.connect() as connection:
         for session in connection.exec_driver_sql(others).scalars().all():
-            connection.exec_driver_sql(end.format(session))
+            try:
+                connection.exec_driver_sql(end.format(session))
+            except sa.exc.OperationalError as error:
+                # A client that closed its connection just before: MariaDB lists the session for a moment longer.
+                if not isinstance(error.orig, pymysql.err.OperationalError) or error.orig.args[0] != ER.NO_SUCH_THREAD:
+                    raise
         while left := connection.exec_driver_sql(others).scalars().all():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"sessions {left} of {_name(url)} live on")
