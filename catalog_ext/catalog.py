@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
 
 
@@ -111,7 +110,7 @@ class Catalog(Displayed):
     def __init__(
         self, settings: Settings, storage: Callable[[], Storage], *,
         at_home: Callable[[Index, Settings], Settings] = open_at_home,
-        distributed_listing: Callable[[int], TreeLister] | None = None, embedded: Embedded = Embedded.AHEAD,
+        embedded: Embedded = Embedded.AHEAD,
     ) -> None:  # fmt: skip
         missing = missing_file(settings.index)
         # Before its folders are made, of which one may be mistyped.
@@ -127,7 +126,7 @@ class Catalog(Displayed):
             raise
         refresh = ViewRefresh(index, metastore, settings.name)
         sync = MetastoreSync(index, metastore, settings, before=refresh.refresh_stale)
-        self._context = context = Context(settings, index, metastore, sync, storage, distributed_listing)
+        self._context = context = Context(settings, index, metastore, sync, storage)
         self.allowed = context.allowed
         self.views = Views(context, refresh)
         self._repair = TableRepair(context)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore_sync.connection import MetastoreConnection
     from catalog_ext.metastore_sync.sync import MetastoreSync
@@ -69,7 +68,6 @@ class Context:
         metastore: The connection to the metastore, which may be none.
         sync: Delivers changes of the index to the metastore.
         open_storage: Makes the stores.
-        distributed_listing: Gives the lister that lists trees of so many partitions, and more, on other machines.
         closed: Set when the catalog is.
     """
 
@@ -78,7 +76,6 @@ class Context:
     metastore: MetastoreConnection
     sync: MetastoreSync
     open_storage: Callable[[], Storage]
-    distributed_listing: Callable[[int], TreeLister] | None = None
     closed: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:

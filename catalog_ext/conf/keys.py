@@ -24,10 +24,8 @@ from catalog_ext.conf.setting import (
     TIME,
     Scope,
     Setting,
-    above_zero,
     count,
     count_or_all,
-    count_or_none,
     flag,
     percentage,
     seconds,
@@ -99,18 +97,6 @@ LISTING_THREADS: Setting[int] = Setting(
 LISTING_TARGET_PREFIXES: Setting[int] = Setting(
     "listing.target-prefixes", "64", "Prefixes that a listing looks for before it lists each recursively.",
     NUMBER, count, _PROCESS,
-)  # fmt: skip
-DISTRIBUTED_LISTING: Setting[int] = Setting(
-    "adhoc.distributed-listing-threshold", "1000",
-    "Directories on one level of an ad-hoc path that the service lists; more are listed by a Spark job.",
-    NUMBER, above_zero, (Scope.READ, Scope.SESSION),
-)  # fmt: skip
-REPAIR_DISTRIBUTED_LISTING: Setting[int | None] = Setting(
-    "repair.distributed-listing-threshold", "10000",
-    "Partitions from which on the executors of a Spark cluster list a table on S3 or HDFS for a repair: those that are "
-    "registered, or, where none are, those that its first directories lead to expect. Executors need catalog-ext in "
-    "their Python and the driver's rights on the store; local mode has none of them.",
-    "a whole number from 1, or `none`", count_or_none, (Scope.TABLE, Scope.ENVIRONMENT),
 )  # fmt: skip
 BATCH_PARTITIONS: Setting[int] = Setting(
     "repair.batch-partitions", "5000", "Partitions that a repair commits to the index in one atomic batch.",
@@ -192,8 +178,8 @@ COMPILE: Setting[bool] = Setting(
 SETTINGS: tuple[Setting[Any], ...] = (
     INDEX, METASTORE, WAREHOUSE, STORAGE, CACHE, COMPILE, *LOG_SETTINGS, URI, TOKEN, TOKEN_FILE, REQUEST_TIMEOUT,
     RETRY_TIMEOUT, PARTITION_COLUMNS, CREATE_FORMATS, CREATE_DATABASES, SAMPLE_FILES, MISSING_FILES,
-    USE_HIVE_PARTITIONING, LISTING_THREADS, LISTING_TARGET_PREFIXES, DISTRIBUTED_LISTING, BATCH_PARTITIONS,
-    REPAIR_DISTRIBUTED_LISTING, MASS_DROP_PERCENT, MASS_DROP_PARTITIONS, METASTORE_TIMEOUT, *METASTORE_SETTINGS,
+    USE_HIVE_PARTITIONING, LISTING_THREADS, LISTING_TARGET_PREFIXES, BATCH_PARTITIONS,
+    MASS_DROP_PERCENT, MASS_DROP_PARTITIONS, METASTORE_TIMEOUT, *METASTORE_SETTINGS,
     *FOLLOW_SETTINGS, *PAGE_SETTINGS, *SERVICE_SETTINGS, *READ_SETTINGS, *WRITE_SETTINGS, *LOCK_SETTINGS,
     *TABLE_SETTINGS,
 )  # fmt: skip

@@ -128,19 +128,10 @@ def percentage(text: str) -> int:
 
 def count_or_all(text: str) -> int | None:
     """Return a whole number from 1 to a million, or None for ``all``."""
-    return _count_or("all", text)
-
-
-def count_or_none(text: str) -> int | None:
-    """Return a whole number from 1 to a million; None for ``none``."""
-    return _count_or("none", text)
-
-
-def _count_or(word: str, text: str) -> int | None:
     try:
-        return None if text.lower() == word else count(text)
+        return None if text.lower() == "all" else count(text)
     except ValueError as error:
-        raise ValueError(f"{error}, or {word!r}") from None
+        raise ValueError(f"{error}, or 'all'") from None
 
 
 def any_count_or_all(text: str) -> int | None:

@@ -20,21 +20,18 @@ from catalog_ext.paths.sampling import Sampler
 from catalog_ext.scan.file_formats import format_of_name
 from catalog_ext.scan.location_pattern import common_root
 from catalog_ext.scan.path_keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
-from catalog_ext.scan.walk import Matches, Walk
-from catalog_ext.scan.walk_states import FoundFile, expression
+from catalog_ext.scan.walk import Walk
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.patterns import Alternative
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.walk_states import FoundFile
 
 DEFAULT_SAMPLE_FILES = 10
 DEFAULT_FORMAT = "parquet"
-SCHEMA = pa.schema([*PLAN_SCHEMA, ("expression", pa.utf8()), ("passed", pa.utf8()), ("alternative", pa.utf8())])
-"""The columns of a plan: those of a table's, and three that are null but for directories left to be listed."""
 
 _BATCH_ROWS = 16_384
 
@@ -111,17 +108,15 @@ class PathPlan:
         keys: The table's partition columns; None where keys are not looked at.
         casts: Keys as other types, which the predicate may name.
         predicate: An unbound predicate on keys and casts.
-        limit: More directories than this on one level are left to the caller to list; None lists all.
     """
 
     path: str
     keys: Sequence[str] | None
     casts: Sequence[CastKey] = ()
     predicate: Predicate | None = None
-    limit: int | None = None
 
     def run(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        """Return the rows of ``SCHEMA``: files, those of a directory together, then directories that are left.
+        """Return the rows of ``PLAN_SCHEMA``: files, those of a directory together.
 
         Raises:
             InvalidPatternError: The path cannot be read.
@@ -141,9 +136,9 @@ class PathPlan:
         if predicate is not None:
             predicate = bind(predicate, pruning_keys(keys, self.casts), self.path)
         pruner = Pruner(predicate, keys, self.casts)
-        matches = Walk(storage, alternatives, pruner, keys=len(keys), limit=self.limit).run()
+        matches = Walk(storage, alternatives, pruner, keys=len(keys)).run()
         matches.check(self.path, alternatives)
-        rows = [*self._file_rows(matches.files.values()), *_left_rows(matches, alternatives)]
+        rows = list(self._file_rows(matches.files.values()))
         starts = range(0, len(rows), _BATCH_ROWS)
         return iter([_batch(rows[start : start + _BATCH_ROWS]) for start in starts])
 
@@ -156,41 +151,13 @@ class PathPlan:
             names = agreed_names(sorted(by_directory), self.keys)
         for number, directory in enumerate(sorted(by_directory)):
             for file in sorted(by_directory[directory]):
-                yield (
-                    number,
-                    names[directory],
-                    str(directory),
-                    file.name,
-                    file.size,
-                    file.modified_ms,
-                    None,
-                    None,
-                    None,
-                    None,
-                )
-
-
-def _left_rows(matches: Matches, alternatives: Sequence[Alternative]) -> Iterator[tuple[object, ...]]:
-    for state in matches.left:
-        sure = matches.found[state.number] or matches.pruned[state.number]
-        yield (
-            -1,
-            "",
-            str(state.at),
-            "",
-            0,
-            0,
-            None,
-            expression(state.rest).pattern,
-            state.passed,
-            None if sure else str(alternatives[state.number]),
-        )
+                yield number, names[directory], str(directory), file.name, file.size, file.modified_ms, None
 
 
 def _batch(rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, each.type) for values, each in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    arrays = [pa.array(values, each.type) for values, each in zip(columns, PLAN_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=PLAN_SCHEMA)
 
 
 def _sample_files(options: Mapping[str, str]) -> int | None:

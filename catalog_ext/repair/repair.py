@@ -14,7 +14,6 @@ from catalog_ext.metastore.errors import MassDropError, RepairRefusedError
 from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
-from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.repair.batches import RepairBatches
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.scan.scratch import Scratch
@@ -61,7 +59,6 @@ class Repair:
         table: Table,
         options: RepairOptions,
         progress: Progress,
-        lister: TreeLister = list_tree,
         named: StillNamed | None = None,
     ) -> None:
         self._index = index
@@ -69,7 +66,6 @@ class Repair:
         self._table = table
         self._options = options
         self._progress = progress
-        self._lister = lister
         self._named = named
         self._layout = Layout(table.definition, options.predicate)
         self._pattern = LocationPattern.of(table.definition)
@@ -202,9 +198,7 @@ class Repair:
     def _observe_tree(self, scratch: Scratch, listed: Listed, indexed: Indexed) -> bool:
         """Observe the table's tree and what is registered; return whether relocating overwrites have data there."""
         mode, predicate = self._options.mode, self._options.predicate
-        observer = StoreObserver(
-            self._storage, self._table, self._layout, scratch, self._progress, self._lister, listed
-        )
+        observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, listed)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, indexed, files=mode is RepairMode.SYNC
         )

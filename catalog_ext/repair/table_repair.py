@@ -17,7 +17,6 @@ from catalog_ext.metastore.runtime.log_fields import FIELDS
 from catalog_ext.metastore.runtime.measures import Repaired, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
-from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore_sync.comparison import still_named
 from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.listing import TreeLister
 
 
 logger = logging.getLogger(__name__)
@@ -158,12 +156,7 @@ class TableRepair:
             return still_named(context.metastore.client(), table, names, directories)
 
         named = ask if context.metastore.accepts(table.definition) else None
-        return Repair(context.index, context.storage, table, options, report_progress, self._lister(table), named)
-
-    def _lister(self, table: Table) -> TreeLister:
-        distributed = self._context.distributed_listing
-        threshold = keys.REPAIR_DISTRIBUTED_LISTING.read(table.definition.properties, self._context.settings.conf)
-        return list_tree if distributed is None or threshold is None else distributed(threshold)
+        return Repair(context.index, context.storage, table, options, report_progress, named)
 
     def _repair(self, target: Table, options: RepairOptions, report_progress: Progress) -> RepairReport:
         table = str(target.identifier)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
 
@@ -77,12 +76,10 @@ class StoreObserver:
         layout: Layout,
         scratch: Scratch,
         progress: Progress,
-        lister: TreeLister = list_tree,
         listed: Listed | None = None,
     ) -> None:
         self._storage = storage
         self._listed = listed or AllListed(scratch)
-        self._lister = lister
         self._table = table
         self._layout = layout
         self._scratch = scratch
@@ -119,10 +116,7 @@ class StoreObserver:
         self._expected = None if selective else self._table.totals.partitions or None
         if self._expected is None and depth > 1:
             self._parts = self._count_parts(root)
-        listing = self._lister(
-            self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
-            expected=self._expected,
-        )  # fmt: skip
+        listing = list_tree(self._storage, root, descend=self._descend, depth_hint=depth, selective=selective)
         files, partitions = self._files, self._partitions
         take_file, take_directory = self._take_file, self._take_directory
         try:

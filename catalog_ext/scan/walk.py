@@ -39,7 +39,6 @@ class Matches:
 
     Attributes:
         files: The files, each once.
-        left: Directories that the walk has left to others to list, because they are too many.
         found: For each alternative whether anything is there.
         pruned: For each alternative whether a part of it was not looked at.
     """
@@ -47,21 +46,15 @@ class Matches:
     found: list[bool]
     pruned: list[bool]
     files: dict[Location, FoundFile] = field(default_factory=dict)
-    left: list[State] = field(default_factory=list)
 
     def missing(self) -> list[int]:
         """Return the numbers of the alternatives of which nothing is there, as far as they were looked at."""
-        waiting = {state.number for state in self.left}
-        return [
-            number
-            for number in range(len(self.found))
-            if not (self.found[number] or self.pruned[number] or number in waiting)
-        ]
+        return [number for number in range(len(self.found)) if not (self.found[number] or self.pruned[number])]
 
     @property
     def complete(self) -> bool:
         """Whether everything that the pattern names was looked at."""
-        return not self.left and not any(self.pruned)
+        return not any(self.pruned)
 
     def check(self, pattern: str, alternatives: list[Alternative]) -> None:
         """Return if every path that the pattern names is there, as far as it was looked at.
@@ -104,7 +97,6 @@ class Walk:
         alternatives: The pattern, with lists and ranges written out.
         pruner: Says which directories need not be looked at.
         keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
-        limit: How many directories the walk lists on one level; it leaves a larger level to its caller.
         take: Gets the files, some maybe twice, which are then not among the matches; it is called from one thread.
         failed: Is called, from any thread, for directories that cannot be listed; without it they are errors.
         left_out: Is called, from any thread, with what no reader can open, the path relative to ``at`` and the reason.
@@ -118,7 +110,6 @@ class Walk:
         pruner: Pruner,
         *,
         keys: int = 1,
-        limit: int | None = None,
         take: Callable[[FoundFile], None] | None = None,
         failed: Callable[[Location, CatalogExtError], None] | None = None,
         left_out: Callable[[Location, ListedFile | ListedOther, str], None] | None = None,
@@ -130,7 +121,6 @@ class Walk:
         self._alternatives = alternatives
         self._pruner = pruner
         self._keys = keys
-        self._limit = limit
         count = len(alternatives)
         self._matches = Matches([False] * count, [False] * count)
 
@@ -152,9 +142,6 @@ class Walk:
         arrived = [state for each in states if (state := self._arrive(each.passing_literals())) is not None]
         further = self._look_at([state for state in arrived if not state.rest])
         listed = [state for state in arrived if state.rest]
-        if self._too_many(listed):
-            self._matches.left.extend(listed)
-            return further
         trees: dict[Location, list[State]] = {}
         levels: dict[Location, list[State]] = {}
         for state in listed:
@@ -178,11 +165,6 @@ class Walk:
             self._matches.pruned[state.number] = True
             return None
         return replace(state, settled=verdict is Verdict.SETTLED)
-
-    def _too_many(self, states: list[State]) -> bool:
-        if self._limit is None or len(states) <= self._limit or any(state.reaches_hidden for state in states):
-            return False
-        return len({state.at for state in states}) > self._limit
 
     def _look_at(self, states: list[State]) -> list[State]:
         """Keep the states that have come to a file, and return those that have come to a directory."""

@@ -22,7 +22,7 @@ READS_ONLY = "catalog_ext.reads_only"
 READABLE = frozenset({
     "ping", "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/hive_clauses", "tables/plan",
     "tables/changes", "tables/metadata", "settings/load", "settings/resolve", "partitions/list", "partitions/groups",
-    "paths/load", "paths/plan", "paths/listed", "views/list", "views/refresh", "procedures/list", "procedures/call",
+    "paths/load", "paths/plan", "views/list", "views/refresh", "procedures/list", "procedures/call",
 })  # fmt: skip
 """Operations by name; a new one is refused until it is listed. ``views/refresh`` derives the partitions of a view from
 those of its tables, as the service would do by itself."""

@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
     **dict.fromkeys((
         "tables/plan", "tables/changes", "tables/metadata", "partitions/list", "partitions/groups",
     ), Kind.ROWS),
-    **dict.fromkeys(("paths/load", "paths/plan", "paths/listed"), Kind.PATHS),
+    **dict.fromkeys(("paths/load", "paths/plan"), Kind.PATHS),
     **dict.fromkeys(("writes/begin", "writes/commit", "writes/abort", "writes/release"), Kind.WRITE),
     **dict.fromkeys((
         "namespaces/create", "namespaces/alter", "namespaces/drop", "tables/create", "tables/alter", "tables/set_serde",

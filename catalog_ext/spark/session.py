@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from catalog_ext.metastore.storage.listing import TreeLister
 
 logger = logging.getLogger(__name__)
 
@@ -221,7 +220,7 @@ def stop(catalog: str, drain_seconds: int | None = None) -> None:
 
 def _serve(settings: Settings) -> _Running:
     stop(settings.name)
-    catalog = Catalog(settings, spark_storage(settings), distributed_listing=_executor_listing)
+    catalog = Catalog(settings, spark_storage(settings))
     with contextlib.ExitStack() as undo:
         undo.callback(catalog.close)
         service = Service(catalog).start()
@@ -244,13 +243,6 @@ def _written(token: str) -> Path:
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(token)
     return Path(name)
-
-
-def _executor_listing(threshold: int) -> TreeLister:
-    # Here, because it needs PySpark, whose absence is told when a session is wanted.
-    from catalog_ext.spark.executor_listing import ExecutorListing
-
-    return ExecutorListing(threshold)
 
 
 def _leave_to_parent() -> None:

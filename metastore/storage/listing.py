@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.storage.hdfs.listing import list_hdfs
 from catalog_ext.metastore.storage.listed import (
@@ -22,25 +22,11 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.storage.store import Storage
 
-__all__ = [
-    "Descend", "Listed", "ListedDirectory", "ListedFile", "ListedOther", "ListingFailure", "TreeLister", "list_tree",
-]  # fmt: skip
-
-
-class TreeLister(Protocol):
-    """Lists a tree as `list_tree` does, by whatever means."""
-
-    def __call__(
-        self, storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False,
-        expected: int | None = None,
-    ) -> Generator[Listed, None, None]:  # fmt: skip
-        """Yield what lies there."""
-        ...
+__all__ = ["Descend", "Listed", "ListedDirectory", "ListedFile", "ListedOther", "ListingFailure", "list_tree"]
 
 
 def list_tree(
-    storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False,
-    expected: int | None = None,
+    storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False
 ) -> Generator[Listed, None, None]:  # fmt: skip
     """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
@@ -59,8 +45,6 @@ def list_tree(
             never results.
         selective: Whether ``descend`` is likely to turn down many directories of the deepest level. On S3 that level
             is then listed by itself, so that a directory turned down there costs no request either.
-        expected: How many directories that hold files there are likely to be, None where nobody knows; it makes no
-            difference here.
 
     Raises:
         LocationNotFoundError: The root does not exist (on S3: its bucket; a prefix without keys yields nothing).

@@ -160,33 +160,24 @@ def test_the_function_on_s3(bucket: Bucket) -> None:
 
 @pytest.mark.requirement("RQ.HivePartitioning.TableFunction.S3Cluster")
 def test_the_function_across_a_cluster(bucket: Bucket) -> None:
-    # Above one directory on a level the executors list, with the filters.
+    # The service lists, with the filters; the executors read.
     found = bucket.sql(
-        "SELECT id, date, region FROM lake.files('s3a://bucket/data/date=*/region=*/*.parquet', "
-        "options => map('adhoc.distributed-listing-threshold', '1')) WHERE region = 'EU' AND date >= DATE'2022-01-01'"
+        "SELECT id, date, region FROM lake.files('s3a://bucket/data/date=*/region=*/*.parquet') "
+        "WHERE region = 'EU' AND date >= DATE'2022-01-01'"
     )
     assert found == [(10, "2022-01-01", "EU"), (20, "2022-02-01", "EU")]
-    options = "options => map('adhoc.distributed-listing-threshold', '1')"
-    function = f"lake.files('s3a://bucket/data/date=*/region=*/*.parquet', 'parquet', {options})"
+    function = "lake.files('s3a://bucket/data/date=*/region=*/*.parquet', 'parquet')"
     where = "WHERE region = 'EU' AND date >= DATE'2022-01-01'"
     before = bucket.server.list_requests()
     ((plan,),) = bucket.sql(f"EXPLAIN FORMATTED SELECT id FROM {function} {where}")
     assert "FilesChosen: 2 files" in str(plan)
-    assert "ListedBy: executors" in str(plan)
-    assert "driver" not in str(plan).partition("ListedBy:")[2].partition("\n")[0]
     assert bucket.server.list_requests() > before
     assert len(bucket.sql(f"SELECT id FROM {function} WHERE upper(region) = 'US' AND id >= 0")) == 3
 
-    lists = "lake.files('s3a://bucket/months/year={2023,2024}/month={01,03}/*.parquet', {options})"
-    condition, message = bucket.refusal(f"SELECT * FROM {lists.replace('{options}', options)}")
+    lists = "lake.files('s3a://bucket/months/year={2023,2024}/month={01,03}/*.parquet')"
+    condition, message = bucket.refusal(f"SELECT * FROM {lists}")
     assert condition == "CATALOG_EXT_PATH_NOT_FOUND"
     assert "year=2024/month=03" in message
-    assert bucket.sql(f"SELECT id FROM {lists.replace('{options}', options)} WHERE month < '03'") == [
-        (202301,), (202401,),
-    ]  # fmt: skip
-    bucket.spark.conf.set("spark.sql.catalog.lake.adhoc.distributed-listing-threshold", "1")
+    assert bucket.sql(f"SELECT id FROM {lists} WHERE month < '03'") == [(202301,), (202401,)]
     mixed = "SELECT id FROM lake.`s3a://bucket/{data,months}/*=*/*`"
     assert bucket.refusal(mixed)[0] == "CATALOG_EXT_PATH_LAYOUT"
-    bucket.spark.conf.set("spark.sql.catalog.lake.adhoc.distributed-listing-threshold", "few")
-    assert bucket.refusal(mixed)[0] == "CATALOG_EXT_INVALID_CONFIGURATION"
-    bucket.spark.conf.unset("spark.sql.catalog.lake.adhoc.distributed-listing-threshold")

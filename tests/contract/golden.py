@@ -69,10 +69,5 @@ IDENTIFIERS: dict[str, bool] = {
 }
 """Names of tables and namespaces, and whether they may be some."""
 
-HIDDEN: dict[str, bool] = _read("path_keys.json")["hidden"]
-"""Names of files and directories, and whether they are overlooked."""
-PATH_KEYS: dict[str, list[list[str]]] = _read("path_keys.json")["keys"]
-"""Directories, and the keys in them: the name, and the value as it is on the store."""
-
 KEY_TYPES: list[dict[str, Any]] = _read("key_types.json")["types"]
 """What the index can say of keys of a type; see the file."""

@@ -41,7 +41,6 @@ OPERATIONS = {
     "procedures/list", "writes/load",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/locations", "writes/heartbeat",
     "writes/stage", "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
-    "paths/listed",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
     "statistics/put",
     "views/list", "views/put", "views/drop", "views/rename", "views/refresh", "views/partitions/add",
@@ -217,10 +216,7 @@ FIELDS: dict[str, dict[str, object]] = {
         "clauses": [], "session": None,
     },
     "paths/load": {"path": "/never", "format": None, "schema": None, "options": {}, "partitioning": True},
-    "paths/plan": {
-        "path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None, "limit": None,
-    },
-    "paths/listed": {"path": "/never", "partitioning": True, "keys": [], "directories": [], "awaited": [], "found": []},
+    "paths/plan": {"path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None},
     "partitions/add": {
         "table_id": 1, "version": 1, "if_not_exists": False,
         "partitions": [{"spec": {"ds": "2025-01-01", "region": "eu"}, "location": None}],

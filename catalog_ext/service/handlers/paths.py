@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.conf.keys import DISTRIBUTED_LISTING, USE_HIVE_PARTITIONING
+from catalog_ext.conf.keys import USE_HIVE_PARTITIONING
+from catalog_ext.metastore.index import PLAN_SCHEMA
 from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.metastore.model.types import parse_type
-from catalog_ext.paths.adhoc import SCHEMA, PathPlan, PathRequest, PathTable, load_path
-from catalog_ext.paths.listed import ListedPath
+from catalog_ext.paths.adhoc import PathPlan, PathRequest, PathTable, load_path
 from catalog_ext.scan.path_keys import CastKey
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.settings import settings_json
@@ -28,7 +28,6 @@ class PathOperations:
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
             "paths/load": self._load,
             "paths/plan": self._plan,
-            "paths/listed": self._listed,
         }
 
     def _load(self, request: Request) -> dict[str, Any]:
@@ -52,34 +51,10 @@ class PathOperations:
         keys = request.texts("keys")
         casts = [_cast(item) for item in request.objects("casts")]
         predicate = request.predicate("predicate")
-        plan = PathPlan(
-            request.text("path"), keys if partitioning else None, casts, predicate, _limit(request),
-        )  # fmt: skip
+        plan = PathPlan(request.text("path"), keys if partitioning else None, casts, predicate)
         request.finish()
         self._catalog.allowed.require(plan.path)
-        return ArrowStream(SCHEMA, plan.run(self._catalog.storage))
-
-    def _listed(self, request: Request) -> dict[str, Any]:
-        partitioning, keys = request.flag("partitioning", default=True), request.texts("keys")
-        listed = ListedPath(
-            request.text("path"),
-            keys if partitioning else None,
-            request.texts("directories"),
-            request.texts("awaited"),
-            request.texts("found"),
-        )
-        request.finish()
-        return {"partitions": listed.names()}
-
-
-def _limit(request: Request) -> int | None:
-    """Return how many directories of one level are listed here, None for all: as asked, or what the settings say."""
-    limit, given = request.optional_count("limit"), request.optional_object("settings")
-    if given is None:
-        return limit
-    options, session = given.text_map("options"), given.text_map("session")
-    given.finish()
-    return DISTRIBUTED_LISTING.read(options, session)
+        return ArrowStream(PLAN_SCHEMA, plan.run(self._catalog.storage))
 
 
 def _cast(item: Request) -> CastKey:

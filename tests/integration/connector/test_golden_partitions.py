@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
 
-from tests.contract.golden import HIDDEN, IDENTIFIERS, KEY_TYPES, NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
+from tests.contract.golden import IDENTIFIERS, KEY_TYPES, NAMES, ORDER, VALUES, NameCase, ValueCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,15 +139,6 @@ def test_spark_sorts_in_the_golden_order(codec: Codec, data_type: str) -> None:
 def test_names_of_tables_are_the_golden_ones(codec: Codec) -> None:
     names = codec._classes.SessionNames
     assert {name: names.valid(name) for name in IDENTIFIERS} == IDENTIFIERS
-
-
-def test_keys_and_hidden_names_of_paths_are_the_golden_ones(codec: Codec) -> None:
-    rules = codec._classes.paths.AdHocKeys
-    assert {name: rules.isHidden(name) for name in HIDDEN} == HIDDEN
-    for directory, keys in PATH_KEYS.items():
-        found = getattr(rules, "of")(directory)  # noqa: B009 - a Scala method whose name Python has no objection to
-        pairs = [found.apply(index) for index in range(found.length())]
-        assert [[pair._1(), pair._2()] for pair in pairs] == keys, directory
 
 
 def test_what_the_index_says_of_keys_of_a_type(codec: Codec) -> None:

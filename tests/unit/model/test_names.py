@@ -18,7 +18,6 @@ from catalog_ext.metastore.model.partition_names import (
     split_component,
     unescape_path_name,
 )
-from tests.contract.golden import HIDDEN
 
 # What hive-common 2.3.10 was seen to escape, asked for every character up to U+0120 and a few beyond.
 HIVE_ESCAPES = {*range(32), *map(ord, "\"#%'*/:=?[\\]^{"), 127}
@@ -154,6 +153,23 @@ def test_split_component_keeps_the_value_as_found(component: str, split: tuple[s
     assert split_component(component) == split
 
 
-@pytest.mark.parametrize("component", HIDDEN)
-def test_hidden_names(component: str) -> None:
-    assert is_hidden(component) is HIDDEN[component]
+@pytest.mark.parametrize(
+    ("component", "hidden"),
+    [
+        ("_SUCCESS", True),
+        (".part.crc", True),
+        ("_temporary", True),
+        ("_", True),
+        (".", True),
+        ("_%3D", True),
+        ("_a=1", False),
+        (".a=1", False),
+        ("_=", False),
+        ("=", False),
+        ("a_b", False),
+        ("part.0", False),
+        (" _a", False),
+    ],
+)
+def test_hidden_names(component: str, hidden: bool) -> None:
+    assert is_hidden(component) is hidden

@@ -247,18 +247,6 @@ def test_a_sample_is_found_among_many_empty_directories(storage: CountingStorage
     assert sum(storage.listed.values()) < 300
 
 
-def test_more_directories_than_wanted_are_left_to_the_caller(storage: Storage, root: Path) -> None:
-    plan = PathPlan(f"{root}/year=*/month=0*/*.csv", ("year", "month"), limit=1)
-    rows = [row for batch in plan.run(storage) for row in batch.to_pylist()]
-    # In the order of the file system.
-    assert sorted((Path(row["location"]).name, row["path"], row["partition"]) for row in rows) == [
-        ("year=2023", "", ""), ("year=2024", "", ""),
-    ]  # fmt: skip
-    assert {row["expression"] for row in rows} == {"month=0[^/]*/[^/]*\\.csv(?:/.+)?"}
-    assert {row["alternative"] for row in rows} == {f"file://{root}/year=*/month=0*/*.csv"}
-    assert {row["passed"] for row in rows} == {""}
-
-
 def test_spread() -> None:
     assert list(spread("abcdef", 3)) == list("acebdf")
     assert list(spread("ab", 5)) == ["a", "b"]

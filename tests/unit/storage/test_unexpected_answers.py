@@ -14,7 +14,6 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.partial_tree import list_part
 from catalog_ext.metastore.storage.s3.answers import UnexpectedAnswerError, check_listing, root_of
 from catalog_ext.metastore.storage.store import Storage
 from tests.servers.paged_keys import PagedKeys
@@ -68,9 +67,6 @@ def test_listing_fails_when_answer_is_another(store: PagedKeys, storage: Storage
     assert {item.directory for item in found if isinstance(item, ListedFile)} == {"", "a=1"}
     (failure,) = [item for item in found if isinstance(item, ListingFailure)]
     assert (failure.directory, type(failure.error)) == ("a=2", IncompleteListingError)
-    # The executors list a part each.
-    parts = list_part(storage, Location.parse("s3a://bucket/t"), "a=2", descend=lambda _: True, depth_hint=1)
-    assert [type(item) for item in parts] == [ListingFailure]
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, PackedFiles, PackedFilesBuilder, PlannedFileIndex,
-  PlannedFileRows, PredicateTranslator, ScanChoice, SharedFiles, TextBuffer}
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.scan.{PackedFiles, PackedFilesBuilder, PlannedFileIndex, PlannedFileRows,
+  PredicateTranslator, ScanChoice, SharedFiles}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -31,7 +30,6 @@ class AdHocFileIndex(
   extends PlannedFileIndex(spark, client, catalogName, table, partitionSchema, options, new SharedFiles) {
 
   private val names = table.partitionColumns.fieldNames.toSeq
-  private var executors = Set.empty[String]
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
 
   /**
@@ -50,33 +48,19 @@ class AdHocFileIndex(
     val chosen = if (mayList) {
       s"${static.choice.files} files, ${static.choice.bytes} bytes"
     } else "left to a join"
-    val listedBy = if (executors.isEmpty) "service" else s"executors ${executors.toSeq.sorted.mkString(", ")}"
-    Map("Path" -> table.name, "FilesChosen" -> chosen, "ListedBy" -> listedBy)
+    Map("Path" -> table.name, "FilesChosen" -> chosen)
   }
 
-  override protected def planned(filters: Seq[Expression]): PackedFiles = {
-    val (found, unlisted, first) = ServiceException.translating {
+  override protected def planned(filters: Seq[Expression]): PackedFiles =
+    ServiceException.translating {
       client.stream("paths/plan", request(named(filters))) { input =>
         val found = new PackedFilesBuilder(choosing(filters))
-        var first: Option[String] = None
-        val rows = new PlannedFileRows({ directory =>
-          if (first.isEmpty) first = Some(directory.status(0, directory.directory(table.location)).getPath.getParent.toString)
-          found.add(directory)
-        })
-        val unlisted = ArrayBuffer.empty[LeftDirectory]
-        ArrowRows.foreachBatch(input) { batch =>
-          val expressions = batch.getVector("expression")
-          val files = (0 until batch.getRowCount).takeWhile(expressions.isNull).length
-          rows.add(batch, files)
-          unlisted ++= LeftDirectory.read(batch, files)
-        }
+        val rows = new PlannedFileRows(found.add)
+        ArrowRows.foreachBatch(input)(rows.add)
         rows.finish()
-        (found, unlisted.toSeq, first)
+        found.result()
       }
     }
-    if (unlisted.nonEmpty) addListed(unlisted, named(filters), first, found)
-    found.result()
-  }
 
   private def request(filters: Seq[Expression]): ObjectNode = {
     val casts = new KeyCasts(partitionSchema.fieldNames.zip(names).toMap)
@@ -86,68 +70,8 @@ class AdHocFileIndex(
       "partitioning" -> bool(partitioning),
       "keys" -> arr(names.map(text(_: String))),
       "casts" -> arr(casts.used),
-      "predicate" -> predicate.getOrElse(Null),
-      "settings" -> AdHocFileIndex.settings(catalogName, options, spark.sessionState.conf))
+      "predicate" -> predicate.getOrElse(Null))
   }
-
-  /** Adds the files that the executors find in the directories that the service has left; it has found files in `known`. */
-  private def addListed(
-      left: Seq[LeftDirectory],
-      filters: Seq[Expression],
-      known: Option[String],
-      found: PackedFilesBuilder): Unit = {
-    val listed = new AdHocListing(spark, table.name, DirectoryPruner(names, partitionSchema, filters)).list(left)
-    executors = listed.map(_.executor).toSet
-    val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory).toSeq.sortBy(_._1)
-    val partitions = partitionsOf(byDirectory.map(_._1), listed, known)
-    val directory = new DirectoryFiles
-    val path = new TextBuffer
-    byDirectory.zip(partitions).foreach { case ((place, files), name) =>
-      directory.name.set(name)
-      directory.isElsewhere = true
-      directory.location.set(place)
-      directory.begin()
-      files.sortBy(_.name).foreach { file =>
-        path.set(file.name)
-        directory.add(path, file.size, file.modifiedMs, rows = -1)
-      }
-      found.add(directory)
-    }
-  }
-
-  /**
-   * The names of the directories' partitions. The service makes them, and says what is missing of the path.
-   *
-   * @param known a directory whose files the service has found: all have to agree with it on the keys
-   */
-  private def partitionsOf(directories: Seq[String], listed: Seq[ListedDirectory], known: Option[String]): Seq[String] = {
-    val awaited = listed.flatMap(_.of.alternative).distinct
-    val found = listed.filter(each => each.files.nonEmpty || each.pruned).flatMap(_.of.alternative).distinct
-    // Without keys no directory has a name to ask for.
-    val asked = if (partitioning) directories else Nil
-    val first = known.orElse(asked.headOption).filter(_ => partitioning).toSeq
-    val batches = if (asked.isEmpty && awaited.nonEmpty) Iterator(Nil)
-      else asked.grouped(AdHocFileIndex.DirectoriesPerRequest)
-    val answered = batches.flatMap { batch =>
-      val request = obj(
-        "path" -> text(table.name), "partitioning" -> bool(partitioning), "keys" -> arr(names.map(text(_: String))),
-        "directories" -> arr((first ++ batch).map(text(_: String))),
-        "awaited" -> arr(awaited.map(text(_: String))), "found" -> arr(found.map(text(_: String))))
-      val answer = ServiceException.translating(client.call("paths/listed", request, limited = false))
-      answer.items("partitions").drop(first.length).map(_.asText())
-    }.toVector
-    if (partitioning) answered else directories.map(_ => "")
-  }
-}
-
-private object AdHocFileIndex {
-  val Threshold = "adhoc.distributed-listing-threshold"
-  val DirectoriesPerRequest = 20000
-
-  /** What the read and the session say of how many directories of one level the service lists itself. */
-  def settings(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): ObjectNode = obj(
-    "options" -> map(Option(options.get(Threshold)).map(Threshold -> _)),
-    "session" -> map(CatalogOptions.ofSession(catalog, conf).filter { case (key, _) => key.equalsIgnoreCase(Threshold) }))
 }
 
 /**

@@ -147,14 +147,11 @@ private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit, skipping:
   private var current = 0L
   private var isBegun = false
 
-  def add(batch: VectorSchemaRoot): Unit = add(batch, batch.getRowCount)
-
-  /** The first `count` rows of a batch. */
-  def add(batch: VectorSchemaRoot, count: Int): Unit = {
+  def add(batch: VectorSchemaRoot): Unit = {
     val rows = new PlannedRows(batch)
     bounds.foreach(_.of(batch))
     var row = 0
-    while (row < count) {
+    while (row < batch.getRowCount) {
       if (!isBegun || rows.partitionId(row) != current) {
         finish()
         current = rows.partitionId(row)

@@ -71,7 +71,7 @@ private[service] object RepeatedRequests {
   private val Repeatable = Set(
     "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/plan", "tables/changes",
     "tables/metadata", "tables/hive_clauses", "partitions/list", "partitions/groups",
-    "paths/load", "paths/plan", "paths/listed",
+    "paths/load", "paths/plan",
     "settings/load", "settings/resolve", "views/list", "procedures/list", "statistics/put",
     "writes/begin", "writes/locations", "writes/stage", "writes/heartbeat")
 
