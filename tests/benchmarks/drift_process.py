@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore_sync import connection
-from catalog_ext.repair import table_repair
+from catalog_ext.scan import observe
 from tests.benchmarks.repair_process import peak_mb
 from tests.fakes_many_partitions import ManyPartitions, grow, register
 
@@ -34,7 +34,7 @@ def main(folder: Path, count: str, moved: int, what: str) -> None:
 def _in_memory(folder: Path, count: int, moved: int, what: str) -> None:
     metastore = ManyPartitions(folder / "t", moved or None)
     connection.connect = lambda *_, **__: metastore  # type: ignore[assignment,return-value]
-    table_repair.list_tree = metastore.listing  # type: ignore[assignment]
+    observe.list_tree = metastore.listing  # type: ignore[assignment]
     with connect(
         index=str(folder / "index.db"), metastore="thrift://memory:9083", warehouse=str(folder / "warehouse")
     ) as catalog:

@@ -28,7 +28,7 @@ def metastore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManyPartitions
 
 @pytest.fixture
 def catalog(tmp_path: Path, metastore: ManyPartitions, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    monkeypatch.setattr("catalog_ext.repair.table_repair.list_tree", metastore.listing)
+    monkeypatch.setattr("catalog_ext.scan.observe.list_tree", metastore.listing)
     with catalog_ext.connect(
         index=str(tmp_path / "index.db"), metastore="thrift://fake:9083", warehouse=str(tmp_path / "warehouse")
     ) as catalog:

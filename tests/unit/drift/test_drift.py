@@ -315,7 +315,7 @@ def test_a_store_that_does_not_answer(
     def refused(*_: object, **__: object) -> object:
         raise StorageAccessDeniedError("no entry")
 
-    monkeypatch.setattr("catalog_ext.repair.table_repair.list_tree", refused)
+    monkeypatch.setattr("catalog_ext.scan.observe.list_tree", refused)
     metastore.drop_partitions("s", "t", ["ds=1"])
     unseen, dropped = found(catalog)
     assert (unseen.kind, unseen.store, unseen.evidence) == (DriftKind.NOT_COMPARED, "not known", "no entry")

@@ -67,7 +67,6 @@ def planned(
     batches = PathPlan(str(path), keys, predicate=predicate, **more).run(storage)
     rows = [row for batch in batches for row in batch.to_pylist()]
     for row in rows:
-        assert row["expression"] is None
         assert row["size"] == Path(row["location"].removeprefix("file://"), row["path"]).stat().st_size
     return [f"{row['partition']}:{row['path']}" for row in rows]
 

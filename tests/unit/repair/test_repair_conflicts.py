@@ -23,8 +23,9 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
-from catalog_ext.repair import batches, table_repair
+from catalog_ext.repair import batches
 from catalog_ext.repair.in_flight_writes import InFlightWrites
+from catalog_ext.scan import observe
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 from tests.writes import insert
 
@@ -253,7 +254,7 @@ def flat(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     def files_only(*args: object, **kwargs: object) -> Iterator[Listed]:
         return (e for e in list_tree(*args, **kwargs) if not isinstance(e, ListedDirectory))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(table_repair, "list_tree", files_only)
+    monkeypatch.setattr(observe, "list_tree", files_only)
     monkeypatch.setattr(catalog.storage, "store_has_directories", lambda _: False)
     return catalog
 
@@ -295,7 +296,7 @@ def test_what_a_failed_part_listed_before_it_failed_is_not_used(
         ListedFile("ds=2025-01-01/region=new", "1.csv", 5, 5),
     ]
     events = [failure, *part] if first else [*part, failure]
-    monkeypatch.setattr(table_repair, "list_tree", lambda *_, **__: (e for e in events))
+    monkeypatch.setattr(observe, "list_tree", lambda *_, **__: (e for e in events))
     report = catalog.repair_partitions("s.t")
     assert skipped(report) == {"ds=2025-01-01": "the listing is incomplete: time-out"}
     assert indexed(catalog) == {A: held[A], B: held[B]}
@@ -308,7 +309,7 @@ def test_a_failure_of_the_whole_table_changes_nothing(
     write(root, f"{A}/1.csv")
     catalog.repair_partitions("s.t")
     events = [ListingFailure("", StorageAccessDeniedError("denied")), ListedFile(C, "1.csv", 1, 1)]
-    monkeypatch.setattr(table_repair, "list_tree", lambda *_, **__: (e for e in events))
+    monkeypatch.setattr(observe, "list_tree", lambda *_, **__: (e for e in events))
     report = catalog.repair_partitions("s.t")
     assert [(e.action, e.path) for e in report] == [("skip", "")]
     assert "(the table): the listing is incomplete: denied" in str(report)
@@ -325,7 +326,7 @@ def test_a_listing_is_closed_when_the_repair_fails(catalog: Catalog, monkeypatch
         finally:
             closed.append(True)
 
-    monkeypatch.setattr(table_repair, "list_tree", listing)
+    monkeypatch.setattr(observe, "list_tree", listing)
     with pytest.raises(StorageUnavailableError, match=r"s\.t cannot be repaired: the store went away"):
         catalog.repair_partitions("s.t")
     assert closed == [True]

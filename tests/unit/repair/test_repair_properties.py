@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.storage.listing import list_tree
-from catalog_ext.repair import table_repair
 from catalog_ext.scan import observe
 from tests.examples import examples
 from tests.repair_cases import indexed, local_catalog, register, walked, write
@@ -118,7 +117,7 @@ def test_the_order_of_a_listing_and_repetitions_in_it_make_no_difference(
             chance.shuffle(events)
             return (event for event in events)
 
-        monkeypatch.setattr(table_repair, "list_tree", shuffled)
+        monkeypatch.setattr(observe, "list_tree", shuffled)
         monkeypatch.setattr(observe, "_BUFFER_ROWS", 7)
         catalog.repair_partitions("s.t")
         assert indexed(catalog) == truth(root)
