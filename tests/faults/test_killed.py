@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +11,11 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults import commands
 from tests.faults.scenarios import SCENARIOS
-from tests.faults.writer import Order, Server, run_all, stand
+from tests.faults.writer import Order, run_all, stand
 from tests.index_cases import empty_index
-from tests.promotion_cases import s3_options
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.servers.stores import S3Server
 
 KILLED = -9
 COMMITTED = POINTS.index("apply.after")
@@ -78,24 +74,6 @@ def test_a_writer_killed_at_every_step(tmp_path: Path, scenario: str) -> None:
         orders.append(order)
     assert run_all(orders) == [KILLED] * len(orders)
     for order, point in zip(orders, points, strict=True):
-        check(order, point)
-
-
-def test_a_writer_killed_with_uploads_to_s3(tmp_path: Path, s3_server: S3Server) -> None:
-    bucket = s3_server.make_bucket(f"killed-{secrets.token_hex(4)}")
-    server = Server(s3_server.direct_endpoint, s3_server.access_key, s3_server.secret_key, s3_server.region)
-    orders = []
-    for number, point in enumerate(SOME):
-        path = tmp_path / f"{number}.db"
-        path.write_bytes(empty_index())
-        order = Order(
-            f"sqlite:///{path}", f"s3a://{bucket}/{number}", "overwrite", faults(point), s3_options(s3_server), server
-        )
-        with Index.open(order.index) as index:
-            SCENARIOS["overwrite"].prepare(stand(index, order), order.location)
-        orders.append(order)
-    assert run_all(orders) == [KILLED] * len(orders)
-    for order, point in zip(orders, SOME, strict=True):
         check(order, point)
 
 

@@ -17,7 +17,7 @@ from catalog_ext.metastore.storage.store import Storage
 from tests.faults.commands import COMMANDS, attempt
 from tests.faults.scenarios import SCENARIOS
 from tests.promotion_cases import UploadStore
-from tests.write_cases import Stand
+from tests.write_cases import TABLE, Stand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Order:
     Attributes:
         index: The index's URL.
         location: The table's.
-        scenario: Name of the write, or of the partition command.
+        scenario: Name of the write, of the partition command, or of what is in ``REMOVALS``.
         faults: Points that are armed, with action and count.
         server: The S3 server, where the table is on one.
     """
@@ -75,13 +75,27 @@ def uploader(storage: Storage, server: Server) -> Callable[[Location, bytes], Up
     return upload
 
 
+def _drop(writer: Stand) -> None:
+    writer.engine.delete_dropped(writer.index.tables.drop(TABLE, deliver=False, deletes=True))
+
+
+def _vacuum(writer: Stand) -> None:
+    writer.engine.vacuum(writer.table(), 0)
+
+
+REMOVALS: dict[str, Callable[[Stand], None]] = {"drop table": _drop, "vacuum": _vacuum}
+
+
 def run(order: Order) -> None:
     """Does the write; the exit code says what its user was told."""
     with Index.open(order.index) as index, ExitStack() as faults:
         writer = stand(index, order)
         for point, action, nth in order.faults:
             faults.enter_context(armed(point, action, nth))
-        if order.scenario in COMMANDS:
+        if order.scenario in REMOVALS:
+            REMOVALS[order.scenario](writer)
+            told = "success"
+        elif order.scenario in COMMANDS:
             told = attempt(writer, COMMANDS[order.scenario])
         else:
             told = SCENARIOS[order.scenario].write(writer, order.location)
