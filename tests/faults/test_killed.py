@@ -48,7 +48,7 @@ def check(order: Order, point: str) -> None:
         assert before == (scenario.after if decided and reached >= COMMITTED else scenario.before)
         report = left.engine.recover(older_than_s=0)
         actions = [t.action for t in report.transactions]
-        by_commit = order.scenario == "create" and point == "apply.after"
+        by_commit = order.scenario in ("append", "create") and point == "apply.after"
         finished = by_commit or point in ("begin.before", "clean.after", "undo.after")
         expected = RecoveryAction.FINISHED if decided else RecoveryAction.UNDONE
         assert actions == ([] if finished else [expected]), point

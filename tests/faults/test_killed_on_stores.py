@@ -36,7 +36,7 @@ ALL = os.environ.get("CATALOG_EXT_TEST_KILLS") == "all"
 ADDING = [point for point in SOME if not point.startswith("clean.")]
 OF_COMMANDS = ("check.after", "reserve.after", "promote.file", "promote.after", "apply.after", "clean.removed")
 LISTED = {"s3": ("overwrite",), "hdfs": ("overwrite", "rename", "load", "drop table", "vacuum")}
-"""What is killed in each run of the tests. The stores share the steps; each renames, deletes and lists in its own way."""
+"""What is killed in each run. The stores share the steps; each renames, deletes and lists in its own way."""
 EVERY = (*SCENARIOS, *commands.COMMANDS, "drop table", "vacuum")
 STORES = ("s3", "hdfs", *(("file",) if ALL else ()))
 DATABASES = ("sqlite", *(("postgres", "mariadb") if ALL else ()))
