@@ -99,7 +99,7 @@ COMMANDS = {
     "add": Command(_add, {**BEFORE, "k=3": "", "k=4": ""}, THEIRS),
     "drop": Command(_drop, {"k=2": "2\n"}, THEIRS),
     "rename": Command(_rename, {"k=2": "2\n", "k=3": "1\n"}, THEIRS),
-    "relocate": Command(_relocate, {**BEFORE, "k=1": ""}, THEIRS),
+    "set location": Command(_relocate, {**BEFORE, "k=1": ""}, THEIRS),
     "exchange": Command(_exchange, {**BEFORE, "k=5": "5\n"}, {"k=6": "6\n"}),
     "load": _loads("k=7", {**BEFORE, "k=7": "8\n9\n"}, replaces=False),
     "load over": _loads("k=1", {**BEFORE, "k=1": "8\n9\n"}, replaces=True),
