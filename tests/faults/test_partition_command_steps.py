@@ -29,7 +29,7 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
 @pytest.mark.parametrize(
     ("name", "action"),
     [
-        ("add", "storage"), ("drop", "error"), ("rename", "unavailable"), ("relocate", "error"),
+        ("add", "storage"), ("drop", "error"), ("rename", "unavailable"), ("set location", "error"),
         ("exchange", "storage"),
     ],
 )  # fmt: skip
