@@ -34,12 +34,12 @@ from catalog_ext.tables.datasets import Datasets
 from catalog_ext.tables.freshness import Freshness
 from catalog_ext.tables.hive_import import HiveImport
 from catalog_ext.tables.import_tables import ImportTables
-from catalog_ext.tables.namespaces import Namespaces
+from catalog_ext.tables.namespaces import NamespaceManagement
 from catalog_ext.tables.reads import TableReads
 from catalog_ext.tables.removal import TableRemoval
 from catalog_ext.views.refresh import ViewRefresh
 from catalog_ext.views.views import Views
-from catalog_ext.writes.column_statistics import ColumnStatistics
+from catalog_ext.writes.column_statistics import StatisticsCommand
 from catalog_ext.writes.loading import Loading
 from catalog_ext.writes.maintenance import WriteMaintenance
 from catalog_ext.writes.metadata_tables import MetadataTables
@@ -132,7 +132,7 @@ class Catalog(Displayed):
         self._repair = TableRepair(context)
         self._creation = TableCreation(context)
         self._removal = TableRemoval(context)
-        self._namespaces = Namespaces(context, self.views, self._removal)
+        self._namespaces = NamespaceManagement(context, self.views, self._removal)
         self._hive_import = HiveImport(context, self._creation)
         self.alterations = TableAlterations(context, self._creation, self._repair)
         self.reads = TableReads(context, Freshness(context, self._repair))
@@ -143,7 +143,7 @@ class Catalog(Displayed):
         self.metadata_tables = MetadataTables(context)
         self.partition_commands = PartitionCommands(context)
         self.partition_maintenance = PartitionMaintenance(context, self.partition_commands, self.alterations)
-        self.statistics = ColumnStatistics(context)
+        self.statistics = StatisticsCommand(context)
         self.events = StoreEvents(context, self._repair)
         self._drift = Drift(context, self._repair)
         self._mending = DriftMending(context, self._repair, self._publishing, self.alterations)
@@ -192,13 +192,13 @@ class Catalog(Displayed):
             finally:
                 self.index.close()
 
-    list_namespaces = Forwarded(lambda c: c._namespaces, Namespaces.list_namespaces)
-    load_namespace = Forwarded(lambda c: c._namespaces, Namespaces.load_namespace)
-    create_namespace = Forwarded(lambda c: c._namespaces, Namespaces.create_namespace)
-    alter_namespace = Forwarded(lambda c: c._namespaces, Namespaces.alter_namespace)
-    drop_namespace = Forwarded(lambda c: c._namespaces, Namespaces.drop_namespace)
+    list_namespaces = Forwarded(lambda c: c._namespaces, NamespaceManagement.list_namespaces)
+    load_namespace = Forwarded(lambda c: c._namespaces, NamespaceManagement.load_namespace)
+    create_namespace = Forwarded(lambda c: c._namespaces, NamespaceManagement.create_namespace)
+    alter_namespace = Forwarded(lambda c: c._namespaces, NamespaceManagement.alter_namespace)
+    drop_namespace = Forwarded(lambda c: c._namespaces, NamespaceManagement.drop_namespace)
     identify = Forwarded(lambda c: c._context, Context.identify)
-    list_tables = Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
+    list_tables = Forwarded(lambda c: c._namespaces, NamespaceManagement.list_tables)
     load_table = Forwarded(lambda c: c._context, Context.load_table)
     table = Forwarded(lambda c: TablesByName(c._context, c.reads, c.write_maintenance), TablesByName.table)
     find_table = Forwarded(lambda c: c._context, Context.find_table)

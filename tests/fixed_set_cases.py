@@ -14,7 +14,7 @@ from catalog_ext.metastore.commit.plan import (
     WriteKind,
     WritePlan,
 )
-from catalog_ext.metastore.index.read.partition_groups import Wanted
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
@@ -147,5 +147,5 @@ def check_totals(index: Index, table: Table) -> None:
     names = index.partitions.all(now, None).read_all().to_pylist()
     assert (now.totals.files, now.totals.bytes) == (len(found), sum(row["size"] for row in found))
     assert now.totals.partitions == len(names)
-    groups = index.partition_groups.groups(now, None, now.definition.keys, Wanted.ROWS).read_all().to_pylist()
+    groups = index.partition_groups.groups(now, None, now.definition.keys, WantedGroups.ROWS).read_all().to_pylist()
     assert sum(row["files"] for row in groups) == len(found)

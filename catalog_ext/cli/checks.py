@@ -47,7 +47,7 @@ _PENDING_LIMIT = 1000
 _NAMED = 3
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """What a check came to."""
 
     OK = "ok"
@@ -69,13 +69,13 @@ class Finding:
 
     area: str
     check: str
-    state: State
+    state: CheckState
     found: str
 
     @property
     def needs_action(self) -> bool:
         """Whether ``found`` may say what to do."""
-        return self.state in (State.WARNING, State.WRONG)
+        return self.state in (CheckState.WARNING, CheckState.WRONG)
 
 
 def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
@@ -88,19 +88,19 @@ def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
     yield from _index(settings)
     settings, home = _home(settings)
     yield from home
-    if all(finding.state is State.OK for finding in home):
+    if all(finding.state is CheckState.OK for finding in home):
         yield from _metastore(settings, quick=quick)
     else:
-        yield Finding("metastore", "configured", State.SKIPPED, "what the index belongs to comes first")
+        yield Finding("metastore", "configured", CheckState.SKIPPED, "what the index belongs to comes first")
     yield from _store(settings)
     yield from _spark(quick=quick)
 
 
 def _looked(area: str, check: str, look: Callable[[], str]) -> Finding:
     try:
-        return Finding(area, check, State.OK, look())
+        return Finding(area, check, CheckState.OK, look())
     except CatalogExtError as error:
-        return Finding(area, check, State.WRONG, error.message)
+        return Finding(area, check, CheckState.WRONG, error.message)
 
 
 def _index(settings: Settings) -> Iterator[Finding]:
@@ -108,18 +108,18 @@ def _index(settings: Settings) -> Iterator[Finding]:
         missing = missing_file(settings.index)
         if missing is not None:
             found = f"there is none at {missing} yet: catalog-ext init or register makes it, or a Spark session"
-            yield Finding("index", "reachable", State.WARNING, found)
+            yield Finding("index", "reachable", CheckState.WARNING, found)
             return
         index = Index.connect(settings.index)
     except CatalogExtError as error:
-        yield Finding("index", "reachable", State.WRONG, error.message)
+        yield Finding("index", "reachable", CheckState.WRONG, error.message)
         return
     with index:
         reached = _looked(
             "index", "reachable", lambda: f"{index.url} answers (revision {index.current_revision() or 'none'})"
         )
         yield reached
-        if reached.state is State.OK:
+        if reached.state is CheckState.OK:
             yield _schema(index)
             yield _outbox(index)
 
@@ -135,16 +135,16 @@ def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
     with index:
         try:
             if index.current_revision() != index.head_revision():
-                return settings, [Finding("index", "belongs to", State.SKIPPED, "the schema comes first")]
+                return settings, [Finding("index", "belongs to", CheckState.SKIPPED, "the schema comes first")]
         except CatalogExtError:
             return settings, []  # it has been said
         looked = _looked("index", "belongs to", lambda: _belongings(index))
-        if looked.state is not State.OK:
+        if looked.state is not CheckState.OK:
             return settings, []
         try:
             return look_home(index, settings), [looked]
         except CatalogExtError as error:
-            return settings, [replace(looked, state=State.WRONG, found=error.message)]
+            return settings, [replace(looked, state=CheckState.WRONG, found=error.message)]
 
 
 def _belongings(index: Index) -> str:
@@ -165,35 +165,37 @@ def _place(recorded: str) -> str:
 def _schema(index: Index) -> Finding:
     revision, head = index.current_revision(), index.head_revision()
     if revision == head:
-        return Finding("index", "schema", State.OK, f"at head ({head})")
+        return Finding("index", "schema", CheckState.OK, f"at head ({head})")
     if revision is None:
         # A database of a server was made for the index; a SQLite file may be any.
-        state = State.WARNING if index.url.startswith("sqlite") else State.WRONG
+        state = CheckState.WARNING if index.url.startswith("sqlite") else CheckState.WRONG
         return Finding("index", "schema", state, f"{index.url} holds no index yet. Run: catalog-ext init")
     found = f"at {revision}, this release wants {head}. Run: catalog-ext migrate"
-    return Finding("index", "schema", State.WRONG, found)
+    return Finding("index", "schema", CheckState.WRONG, found)
 
 
 def _outbox(index: Index) -> Finding:
     if index.current_revision() != index.head_revision():
-        return Finding("index", "changes for the metastore", State.SKIPPED, "the schema comes first")
+        return Finding("index", "changes for the metastore", CheckState.SKIPPED, "the schema comes first")
     pending = index.outbox.pending(limit=_PENDING_LIMIT)
     if not pending:
-        return Finding("index", "changes for the metastore", State.OK, "none is pending")
+        return Finding("index", "changes for the metastore", CheckState.OK, "none is pending")
     count = f"{len(pending):,}{'+' if len(pending) == _PENDING_LIMIT else ''} pending"
     failed = [m for m in pending if m.last_error]
     if not failed:
         found = f"{count}. They are delivered with the next change, or by catalog-ext serve"
-        return Finding("index", "changes for the metastore", State.WARNING, found)
+        return Finding("index", "changes for the metastore", CheckState.WARNING, found)
     aside = sum(m.set_aside for m in failed)
     reason = f"{failed[0].subject}: {failed[0].last_error}"
     found = f"{count}, {len(failed):,} failed, {aside:,} of them set aside ({reason}). See: catalog-ext outbox"
-    return Finding("index", "changes for the metastore", State.WRONG, found)
+    return Finding("index", "changes for the metastore", CheckState.WRONG, found)
 
 
 def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:
     if settings.metastore is None:
-        yield Finding("metastore", "configured", State.SKIPPED, "none: Hive engines see nothing of what is registered")
+        yield Finding(
+            "metastore", "configured", CheckState.SKIPPED, "none: Hive engines see nothing of what is registered"
+        )
     elif settings.metastore != EMBEDDED:
         yield from _asked("reachable", str(settings.metastore), settings)
     else:
@@ -203,23 +205,25 @@ def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:
 def _embedded(settings: Settings, *, quick: bool) -> Iterator[Finding]:
     lost = _lost(settings)
     if lost is not None:
-        yield Finding("metastore", "identity", State.WRONG, lost)
+        yield Finding("metastore", "identity", CheckState.WRONG, lost)
     if not settings.embedded_folder.exists():
         found = "not there yet; made by the first change" if lost is None else "not made anew by looking"
-        yield Finding("metastore", "embedded", State.SKIPPED, found)
+        yield Finding("metastore", "embedded", CheckState.SKIPPED, found)
     elif quick:
         running = read_state(settings.embedded_folder)
         if running is not None and runs(running.pid):
             yield from _asked("embedded", running.uri, settings)
         else:
-            yield Finding("metastore", "embedded", State.SKIPPED, "it does not run, and is not started with --quick")
+            yield Finding(
+                "metastore", "embedded", CheckState.SKIPPED, "it does not run, and is not started with --quick"
+            )
     else:
         server = EmbeddedMetastore(settings.embedded_folder)
         server.start_in_background()
         try:
             yield from _asked("embedded", server.uri(_EMBEDDED_START_S), settings)
         except CatalogExtError as error:
-            yield Finding("metastore", "embedded", State.WRONG, error.message)
+            yield Finding("metastore", "embedded", CheckState.WRONG, error.message)
         finally:
             server.stop()
 
@@ -239,7 +243,7 @@ def _lost(settings: Settings) -> str | None:
 def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
     reached = _looked("metastore", check, lambda: _ask(uris, settings))
     yield reached
-    if reached.state is State.OK:
+    if reached.state is CheckState.OK:
         if settings.metastore != EMBEDDED:
             yield from _identity(uris, settings)
         yield _tables_on_both_sides(uris, settings)
@@ -253,9 +257,9 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
     try:
         with Index.connect(settings.index) as index:
             if index.current_revision() == index.head_revision() and is_another(index, client):
-                yield Finding("metastore", "identity", State.WRONG, REPLACED.format(index=index.url))
+                yield Finding("metastore", "identity", CheckState.WRONG, REPLACED.format(index=index.url))
     except CatalogExtError as error:
-        yield Finding("metastore", "identity", State.WRONG, error.message)
+        yield Finding("metastore", "identity", CheckState.WRONG, error.message)
     finally:
         client.close()
 
@@ -275,27 +279,29 @@ def _ask(uris: str, settings: Settings) -> str:
 def _tables_on_both_sides(uris: str, settings: Settings) -> Finding:
     check = "tables"
     if missing_file(settings.index) is not None:
-        return Finding("metastore", check, State.SKIPPED, "there is no index yet")
+        return Finding("metastore", check, CheckState.SKIPPED, "there is no index yet")
     client = connect(uris, settings)
     try:
         with Index.connect(settings.index) as index:
             if index.current_revision() != index.head_revision():
-                return Finding("metastore", check, State.SKIPPED, "the index's schema comes first")
+                return Finding("metastore", check, CheckState.SKIPPED, "the index's schema comes first")
             compared = compare_tables(index, client)
     except CatalogExtError as error:
-        return Finding("metastore", check, State.WRONG, error.message)
+        return Finding("metastore", check, CheckState.WRONG, error.message)
     finally:
         client.close()
     wrong = (*compared.missing, *compared.elsewhere)
     if not wrong:
-        return Finding("metastore", check, State.OK, f"{compared.compared:,} compared with the index, none is missing")
+        return Finding(
+            "metastore", check, CheckState.OK, f"{compared.compared:,} compared with the index, none is missing"
+        )
     parts = [
         f"{len(names):,} {what} ({', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''})"
         for what, names in (("are missing", compared.missing), ("lie elsewhere there", compared.elsewhere))
         if names
     ]
     found = f"of the index's tables {' and '.join(parts)}. Run: catalog-ext publish --all"
-    return Finding("metastore", check, State.WRONG, found)
+    return Finding("metastore", check, CheckState.WRONG, found)
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
@@ -312,7 +318,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
     reached = _looked("store", "warehouse", look)
     yield reached
-    if reached.state is State.OK:
+    if reached.state is CheckState.OK:
         yield _mark(settings)
         yield from _counter(settings)
 
@@ -328,9 +334,9 @@ def _counter(settings: Settings) -> Iterator[Finding]:
                 return
             current, found = IndexCounter(index, lambda: Storage(settings.storage)).state()
     except CatalogExtError as error:
-        yield Finding(area, check, State.WRONG, error.message)
+        yield Finding(area, check, CheckState.WRONG, error.message)
         return
-    state = State.SKIPPED if current is None else State.OK if current else State.WRONG
+    state = CheckState.SKIPPED if current is None else CheckState.OK if current else CheckState.WRONG
     yield Finding(area, check, state, found)
 
 
@@ -340,33 +346,33 @@ def _mark(settings: Settings) -> Finding:
     try:
         mark = read_mark(Storage(settings.storage), place)
     except CatalogExtError as error:
-        return Finding("store", check, State.WARNING, error.message)
+        return Finding("store", check, CheckState.WARNING, error.message)
     if mark is None:
-        return Finding("store", check, State.OK, "not marked yet; the first managed table marks it")
+        return Finding("store", check, CheckState.OK, "not marked yet; the first managed table marks it")
     url = shown_index(settings.index)
     try:
         if missing_file(settings.index) is not None:
-            return Finding("store", check, State.WARNING, shared(place, mark, url, f"{url}, once it is made,"))
+            return Finding("store", check, CheckState.WARNING, shared(place, mark, url, f"{url}, once it is made,"))
         with Index.connect(settings.index) as index:
             own = index.properties.load().get(INDEX_ID) if index.current_revision() == index.head_revision() else None
             url = index.url
     except CatalogExtError:
-        return Finding("store", check, State.SKIPPED, f"{mark}; the index comes first")
+        return Finding("store", check, CheckState.SKIPPED, f"{mark}; the index comes first")
     if mark.index == own:
-        return Finding("store", check, State.OK, f"this one, by the mark of {mark}")
-    return Finding("store", check, State.WRONG, shared(place, mark, url, f"{url} (id {own or 'none yet'})"))
+        return Finding("store", check, CheckState.OK, f"this one, by the mark of {mark}")
+    return Finding("store", check, CheckState.WRONG, shared(place, mark, url, f"{url} (id {own or 'none yet'})"))
 
 
 def _spark(*, quick: bool) -> Iterator[Finding]:
     spark = _looked("spark", "Spark", lambda: f"{spark_version()} (Hadoop {hadoop_version()})")
-    java = _looked("spark", "Java", lambda: str(find_java() if spark.state is State.WRONG else fitting_java()))
+    java = _looked("spark", "Java", lambda: str(find_java() if spark.state is CheckState.WRONG else fitting_java()))
     yield java
     yield spark
     yield _python_of_spark(spark)
-    if State.WRONG in (java.state, spark.state):
-        yield Finding("spark", "connector", State.SKIPPED, "Java and Spark come first")
+    if CheckState.WRONG in (java.state, spark.state):
+        yield Finding("spark", "connector", CheckState.SKIPPED, "Java and Spark come first")
     elif quick and packed_jar(minor_version(spark_version())) is None:
-        yield Finding("spark", "connector", State.SKIPPED, "not looked at with --quick: a checkout compiles it")
+        yield Finding("spark", "connector", CheckState.SKIPPED, "not looked at with --quick: a checkout compiles it")
     else:
         yield _looked("spark", "connector", lambda: str(connector_jar()))
 
@@ -375,9 +381,9 @@ def _python_of_spark(spark: Finding) -> Finding:
     try:
         found = version("pyspark")
     except PackageNotFoundError:
-        return Finding("spark", "PySpark", State.WRONG, f"not installed. Run: pip install {pyspark_requirement()}")
-    if spark.state is State.WRONG:
-        return Finding("spark", "PySpark", State.SKIPPED, f"{found}; Spark comes first")
+        return Finding("spark", "PySpark", CheckState.WRONG, f"not installed. Run: pip install {pyspark_requirement()}")
+    if spark.state is CheckState.WRONG:
+        return Finding("spark", "PySpark", CheckState.SKIPPED, f"{found}; Spark comes first")
     return _looked("spark", "PySpark", lambda: _checked(found))
 
 

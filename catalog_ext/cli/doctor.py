@@ -42,17 +42,17 @@ def doctor(invocation: Invocation, quick: bool, shape: Shape) -> None:
 
     Exits with 1 when something is wrong.
     """
-    from catalog_ext.cli.checks import Finding, State, findings
+    from catalog_ext.cli.checks import CheckState, Finding, findings
 
     found: list[Finding] = []
     try:
         settings = invocation.settings()
     except CatalogExtError as error:
-        found.append(Finding("settings", "valid", State.WRONG, error.message))
+        found.append(Finding("settings", "valid", CheckState.WRONG, error.message))
     else:
         with spinner(message_console(), "Looking at the index, the metastore, the store and Spark"):
             found.extend(findings(settings, quick=quick))
-    wrong = sum(finding.state is State.WRONG for finding in found)
+    wrong = sum(finding.state is CheckState.WRONG for finding in found)
     rows = [_row(finding, is_text=shape.is_text) for finding in found]
     end = _end(found)
     listing = Listing(("check", "checks"), _CHECKS, {"healthy": wrong == 0}, style=lambda row: _STYLES[row["state"]])

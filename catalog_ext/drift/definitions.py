@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind
-from catalog_ext.drift.evidence import told_by_metastore
+from catalog_ext.drift.evidence import changed_in_metastore
 from catalog_ext.metastore.errors import UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.conversion import (
     column_key,
@@ -46,7 +46,7 @@ class DefinitionComparison:
     def __init__(self, definition: TableDefinition, found: HiveTable) -> None:
         self._definition = definition
         self._found = found
-        self._evidence = str(told_by_metastore(found.parameters) or "")
+        self._evidence = str(changed_in_metastore(found.parameters) or "")
 
     @property
     def is_elsewhere(self) -> bool:

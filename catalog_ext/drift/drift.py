@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
-from catalog_ext.drift.evidence import told_by_metastore
+from catalog_ext.drift.evidence import changed_in_metastore
 from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import key_of
 from catalog_ext.drift.table_drift import TableDrift, missing_in_metastore, pending_one
@@ -201,7 +201,7 @@ def _compared(index: Index, view: View, client: HiveMetastore, pending: PendingD
     except TableNotFoundError:
         yield missing_in_metastore(table, pending)
         return
-    evidence = str(told_by_metastore(found.parameters) or "")
+    evidence = str(changed_in_metastore(found.parameters) or "")
     if found.table_type != VIRTUAL_VIEW:
         there = f"a table at {found.location}"
         yield pending_one(Difference(name, DriftKind.VIEW, "", None, "a view", there, evidence=evidence), pending)

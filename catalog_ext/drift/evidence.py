@@ -17,7 +17,7 @@ _WHAT = {Side.STORE: "newest file", Side.INDEX: "last commit", Side.METASTORE: "
 _METASTORE_TIMES = ("transient_lastDdlTime", "last_modified_time")
 
 
-class Told(NamedTuple):
+class ChangeTime(NamedTuple):
     """When a side changed something, and by what that is known.
 
     Attributes:
@@ -34,31 +34,31 @@ class Told(NamedTuple):
         return f"{_WHAT[self.side]}: {shown} UTC" + (f" ({self.source})" if self.source else "")
 
 
-class Verdict(NamedTuple):
+class NewerSide(NamedTuple):
     """Who changed last (None: nothing says so), and by what that is known."""
 
     newer: Side | None
     evidence: str
 
 
-def told_by_metastore(parameters: Mapping[str, str]) -> Told | None:
+def changed_in_metastore(parameters: Mapping[str, str]) -> ChangeTime | None:
     """Return when a metastore's object was changed, by its parameters; None where they do not say."""
     found = [(int(parameters[n]), n) for n in _METASTORE_TIMES if parameters.get(n, "").isdecimal()]
-    return Told(Side.METASTORE, *max(found)) if found and max(found)[0] else None
+    return ChangeTime(Side.METASTORE, *max(found)) if found and max(found)[0] else None
 
 
-def told_by_store(modified_ms: int | None) -> Told | None:
+def changed_in_store(modified_ms: int | None) -> ChangeTime | None:
     """Return when the newest of some files was written; None where there is none."""
-    return None if not modified_ms else Told(Side.STORE, modified_ms // 1000, "")
+    return None if not modified_ms else ChangeTime(Side.STORE, modified_ms // 1000, "")
 
 
-def later(*told: Told | None) -> Verdict:
+def later(*told: ChangeTime | None) -> NewerSide:
     """Return which of the sides that have all of what differs changed it last."""
     known = sorted((each for each in told if each is not None), key=lambda each: each.at_s, reverse=True)
     evidence = " · ".join(map(str, known))
     if len(known) < 2 or known[0].at_s == known[1].at_s:
-        return Verdict(None, evidence)
-    return Verdict(known[0].side, evidence)
+        return NewerSide(None, evidence)
+    return NewerSide(known[0].side, evidence)
 
 
 class IndexTimes:
@@ -81,17 +81,17 @@ class IndexTimes:
             self._times = self._times if len(self._times) < 10_000 else {}
             self._times |= self._index.history.version_times(self._table.table_id, unknown | {self._table.version})
 
-    def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, Told]:
+    def of_partitions(self, partitions: Sequence[Partition]) -> Mapping[str, ChangeTime]:
         """Return when each partition became what it is; those of forgotten versions are left out."""
         self._read([p.begin_version for p in partitions])
         told = ((p.name, self._of_version(p.begin_version)) for p in partitions)
         return {name: each for name, each in told if each is not None}
 
-    def _of_version(self, version: int) -> Told | None:
+    def _of_version(self, version: int) -> ChangeTime | None:
         at_ms = self._times.get(version)
-        return None if at_ms is None else Told(Side.INDEX, at_ms // 1000, f"version {version}")
+        return None if at_ms is None else ChangeTime(Side.INDEX, at_ms // 1000, f"version {version}")
 
-    def after_all(self, told: Told | None) -> Verdict:
+    def after_all(self, told: ChangeTime | None) -> NewerSide:
         """Return whether something that the index lacks came after the index's last commit.
 
         A commit that dropped it leaves no time of its own: if the last commit is later, nothing says which side is
@@ -99,8 +99,8 @@ class IndexTimes:
         """
         last = self._of_version(self._table.version)
         if told is None or last is None:
-            return Verdict(None, "" if told is None else str(told))
+            return NewerSide(None, "" if told is None else str(told))
         words = f"{told} · {last}"
         if told.at_s > last.at_s:
-            return Verdict(told.side, words)
-        return Verdict(None, f"{words} → nothing says which side is right")
+            return NewerSide(told.side, words)
+        return NewerSide(None, f"{words} → nothing says which side is right")

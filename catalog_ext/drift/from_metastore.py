@@ -11,7 +11,7 @@ from catalog_ext.drift.adopted_partitions import AdoptedPartitions
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import OF_DEFINITION, DriftKind
 from catalog_ext.drift.mended import Mended, left_alone
-from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Planned
+from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, PlannedMend
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -78,7 +78,7 @@ class MendFromMetastore:
             MetastoreUnavailableError: It does not answer; what was committed stays.
         """
         client = self._context.metastore.client()
-        plan = Planned(drop=self._drop)
+        plan = PlannedMend(drop=self._drop)
         try:
             comparison = TableDrift(self._context, self._repair, self._table, client)
             for difference in filter(self._is_wanted, comparison.differences()):
@@ -103,7 +103,7 @@ class MendFromMetastore:
             return True
         return difference.kind not in OF_DEFINITION and self._wanted.chooses(difference.subject)
 
-    def _refuse_mass_drop(self, plan: Planned) -> None:
+    def _refuse_mass_drop(self, plan: PlannedMend) -> None:
         definition, registered, lost = self._table.definition, self._table.totals.partitions, plan.count(DROP)
         given = (definition.properties, self._context.settings.conf)
         percent = keys.MASS_DROP_PERCENT.read(*given)
@@ -118,7 +118,7 @@ class MendFromMetastore:
             {"table": self._name, "partitions": str(lost), "registered": str(registered)},
         )
 
-    def _apply(self, plan: Planned) -> Iterator[Mended]:
+    def _apply(self, plan: PlannedMend) -> Iterator[Mended]:
         yield from self._alter(plan, dry_run=False)
         # A definition that was altered is no other version: what was compared holds.
         self._table = self._base = replace(self._base, definition=self._now().definition)
@@ -134,7 +134,7 @@ class MendFromMetastore:
     def _batch(self) -> int:
         return keys.BATCH_PARTITIONS.read(self._table.definition.properties, self._context.settings.conf)
 
-    def _look_at_all(self, plan: Planned, *, dry_run: bool) -> Iterator[Mended]:
+    def _look_at_all(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
         for names in batched(plan.names(LOOK), self._batch()):
             yield from self._look(names, dry_run=dry_run)
 
@@ -144,7 +144,7 @@ class MendFromMetastore:
     def _found(self) -> HiveTable:
         return self._context.metastore.client().get_table(self._table.identifier.namespace, self._table.identifier.name)
 
-    def _alter(self, plan: Planned, *, dry_run: bool) -> Iterator[Mended]:
+    def _alter(self, plan: PlannedMend, *, dry_run: bool) -> Iterator[Mended]:
         columns = [each for each in plan.definition if each.kind is DriftKind.COLUMN]
         if columns:
             yield from self._alter_columns(columns, dry_run=dry_run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, not_compared
-from catalog_ext.drift.evidence import Told, Verdict, later, told_by_metastore, told_by_store
+from catalog_ext.drift.evidence import ChangeTime, NewerSide, changed_in_metastore, changed_in_store, later
 from catalog_ext.drift.store_side import CHANGE, DROP, key_of
 from catalog_ext.drift.words import NOT_KNOWN, files_words, index_words, statistics_words, store_words
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
@@ -97,9 +97,9 @@ class PartitionComparison:
                 partition = partitions.get(finding.partition)
                 kind = DriftKind.FILES if finding.action == CHANGE else DriftKind.PARTITION
                 has = index_words(partition)
-                newest = told_by_store(finding.newest_ms)
+                newest = changed_in_store(finding.newest_ms)
                 if finding.action == DROP:
-                    verdict = Verdict(None, _missing_evidence(told.get(finding.partition)))
+                    verdict = NewerSide(None, _missing_evidence(told.get(finding.partition)))
                 elif partition is None:
                     verdict = self._times.after_all(newest)
                 else:
@@ -160,9 +160,9 @@ class PartitionComparison:
                 continue
             store = self._store_of(found.get(key), location, hidden=name in hidden)
             has = statistics_words(partition.parameters) + (f" at {location}" if location else "")
-            verdict = self._times.after_all(told_by_metastore(partition.parameters))
+            verdict = self._times.after_all(changed_in_metastore(partition.parameters))
             if key in pending:
-                verdict = Verdict(None, self._pending.why)
+                verdict = NewerSide(None, self._pending.why)
             yield Difference(
                 self._name, DriftKind.PARTITION, name, store, MISSING, has, *verdict, pending=key in pending
             )
@@ -185,7 +185,7 @@ def _in_step(both: ComparedPartition) -> bool:
     return found is not None and not both.moved and not statistics_contradict(found, both.wanted.parameters)
 
 
-def _missing_evidence(told: Told | None) -> str:
+def _missing_evidence(told: ChangeTime | None) -> str:
     return _DROPPED if told is None else f"{told}; {_DROPPED}"
 
 
@@ -202,8 +202,8 @@ def descriptor_difference(
     table: str, name: str, partition: HivePartition, readings: _Readings, *, pending: bool = False
 ) -> Difference:
     """Return that the metastore has another descriptor of a partition than the index."""
-    told = told_by_metastore(partition.parameters)
-    verdict = Verdict(None, str(told or ""))
+    told = changed_in_metastore(partition.parameters)
+    verdict = NewerSide(None, str(told or ""))
     return Difference(table, DriftKind.PARTITION_DESCRIPTOR, name, None, *readings, *verdict, pending=pending)
 
 
@@ -212,7 +212,7 @@ class _Partition:
 
     def __init__(
         self, table: str, both: ComparedPartition, partition: Partition | None, finding: StoreFinding | None,
-        told: Told | None, *, pending: bool, hidden: bool,
+        told: ChangeTime | None, *, pending: bool, hidden: bool,
     ) -> None:  # fmt: skip
         self._table = table
         self._both = both
@@ -231,11 +231,11 @@ class _Partition:
         """
         name, found, finding = self._both.name, self._both.found, self._finding
         if found is None:
-            verdict = Verdict(None, why_pending if self._pending else _missing_evidence(self._told))
+            verdict = NewerSide(None, why_pending if self._pending else _missing_evidence(self._told))
             yield self._make(DriftKind.PARTITION, self._store, MISSING, verdict, pending=self._pending)
             return
-        at_metastore = told_by_metastore(found.parameters)
-        said = Verdict(None, why_pending) if self._pending else later(self._told, at_metastore)
+        at_metastore = changed_in_metastore(found.parameters)
+        said = NewerSide(None, why_pending) if self._pending else later(self._told, at_metastore)
         has = statistics_words(found.parameters)
         if self._both.moved:
             yield Difference(
@@ -247,13 +247,13 @@ class _Partition:
         if readings is not None:
             yield descriptor_difference(self._table, name, found, readings, pending=self._pending)
         if finding is not None and finding.action == DROP:
-            yield self._make(DriftKind.PARTITION, self._store, has, Verdict(None, _missing_evidence(self._told)))
+            yield self._make(DriftKind.PARTITION, self._store, has, NewerSide(None, _missing_evidence(self._told)))
         elif finding is not None:
-            newest = later(self._told, told_by_store(finding.newest_ms))
+            newest = later(self._told, changed_in_store(finding.newest_ms))
             yield self._make(DriftKind.FILES, self._store, has, newest)
 
     def _make(
-        self, kind: DriftKind, store: str, metastore: str, verdict: Verdict, *, pending: bool = False
+        self, kind: DriftKind, store: str, metastore: str, verdict: NewerSide, *, pending: bool = False
     ) -> Difference:
         return Difference(self._table, kind, self._both.name, store, self._index, metastore, *verdict, pending=pending)
 

@@ -25,7 +25,7 @@ _REASONS = {
 }
 
 
-class Planned:
+class PlannedMend:
     """What the differences ask for where the metastore is right; close it."""
 
     def __init__(self, *, drop: bool) -> None:

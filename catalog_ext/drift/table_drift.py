@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.display import shown_progress
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
-from catalog_ext.drift.evidence import IndexTimes, Verdict, later, told_by_metastore
+from catalog_ext.drift.evidence import IndexTimes, NewerSide, changed_in_metastore, later
 from catalog_ext.drift.partitions import MetastoreNames, PartitionComparison
 from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import StoreSide
@@ -143,10 +143,10 @@ class TableDrift:
             times = IndexTimes(self._index, self._table)
             told = times.of_partitions(self._index.living_partitions.of_values(self._table, [""]))
             is_pending = bool(pending.among([""]))
-            verdict = later(told.get(""), told_by_metastore(found.parameters))
+            verdict = later(told.get(""), changed_in_metastore(found.parameters))
             yield Difference(
                 self._name, DriftKind.STATISTICS, "", None, statistics_words(partition.parameters),
-                statistics_words(found.parameters), *(Verdict(None, pending.why) if is_pending else verdict),
+                statistics_words(found.parameters), *(NewerSide(None, pending.why) if is_pending else verdict),
                 pending=is_pending,
             )  # fmt: skip
 

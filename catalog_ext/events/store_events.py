@@ -31,7 +31,7 @@ _REMEMBERED = 100_000
 
 
 @dataclass(slots=True)
-class TableOutcome:
+class StoreEventsOutcome:
     """What events have come to in one table.
 
     Attributes:
@@ -64,7 +64,7 @@ class EventsOutcome:
 
     events: int = 0
     ignored: int = 0
-    tables: list[TableOutcome] = field(default_factory=list)
+    tables: list[StoreEventsOutcome] = field(default_factory=list)
     left: list[StoreEvent] = field(default_factory=list)
 
 
@@ -106,9 +106,9 @@ class StoreEvents:
         outcome.left = [event for event in events if event.uri in left]
         return outcome
 
-    def _bring_in_step(self, doubts: Doubts) -> tuple[TableOutcome | None, set[str]]:
+    def _bring_in_step(self, doubts: Doubts) -> tuple[StoreEventsOutcome | None, set[str]]:
         """Return what was done in a table, None where it is gone, and the objects that have to be looked at again."""
-        outcome: TableOutcome | None = None
+        outcome: StoreEventsOutcome | None = None
         pending = dict(doubts.partitions)
         error: CatalogExtError | str | None = None
         for _ in range(_ATTEMPTS):
@@ -116,7 +116,7 @@ class StoreEvents:
                 table = self._context.index.tables.load_by_id(doubts.table_id)
             except TableNotFoundError:
                 return outcome, set()
-            outcome = outcome or TableOutcome(str(table.identifier), version=table.version)
+            outcome = outcome or StoreEventsOutcome(str(table.identifier), version=table.version)
             try:
                 names = doubtful(self._context.index, table, type(doubts)(doubts.table_id, pending))
                 if not names:

@@ -70,7 +70,7 @@ class LookedAt:
         return True
 
 
-class Comparison:
+class FollowedComparison:
     """How a table is compared.
 
     Args:

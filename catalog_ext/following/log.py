@@ -33,7 +33,7 @@ _SETTLE_S = 0.5
 
 
 @dataclass(slots=True)
-class Batch:
+class LogEvents:
     """Events that follow one another.
 
     Attributes:
@@ -95,7 +95,7 @@ def another_log(event_id: int, mark: str, found: Sequence[str]) -> str | None:
 def read_batch(
     client: HiveMetastore, after: int, newest: int, most: int = BATCH_EVENTS, *, mark: str | None = None,
     first_call: int = FIRST_CALL, sleep: Callable[[float], None] = time.sleep,
-) -> Batch:  # fmt: skip
+) -> LogEvents:  # fmt: skip
     """Return the next events after one.
 
     Args:
@@ -110,7 +110,7 @@ def read_batch(
     Raises:
         MetastoreError: The metastore does not answer, or refuses.
     """
-    batch = Batch(after)
+    batch = LogEvents(after)
     partitions, asked = 0, first_call
     while len(batch.events) < most and partitions < _MOST_PARTITIONS and batch.upto < newest:
         began = time.monotonic()

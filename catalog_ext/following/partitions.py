@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import PartitionDoubt
     from catalog_ext.following.outcomes import TableOutcome
-    from catalog_ext.following.pending import Pending
+    from catalog_ext.following.pending import PendingMessages
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.descriptors import PartitionDescriptor
@@ -167,7 +167,7 @@ class PartitionFollowing:
         return MetastoreState(places, frozenset(gone), read, frozenset(lost)), later
 
     def _dropped(
-        self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: Pending, places: dict[str, str | None],
+        self, mine: Sequence[Partition], doubt: PartitionDoubt, pending: PendingMessages, places: dict[str, str | None],
         lost: set[str],
     ) -> set[str]:  # fmt: skip
         """Return what goes of the partitions that the metastore has not; places get those that stay.
@@ -188,7 +188,7 @@ class PartitionFollowing:
         return set()
 
     def _place(
-        self, hive: HiveTable, table: Table, mine: Sequence[Partition], there: HivePartition, pending: Pending,
+        self, hive: HiveTable, table: Table, mine: Sequence[Partition], there: HivePartition, pending: PendingMessages,
         places: dict[str, str | None], require_allowed: Callable[[Location], None],
     ) -> str | None:  # fmt: skip
         """Say where the metastore has a partition; where a change of ours is on its way, where we have it.

@@ -21,7 +21,7 @@ _PAGE = 100
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingMessages:
     """The messages about a table that the metastore has not taken.
 
     Attributes:
@@ -42,7 +42,7 @@ class Pending:
         return partition_values(partition) in self.values
 
 
-def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) -> Pending:
+def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) -> PendingMessages:
     """Return what is pending about the table of a name; to be asked before the metastore is.
 
     A message leaves the outbox when the metastore has answered: of what is not pending any more, an answer that is
@@ -53,7 +53,7 @@ def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) 
         identifier: The name; messages may be about another table that has had it.
         table: The table; None where the index has none of the name.
     """
-    pending = Pending()
+    pending = PendingMessages()
     if table is None:
         is_empty = not index.outbox.count()
     else:
@@ -72,7 +72,7 @@ def pending_for(index: Index, identifier: TableIdentifier, table: Table | None) 
     return pending
 
 
-def _note(pending: Pending, name: str) -> None:
+def _note(pending: PendingMessages, name: str) -> None:
     try:
         pending.values.add(partition_values(name))
     except InvalidPartitionNameError:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import METASTORE_ID
-from catalog_ext.following.comparison import Comparison, LookedAt
+from catalog_ext.following.comparison import FollowedComparison, LookedAt
 from catalog_ext.following.doubts import TableDoubt, doubts_of
 from catalog_ext.following.log import FIRST_CALL, SMALLEST_CALL, another_log, marks_at, read_batch
 from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.following.log import Batch
+    from catalog_ext.following.log import LogEvents
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index.tables.followed import Followed
     from catalog_ext.repair.table_repair import TableRepair
@@ -137,7 +137,7 @@ class FollowRun:
         # What is older than the look is in it; what comes meanwhile is read afterwards.
         return self._compare(client, who, newest, newest, lost, again=False, drops=lost is None)
 
-    def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> Batch:
+    def _read(self, client: HiveMetastore, after: int, newest: int, unread: int) -> LogEvents:
         """Return the next events; where they cannot be read, it is counted.
 
         A server of release 2.3 reads all that its log has after an event for each call, and may die of that.
@@ -177,7 +177,7 @@ class FollowRun:
         elif due := self._due():
             yield self._settle(client, FollowOutcome(COMPARISON), due, who)
 
-    def _apply(self, client: HiveMetastore, who: str, newest: int, batch: Batch) -> FollowOutcome:
+    def _apply(self, client: HiveMetastore, who: str, newest: int, batch: LogEvents) -> FollowOutcome:
         self._mark = batch.mark
         if batch.gap is not None:
             logger.warning("Events of the metastore are missing: %s. All that is followed is compared.", batch.gap)
@@ -204,7 +204,7 @@ class FollowRun:
             else:
                 doubts[doubt.name] = doubt
         last = self._followed.load().looked_at_ms
-        comparison = Comparison(
+        comparison = FollowedComparison(
             self._context, client, sizes_decide=again or gap is None, drops=drops,
             looked_at=self._looked_at if again else None, since_s=None if last is None else last // 1000,
         )  # fmt: skip
@@ -268,7 +268,7 @@ class FollowRun:
 
     def _settle(
         self, client: HiveMetastore, outcome: FollowOutcome, doubts: Mapping[str, TableDoubt], who: str,
-        comparison: Comparison | None = None,
+        comparison: FollowedComparison | None = None,
     ) -> FollowOutcome:  # fmt: skip
         """Look at what is in doubt, and keep what that has come to: the cursor moves over what is done or kept."""
         before = {each.table: each for each in self._followed.doubts()}

@@ -20,7 +20,7 @@ from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import FORMATS
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.hive.mapping.model import HiveTable, Storage
+    from catalog_ext.metastore.hive.mapping.model import HiveStorage, HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
@@ -35,7 +35,7 @@ _READ_BY = (
 """Settings by which Hive reads delimited text, and which Spark has as options of other names."""
 
 
-def written_storage(storage: Storage) -> list[object]:
+def written_storage(storage: HiveStorage) -> list[object]:
     """Return how files are read, for a comparison with what it is later."""
     return [storage.input_format, storage.serde, storage.settings]
 
@@ -133,5 +133,5 @@ def _check_engines_agree(theirs: HiveTable, found: TableDefinition) -> None:
         )
 
 
-def _read_by(storage: Storage) -> dict[str, str | None]:
+def _read_by(storage: HiveStorage) -> dict[str, str | None]:
     return {name: storage.serde_parameters.get(name) for name in _READ_BY}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.following.comparison import Comparison
+from catalog_ext.following.comparison import FollowedComparison
 from catalog_ext.following.definitions import (
     Changed,
     all_of,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.context import Context
     from catalog_ext.following.doubts import TableDoubt
-    from catalog_ext.following.pending import Pending
+    from catalog_ext.following.pending import PendingMessages
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import Table
@@ -106,7 +106,7 @@ class TableFollowing:
         return names.settled
 
     def bring_in_step(
-        self, client: HiveMetastore, doubt: TableDoubt, comparison: Comparison | None = None, *, refused: bool
+        self, client: HiveMetastore, doubt: TableDoubt, comparison: FollowedComparison | None = None, *, refused: bool
     ) -> TableOutcome:
         """Look at what is in doubt of a table; return what was done, and what is left.
 
@@ -137,7 +137,7 @@ class TableFollowing:
         return outcome
 
     def _follow(
-        self, client: HiveMetastore, doubt: TableDoubt, outcome: TableOutcome, comparison: Comparison | None, *,
+        self, client: HiveMetastore, doubt: TableDoubt, outcome: TableOutcome, comparison: FollowedComparison | None, *,
         refused: bool,
     ) -> None:  # fmt: skip
         identifier = TableIdentifier(doubt.database, doubt.table)
@@ -213,7 +213,7 @@ class TableFollowing:
         outcome.action, outcome.version, outcome.added = "imported", taken.version, taken.totals.partitions
 
     def _end(
-        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, pending: Pending,
+        self, client: HiveMetastore, doubt: TableDoubt, ours: Table, theirs: HiveTable | None, pending: PendingMessages,
         outcome: TableOutcome,
     ) -> None:  # fmt: skip
         """Let go of a table that somebody has dropped or renamed; one that the metastore has only lost stays.
@@ -315,7 +315,7 @@ class TableFollowing:
 
     def _bring_partitions_in_step(
         self, client: HiveMetastore, theirs: HiveTable, ours: Table, doubt: TableDoubt, outcome: TableOutcome,
-        comparison: Comparison | None,
+        comparison: FollowedComparison | None,
     ) -> None:  # fmt: skip
         doubts = dict(doubt.partitions)
         if (doubt.columns or doubt.storage or outcome.altered) and theirs.partition_columns:
@@ -323,7 +323,7 @@ class TableFollowing:
             for name in self._context.index.descriptors.formats(ours):
                 doubts.setdefault(hive_partition_name(theirs, name), PartitionDoubt())
         if doubt.whole:
-            comparison = comparison or Comparison(self._context, client, sizes_decide=False, drops=False)
+            comparison = comparison or FollowedComparison(self._context, client, sizes_decide=False, drops=False)
             made_anew = doubt.dropped and doubt.created
             found, missing = comparison.partitions(theirs, ours, outcome, made_anew=made_anew)
             seen = Seen(ours.version, missing, written_definition(theirs))

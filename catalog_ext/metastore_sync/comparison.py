@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TablesInMetastore:
     """What was found.
 
     Attributes:
@@ -35,7 +35,7 @@ class Comparison:
     elsewhere: tuple[str, ...]
 
 
-def compare_tables(index: Index, metastore: HiveMetastore) -> Comparison:
+def compare_tables(index: Index, metastore: HiveMetastore) -> TablesInMetastore:
     """Return what the index's tables and views are in the metastore; partitions are not looked at.
 
     Raises:
@@ -55,7 +55,7 @@ def compare_tables(index: Index, metastore: HiveMetastore) -> Comparison:
                     missing.append(f"{namespace}.{name}")
             elif not isinstance(found, View) and not _is_ours(metastore, table):
                 elsewhere.append(f"{namespace}.{name}")
-    return Comparison(compared, tuple(missing), tuple(elsewhere))
+    return TablesInMetastore(compared, tuple(missing), tuple(elsewhere))
 
 
 def _is_ours(metastore: HiveMetastore, table: Table) -> bool:

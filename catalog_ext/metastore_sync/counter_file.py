@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from catalog_ext.conf.home import WAREHOUSE
 from catalog_ext.metastore.errors import StorageError
-from catalog_ext.metastore.index.tables.incarnations import COUNTER_MARK, Position, position_of
+from catalog_ext.metastore.index.tables.incarnations import COUNTER_MARK, CounterPosition, position_of
 from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
@@ -85,9 +85,9 @@ class Counter:
         return cls(own.incarnation, own.counter, newest_table, now_ms, recorded.get(COUNTER_MARK, ""))
 
     @property
-    def position(self) -> Position:
+    def position(self) -> CounterPosition:
         """The position of the index that wrote this."""
-        return Position(self.incarnation, self.counter)
+        return CounterPosition(self.incarnation, self.counter)
 
     def is_older_than(self, seconds: float) -> bool:
         """Return whether the writer's clock and this one are so far apart, in either direction.

@@ -21,7 +21,7 @@ from catalog_ext.metastore.errors import (
     StorageError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.index.tables.incarnations import RESTORING, Position, position_of
+from catalog_ext.metastore.index.tables.incarnations import RESTORING, CounterPosition, position_of
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore_sync.counter_file import (
     COUNTER_ID,
@@ -112,7 +112,7 @@ class IndexCounter:
         if not restoring:
             self._refuse_if_behind()
 
-    def next_incarnation(self) -> tuple[Position, int]:
+    def next_incarnation(self) -> tuple[CounterPosition, int]:
         """Return a position above all that the index and the store know, and the greatest number that a table had.
 
         Raises:
@@ -124,9 +124,9 @@ class IndexCounter:
             there = None if place is None else self._file.read(place)
         except CounterUnknownError as error:
             logger.warning("%s The next incarnation is %d later.", error.message, _SKIPPED)
-            return Position(own.incarnation + _SKIPPED, own.counter + 1), 0
+            return CounterPosition(own.incarnation + _SKIPPED, own.counter + 1), 0
         known = own if there is None else max(own, there.position)
-        return Position(known.incarnation + 1, known.counter + 1), 0 if there is None else there.tables
+        return CounterPosition(known.incarnation + 1, known.counter + 1), 0 if there is None else there.tables
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -269,7 +269,7 @@ class IndexCounter:
             )
 
 
-def _shown(position: Position) -> str:
+def _shown(position: CounterPosition) -> str:
     return f"{position.incarnation}.{position.counter}"
 
 

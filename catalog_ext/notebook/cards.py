@@ -19,7 +19,7 @@ from catalog_ext.overview import formats
 from catalog_ext.overview.layout import Column, record_lines
 from catalog_ext.overview.map_layout import SMALL, Choice, first_keys
 from catalog_ext.overview.map_svg import map_svg
-from catalog_ext.overview.metastore_state import MetastoreState, metastore_state
+from catalog_ext.overview.metastore_state import DeliveryState, metastore_state
 from catalog_ext.overview.partition_map import PartitionMap, read_map
 from catalog_ext.repair.report import RepairReport
 
@@ -259,7 +259,7 @@ def _kind(table: Table) -> str:
     return kind[table.definition.table_type]
 
 
-def _table_facts(summary: TableSummary, state: MetastoreState) -> list[Fact]:
+def _table_facts(summary: TableSummary, state: DeliveryState) -> list[Fact]:
     table = summary.table
     of, is_view = table.definition, table.definition.table_type is TableType.VIEW
     keys = [f"{key.name} {str(key.type).upper()}" for key in of.keys]

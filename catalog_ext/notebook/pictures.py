@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.conditions import Where
-    from catalog_ext.repair.changes_by_value import Changes
+    from catalog_ext.repair.changes_by_value import ChangesByValue
     from catalog_ext.repair.report import RepairReport
 
 _Choice = TypeVar("_Choice", bound="StrEnum")
@@ -87,7 +87,7 @@ def report_picture(report: RepairReport) -> Picture:
     return Picture(title, document(svg), html)
 
 
-def _columns_svg(of: Changes) -> Markup:
+def _columns_svg(of: ChangesByValue) -> Markup:
     sums = [sum(counts) for counts in zip(*of.counts.values(), strict=True)]
     most = max(sums, default=0) or 1
     width, height = _LEFT + _PITCH * max(len(sums), 1), _HIGH + _BELOW + 10

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class MetastoreState:
+class DeliveryState:
     """Whether the metastore has all changes of the index, as far as the index knows.
 
     Attributes:
@@ -26,17 +26,17 @@ class MetastoreState:
     detail: str
 
 
-def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> MetastoreState:
+def metastore_state(summary: TableSummary, *, enabled: bool, now_ms: int) -> DeliveryState:
     """Return the state, without asking the metastore."""
     if not enabled:
-        return MetastoreState("none", "")
+        return DeliveryState("none", "")
     reason = unrepresentable_reason(summary.table.definition)
     if reason is not None:
-        return MetastoreState("cannot hold", reason)
+        return DeliveryState("cannot hold", reason)
     if not summary.pending:
-        return MetastoreState("in step", "")
+        return DeliveryState("in step", "")
     since = summary.pending_since_ms or now_ms
     detail = f"{counted(summary.pending, 'change')}, the oldest {formats.age(now_ms - since)} old"
     if summary.set_aside:
-        return MetastoreState("set aside", detail)
-    return MetastoreState("failed" if summary.failed else "pending", detail)
+        return DeliveryState("set aside", detail)
+    return DeliveryState("failed" if summary.failed else "pending", detail)

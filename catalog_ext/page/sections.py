@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import Position
+from catalog_ext.metastore.index import GrowthPosition
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
@@ -295,18 +295,18 @@ class EventRow:
 
 
 def read_events(
-    overviews: Overviews, table: Table, before: Position | None, now_ms: int
+    overviews: Overviews, table: Table, before: GrowthPosition | None, now_ms: int
 ) -> tuple[list[EventRow], str | None]:  # fmt: skip
     """Return commits and repairs, the newest first, and where the next are, for an address; None where none are."""
     shown, rest = overviews.history.recent_events(table, before=before, limit=_EVENTS)
     return [_event(each, now_ms) for each in shown], None if rest is None else _position_text(rest)
 
 
-def _position_text(at: Position) -> str:
+def _position_text(at: GrowthPosition) -> str:
     return ".".join("" if number is None else str(number) for number in (at.version, *(at.repair or (None, None))))
 
 
-def position_of(text: str) -> Position | None:
+def position_of(text: str) -> GrowthPosition | None:
     """Return the place in the history that an address names; None where it names none.
 
     Raises:
@@ -319,7 +319,7 @@ def position_of(text: str) -> Position | None:
         raise InvalidInputError(f"before is {text[:40]!r} in the page's address; take the link to what is earlier.")
     version, ended_at_ms, repair_id = (int(part) if part else None for part in found.groups())
     repair = None if ended_at_ms is None or repair_id is None else (ended_at_ms, repair_id)
-    return Position(version, repair)
+    return GrowthPosition(version, repair)
 
 
 def _event(event: HistoryEvent, now_ms: int) -> EventRow:

@@ -10,7 +10,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.scan.path_keys import Pruner
 from catalog_ext.scan.walk import Walk
-from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, State, begin, step
+from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, WalkState, begin, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class Sampler:
             matches.check(self._pattern, self._alternatives)
         return list(spread(sorted(matches.files.values()), wanted or len(matches.files)))[:wanted]
 
-    def _of_states(self, states: Sequence[State], wanted: int) -> list[FoundFile]:
+    def _of_states(self, states: Sequence[WalkState], wanted: int) -> list[FoundFile]:
         drawn: list[FoundFile] = []
         left = len(states)
         for state in spread(states, wanted):
@@ -71,7 +71,7 @@ class Sampler:
             left -= 1
         return drawn
 
-    def _of_state(self, state: State, wanted: int) -> list[FoundFile]:
+    def _of_state(self, state: WalkState, wanted: int) -> list[FoundFile]:
         self._looks += 1
         if self._looks > MAX_LOOKS:
             raise _TooManyLooksError
@@ -93,7 +93,7 @@ class Sampler:
         files = [each for each in steps if isinstance(each, FoundFile)]
         drawn = list(spread(files, wanted))[:wanted]
         if len(drawn) < wanted:
-            drawn += self._of_states([each for each in steps if isinstance(each, State)], wanted - len(drawn))
+            drawn += self._of_states([each for each in steps if isinstance(each, WalkState)], wanted - len(drawn))
         return drawn
 
 

@@ -25,7 +25,7 @@ _OURS = "action IN ('add', 'drop', 'change', 'skip')"
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangesByValue:
     """The changes of a repair by the values of the first partition column.
 
     Attributes:
@@ -42,7 +42,7 @@ class Changes:
     more: int = 0
 
 
-def changes_by_value(scratch: Scratch, keys: Sequence[str], unit_of: Callable[[Bounds], Unit]) -> Changes:
+def changes_by_value(scratch: Scratch, keys: Sequence[str], unit_of: Callable[[Bounds], Unit]) -> ChangesByValue:
     """Count the changes by the first partition column.
 
     Args:
@@ -75,13 +75,15 @@ def _label(text: str) -> str:
     return "NULL" if text == DEFAULT_PARTITION else unescape_path_name(text)
 
 
-def _counted(scratch: Scratch, value: str, values: Sequence[tuple[str, str]], key: str, more: int = 0) -> Changes:
+def _counted(
+    scratch: Scratch, value: str, values: Sequence[tuple[str, str]], key: str, more: int = 0
+) -> ChangesByValue:
     at = {text: number for number, (text, _) in enumerate(values)}
     counts = {word: [0] * len(values) for word in _WORDS.values()}
     for text, action, number in _rows(scratch, value):
         if text in at:
             counts[_WORDS[action]][at[text]] = number
-    return Changes(key, tuple(label for _, label in values), {w: tuple(c) for w, c in counts.items()}, more)
+    return ChangesByValue(key, tuple(label for _, label in values), {w: tuple(c) for w, c in counts.items()}, more)
 
 
 def _rows(scratch: Scratch, value: str) -> Any:  # noqa: ANN401 -- rows of a database

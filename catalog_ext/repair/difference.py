@@ -34,7 +34,7 @@ class Proposed:
     files: int = 0
 
 
-class Difference:
+class StoreDifference:
     """Compares the two sides in the scratch database.
 
     Args:

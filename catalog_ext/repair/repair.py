@@ -15,7 +15,7 @@ from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.repair.batches import RepairBatches
-from catalog_ext.repair.difference import Difference, Proposed
+from catalog_ext.repair.difference import Proposed, StoreDifference
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.file_warnings import warn_of_cases, warn_of_files
 from catalog_ext.repair.in_flight_writes import InFlightWrites
@@ -120,7 +120,7 @@ class Repair:
         self._observe(scratch, in_flight)
         self._progress(RepairProgress("comparing", 0, 0))
         has_directories = self._storage.store_has_directories(self._table.definition.location)
-        difference = Difference(
+        difference = StoreDifference(
             scratch,
             self._layout.keys,
             has_directories=has_directories,
@@ -152,7 +152,7 @@ class Repair:
         if not self._options.dry_run:
             self._note_etags(difference)
 
-    def _note_etags(self, difference: Difference) -> None:
+    def _note_etags(self, difference: StoreDifference) -> None:
         """Keep the ETags that the index does not have of files that are as it has them."""
         for some in batched(difference.new_etags(), _ETAGS_AT_ONCE):
             self._index.etags.note(self._table, some)
@@ -256,7 +256,7 @@ class Repair:
             {"table": str(self._table.identifier), "skipped": str(count)},
         )
 
-    def _refuse_mass_drop(self, difference: Difference, scratch: Scratch) -> None:
+    def _refuse_mass_drop(self, difference: StoreDifference, scratch: Scratch) -> None:
         """Raise if more would go than may go at once; a preview gets a line that says so.
 
         Raises:
@@ -281,7 +281,7 @@ class Repair:
             },
         )
 
-    def _proposals(self, difference: Difference) -> Iterator[Proposed]:
+    def _proposals(self, difference: StoreDifference) -> Iterator[Proposed]:
         mode = self._options.mode
         if mode is not RepairMode.ADD:
             yield from difference.dropped()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.display import Picture
     from catalog_ext.metastore.index import Bounds, Unit
-    from catalog_ext.repair.changes_by_value import Changes
+    from catalog_ext.repair.changes_by_value import ChangesByValue
     from catalog_ext.scan.scratch import Scratch
 
 SCHEMA = pa.schema(
@@ -307,7 +307,7 @@ class RepairReport(Displayed):
         counts = ", ".join(f"{word} {text}" for word, text in self._lines()) or "nothing to do"
         return f"<RepairReport of {self.table}, mode {self.mode}{', dry run' if self.dry_run else ''}: {counts}>"
 
-    def _changes(self, unit_of: Callable[[Bounds], Unit]) -> Changes:
+    def _changes(self, unit_of: Callable[[Bounds], Unit]) -> ChangesByValue:
         """Count the changes by the values of the first partition column (``changes_by_value``)."""
         return changes_by_value(self._scratch, self._keys, unit_of)
 

@@ -36,19 +36,19 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedDirectory:
     """What a directory is, and for a ``NONCONFORMING`` the reason that the report gives."""
 
     place: Place
     reason: str = ""
 
 
-_ABOVE = Verdict(Place.ABOVE)
-_PARTITION = Verdict(Place.PARTITION)
-_HIDDEN = Verdict(Place.HIDDEN)
-_PRUNED = Verdict(Place.PRUNED)
+_ABOVE = JudgedDirectory(Place.ABOVE)
+_PARTITION = JudgedDirectory(Place.PARTITION)
+_HIDDEN = JudgedDirectory(Place.HIDDEN)
+_PRUNED = JudgedDirectory(Place.PRUNED)
 _NO_NAMES = ("", ".", "..")
-_UNREACHABLE = Verdict(Place.NONCONFORMING, NO_PATH)
+_UNREACHABLE = JudgedDirectory(Place.NONCONFORMING, NO_PATH)
 _REMEMBERED = 16_384
 
 
@@ -82,7 +82,7 @@ class Layout:
         self._last_names: set[str] = set()
         self._leaves_are_partitions = len(self.keys) > 1 and predicate is None
 
-    def judge(self, directory: str) -> Verdict:
+    def judge(self, directory: str) -> JudgedDirectory:
         """Return the verdict on a directory.
 
         Args:
@@ -98,7 +98,7 @@ class Layout:
             directory = "/".join(directory.split("/", len(self.keys) + 1)[:-1])
         return self._looked_at(directory)[0]
 
-    def _look_at(self, directory: str) -> tuple[Verdict, tuple[Value, ...]]:
+    def _look_at(self, directory: str) -> tuple[JudgedDirectory, tuple[Value, ...]]:
         """Return the verdict, and the values of the path's components if it is none against them."""
         if not directory:
             return self._place(()), ()
@@ -112,16 +112,16 @@ class Layout:
         if self.ignored.directory(name):
             return _HIDDEN, ()
         if len(values) >= len(self.keys):
-            return Verdict(Place.NONCONFORMING, self._too_deep(name)), ()
+            return JudgedDirectory(Place.NONCONFORMING, self._too_deep(name)), ()
         component = self._component(len(values), name)
         if component.reason:
-            return Verdict(Place.NONCONFORMING, component.reason), ()
+            return JudgedDirectory(Place.NONCONFORMING, component.reason), ()
         values = (*values, component.value)
         if self._leaves_are_partitions and len(values) == len(self.keys) and len(self._last_names) < _REMEMBERED:
             self._last_names.add(name)
         return self._place(values), values
 
-    def _place(self, values: tuple[Value, ...]) -> Verdict:
+    def _place(self, values: tuple[Value, ...]) -> JudgedDirectory:
         unknown = len(self.keys) - len(values)
         if self._evaluator is not None and not self._evaluator.may_match((*values, *([UNKNOWN] * unknown))):
             return _PRUNED

@@ -87,7 +87,7 @@ def kinds_of_keys(directories: Sequence[Location]) -> list[str]:
     return list(kinds.values())
 
 
-class Verdict(Enum):
+class Pruning(Enum):
     """What a predicate says of a directory by the keys in its path.
 
     ``PRUNED``: no file below can fulfil it; ``SETTLED``: every file below does, or there is no predicate; ``OPEN``:
@@ -123,13 +123,13 @@ class Pruner:
         self._casts = [(cast.key.lower(), cast.type) for cast in casts]
         self._judged = lru_cache(maxsize=_REMEMBERED)(self._judge)
 
-    def judge(self, directory: Location) -> Verdict:
+    def judge(self, directory: Location) -> Pruning:
         """Return what the predicate says of everything below a directory."""
         if self._evaluator is None:
-            return Verdict.SETTLED
+            return Pruning.SETTLED
         return self._judged(keys_of(directory))
 
-    def _judge(self, found: tuple[PathKey, ...]) -> Verdict:
+    def _judge(self, found: tuple[PathKey, ...]) -> Pruning:
         assert self._evaluator is not None
         # Of a key that comes twice the first value; the files of such a path are refused.
         texts = {name.lower(): value for name, value in reversed(found)}
@@ -138,8 +138,8 @@ class Pruner:
         ]
         values += [_cast(texts[key], to) if key in texts else UNKNOWN for key, to in self._casts]
         if not self._evaluator.may_match(values):
-            return Verdict.PRUNED
-        return Verdict.SETTLED if self._evaluator.matches(values) else Verdict.OPEN
+            return Pruning.PRUNED
+        return Pruning.SETTLED if self._evaluator.matches(values) else Pruning.OPEN
 
 
 def pruning_keys(keys: Sequence[str], casts: Sequence[CastKey]) -> tuple[Key, ...]:

@@ -14,8 +14,8 @@ from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import NOT_TEXT, ListedFile, ListedOther, ListingFailure, obstacle
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.scan.path_keys import Verdict, keys_of
-from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, State, begin, below, step
+from catalog_ext.scan.path_keys import Pruning, keys_of
+from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, WalkState, begin, below, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -137,13 +137,13 @@ class Walk:
                 states = self._round(states, pool)
         return self._matches
 
-    def _round(self, states: list[State], pool: ThreadPoolExecutor) -> list[State]:
+    def _round(self, states: list[WalkState], pool: ThreadPoolExecutor) -> list[WalkState]:
         """Return where the states lead; files on the way are kept."""
         arrived = [state for each in states if (state := self._arrive(each.passing_literals())) is not None]
         further = self._look_at([state for state in arrived if not state.rest])
         listed = [state for state in arrived if state.rest]
-        trees: dict[Location, list[State]] = {}
-        levels: dict[Location, list[State]] = {}
+        trees: dict[Location, list[WalkState]] = {}
+        levels: dict[Location, list[WalkState]] = {}
         for state in listed:
             (trees if self._whole_is_best(state) else levels).setdefault(state.at, []).append(state)
         few = len(trees) <= _FEW_TREES
@@ -155,18 +155,18 @@ class Walk:
                 further.extend(self._next(here, entry))
         return further
 
-    def _arrive(self, state: State) -> State | None:
+    def _arrive(self, state: WalkState) -> WalkState | None:
         """Return the state, unless the keys of its directory rule it out."""
         if state.settled:
             return state
         # With nothing left it may be a file, whose name then counts only if its directory lacks a key: an error anyway.
         verdict = self._pruner.judge(state.at)
-        if verdict is Verdict.PRUNED:
+        if verdict is Pruning.PRUNED:
             self._matches.pruned[state.number] = True
             return None
-        return replace(state, settled=verdict is Verdict.SETTLED)
+        return replace(state, settled=verdict is Pruning.SETTLED)
 
-    def _look_at(self, states: list[State]) -> list[State]:
+    def _look_at(self, states: list[WalkState]) -> list[WalkState]:
         """Keep the states that have come to a file, and return those that have come to a directory."""
         further = []
         entries = self._storage.stat_many([state.at for state in states])
@@ -181,10 +181,10 @@ class Walk:
                 self._keep([state.number], file)
         return further
 
-    def _whole_is_best(self, state: State) -> bool:
+    def _whole_is_best(self, state: WalkState) -> bool:
         return state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
 
-    def _tree(self, place: Location, states: list[State], *, few: bool) -> list[tuple[list[int], FoundFile]]:
+    def _tree(self, place: Location, states: list[WalkState], *, few: bool) -> list[tuple[list[int], FoundFile]]:
         """Return what the states match below their common directory, with the numbers of their alternatives."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
@@ -220,7 +220,7 @@ class Walk:
             listing.close()
         return found
 
-    def _entries(self, directory: Location, states: list[State]) -> list[Entry]:
+    def _entries(self, directory: Location, states: list[WalkState]) -> list[Entry]:
         """List a directory; one that is not there holds nothing, unless its bucket is not there either."""
         try:
             return self._storage.list_directory(directory)
@@ -231,7 +231,7 @@ class Walk:
             self._fail(states, directory, error)
         return []
 
-    def _fail(self, states: list[State], directory: Location, error: CatalogExtError) -> None:
+    def _fail(self, states: list[WalkState], directory: Location, error: CatalogExtError) -> None:
         if self._failed is None:
             raise error
         self._failed(directory, error)
@@ -248,7 +248,7 @@ class Walk:
                 {"location": str(place)},
             )
 
-    def _next(self, states: list[State], entry: Entry) -> Iterator[State]:
+    def _next(self, states: list[WalkState], entry: Entry) -> Iterator[WalkState]:
         for state in states:
             reached = step(state, entry)
             if isinstance(reached, FoundFile):

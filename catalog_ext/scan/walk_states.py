@@ -33,7 +33,7 @@ class FoundFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class WalkState:
     """A directory that one alternative of a pattern has come to, and what of the alternative is left.
 
     Attributes:
@@ -70,7 +70,7 @@ class State:
         """Return whether the file at a path relative to ``at`` is matched, or lies in a directory that is."""
         return expression(self.rest).fullmatch(f"{self.passed}/{path}" if self.passed else path) is not None
 
-    def passing_literals(self) -> State:
+    def passing_literals(self) -> WalkState:
         """Return the state behind the literal components, which need no listing."""
         at, rest = self.at, self.rest
         while rest and (literal := rest[0].literal) is not None:
@@ -78,15 +78,15 @@ class State:
         return replace(self, at=at, rest=rest)
 
 
-Step: TypeAlias = State | FoundFile | None
+Step: TypeAlias = WalkState | FoundFile | None
 
 
-def begin(alternatives: list[Alternative]) -> list[State]:
+def begin(alternatives: list[Alternative]) -> list[WalkState]:
     """Return where each alternative starts."""
-    return [State(number, each.root, each.components) for number, each in enumerate(alternatives)]
+    return [WalkState(number, each.root, each.components) for number, each in enumerate(alternatives)]
 
 
-def step(state: State, entry: Entry) -> Step:
+def step(state: WalkState, entry: Entry) -> Step:
     """Return where an entry of the state's directory leads: further down, to a file, or nowhere."""
     name, file = entry.location.name, entry.kind is EntryKind.FILE
     if state.crosses:

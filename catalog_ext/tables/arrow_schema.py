@@ -115,7 +115,7 @@ def existing_default(column: Column, table: str) -> pa.Scalar | None:
         ) from error
 
 
-class Spellings:
+class ColumnSpellings:
     """How files spell the columns of a table, and the fields within them.
 
     Spark compares names without regard to case, Arrow with it: a column ``userid`` would be NULL in a file that has

@@ -16,7 +16,7 @@ from catalog_ext.metastore.predicates.conditions import Where, bound_where
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.staging_locations import below
-from catalog_ext.tables.arrow_schema import Spellings, data_schema, existing_default, key_schema
+from catalog_ext.tables.arrow_schema import ColumnSpellings, data_schema, existing_default, key_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +121,7 @@ class _Reading:
         data = data_schema(definition, definition.format)
         self._check_formats(data, files)
         opened = [(f, p) for f, p in zip(files, in_parallel(self._open, files, self._threads), strict=True) if p]
-        spellings = Spellings(data, self._name)
+        spellings = ColumnSpellings(data, self._name)
         for file, fragment in opened:
             spellings.add(str(file.location), fragment.physical_schema)
         spelled = spellings.schema()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN = 200
 
 
-class Namespaces:
+class NamespaceManagement:
     """The namespaces of a catalog, and the tables that they hold.
 
     Args:

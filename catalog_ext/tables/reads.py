@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from catalog_ext.display import as_rows
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, key_named
@@ -171,7 +171,7 @@ class TableReads:
 
     def groups(
         self, table_id: int, version: int, condition: Predicate | None = None, keys: Sequence[str] = (),
-        wanted: Wanted = Wanted.VALUES, among: Among = EVERYWHERE, staleness: Staleness | None = None,
+        wanted: WantedGroups = WantedGroups.VALUES, among: Among = EVERYWHERE, staleness: Staleness | None = None,
     ) -> pa.RecordBatchReader:  # fmt: skip
         """Return the partitions that an unbound predicate is true for, together where some keys are equal.
 
@@ -197,7 +197,7 @@ class TableReads:
         if not moved:
             return index.partition_groups.groups(table, bound, named, wanted)
         return read_moved(
-            index, table, moved, lambda at, _: index.partition_groups.groups(at, bound, named, Wanted.EACH)
+            index, table, moved, lambda at, _: index.partition_groups.groups(at, bound, named, WantedGroups.EACH)
         )
 
     def list_partitions(

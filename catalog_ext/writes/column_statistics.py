@@ -38,7 +38,7 @@ def without_statistics(properties: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in properties.items() if not key.startswith(SPARK_PREFIX) and key != VERSION}
 
 
-class ColumnStatistics:
+class StatisticsCommand:
     """Records statistics of the tables of a catalog."""
 
     def __init__(self, context: Context) -> None:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.dates import FOR_EVER, ISO, DateForm, Unit, form_of
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.read.file_sizes import SizeClass, SmallFiles
-    from catalog_ext.metastore.index.read.growth import CommitCount, HistoryEvent, Position, Size
+    from catalog_ext.metastore.index.read.growth import CommitCount, GrowthPosition, HistoryEvent, Size
     from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
     from catalog_ext.metastore.index.read.overviews import Overviews
-    from catalog_ext.metastore.index.read.partition_groups import Wanted
+    from catalog_ext.metastore.index.read.partition_groups import WantedGroups
     from catalog_ext.metastore.index.read.partition_map import Axis, Bounds, Cell, has_column
     from catalog_ext.metastore.index.read.partitions import PARTITION_SCHEMA
     from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
@@ -40,11 +40,11 @@ __all__ = [
     "CommitCount",
     "DateForm",
     "EndedFile",
+    "GrowthPosition",
     "HistoryEvent",
     "Index",
     "Overviews",
     "Pending",
-    "Position",
     "Size",
     "SizeClass",
     "SmallFiles",
@@ -56,7 +56,7 @@ __all__ = [
     "Verifications",
     "Verified",
     "WaitingFiles",
-    "Wanted",
+    "WantedGroups",
     "form_of",
     "has_column",
 ]
@@ -81,7 +81,7 @@ _HOMES = {
     "Index": "index",
     "Overviews": "read.overviews",
     "Pending": "read.table_list",
-    "Position": "read.growth",
+    "GrowthPosition": "read.growth",
     "Size": "read.growth",
     "SizeClass": "read.file_sizes",
     "SmallFiles": "read.file_sizes",
@@ -93,7 +93,7 @@ _HOMES = {
     "Verifications": "write.verifications",
     "Verified": "write.verifications",
     "WaitingFiles": "write.waiting_files",
-    "Wanted": "read.partition_groups",
+    "WantedGroups": "read.partition_groups",
     "form_of": "read.dates",
     "has_column": "read.partition_map",
 }

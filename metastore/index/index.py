@@ -38,7 +38,7 @@ from catalog_ext.metastore.index.write.expire_versions import Versions
 from catalog_ext.metastore.index.write.file_statistics import FileStatistics
 from catalog_ext.metastore.index.write.forgotten_transactions import ForgottenTransactions
 from catalog_ext.metastore.index.write.outbox import Outbox
-from catalog_ext.metastore.index.write.partition_descriptors import Descriptors
+from catalog_ext.metastore.index.write.partition_descriptors import PartitionDescriptors
 from catalog_ext.metastore.index.write.partition_rows import LivingPartitions
 from catalog_ext.metastore.index.write.publishing import Publications
 from catalog_ext.metastore.index.write.repairs import Repairs
@@ -81,7 +81,7 @@ class Index:
         self.partition_states = PartitionStates(database)
         self.file_rows = FileRows(database)
         self.metadata_groups = MetadataGroups(database)
-        self.descriptors = Descriptors(database)
+        self.descriptors = PartitionDescriptors(database)
         self.changes = Changes(database)
         self.history = History(database)
         self.overviews = Overviews(database)

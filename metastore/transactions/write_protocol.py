@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import StillNamed
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
-    from catalog_ext.metastore.transactions.steps.resources import Delivered
+    from catalog_ext.metastore.transactions.steps.resources import DeliveryOutcome
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class Transactions:
         threads: int = DEFAULT_THREADS,
         unknown_timeout_s: float = DEFAULT_UNKNOWN_TIMEOUT_S,
         deliver: Callable[[TableDefinition], bool] = _never,
-        publish: Callable[[int | None], Delivered | None] = _no_metastore,
+        publish: Callable[[int | None], DeliveryOutcome | None] = _no_metastore,
         pause: Callable[[float], object] | None = None,
         metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import connect
-from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.connect import connect as hive
 from catalog_ext.metastore.model.tables import Column
 from tests.benchmarks import trees
@@ -29,7 +29,7 @@ ALTERED = 200
 MOST_MB = 300
 TABLE = f"{NAMESPACE}.t"
 _QL = "org.apache.hadoop.hive.ql.io.parquet"
-_PARQUET = Storage(
+_PARQUET = HiveStorage(
     f"{_QL}.MapredParquetInputFormat", f"{_QL}.MapredParquetOutputFormat", f"{_QL}.serde.ParquetHiveSerDe"
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
 from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, Values
 from catalog_ext.tables.freshness import Staleness
@@ -13,7 +13,7 @@ from catalog_ext.tables.freshness import Staleness
 if TYPE_CHECKING:
     from catalog_ext.service.messages.core import Request
 
-_OF_ONE_KEY = (Wanted.LEAST, Wanted.GREATEST)
+_OF_ONE_KEY = (WantedGroups.LEAST, WantedGroups.GREATEST)
 
 
 def among_of(request: Request) -> Among:
@@ -55,20 +55,20 @@ def staleness_of(request: Request) -> Staleness | None:
     return staleness
 
 
-def wanted_of(request: Request, keys: int) -> Wanted:
+def wanted_of(request: Request, keys: int) -> WantedGroups:
     """Return what the field ``wanted`` asks of groups by so many keys.
 
     Raises:
         InvalidInputError: It asks for nothing that there is.
     """
     given = request.text("wanted")
-    if given not in tuple(Wanted) or (given in _OF_ONE_KEY and keys != 1):
-        known = ", ".join(Wanted)
+    if given not in tuple(WantedGroups) or (given in _OF_ONE_KEY and keys != 1):
+        known = ", ".join(WantedGroups)
         raise InvalidInputError(
             f"The field 'wanted' of the request cannot be {given[:40]!r} with {keys} keys. Use one of {known}; the "
             "last two are of one key."
         )
-    return Wanted(given)
+    return WantedGroups(given)
 
 
 def metadata_groups_of(request: Request) -> tuple[list[str] | None, list[Aggregate]] | None:

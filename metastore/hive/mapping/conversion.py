@@ -25,8 +25,8 @@ from catalog_ext.metastore.hive.mapping.model import (
     VIRTUAL_VIEW,
     HiveDatabase,
     HivePartition,
+    HiveStorage,
     HiveTable,
-    Storage,
 )
 from catalog_ext.metastore.hive.mapping.spark_schema import (
     FROM_SERDE,
@@ -143,7 +143,7 @@ def _schema_parameters(definition: TableDefinition, columns: Sequence[Column]) -
     return parameters
 
 
-def as_read(storage: Storage, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def as_read(storage: HiveStorage, columns: tuple[Column, ...]) -> tuple[Column, ...]:
     """Return the columns with the types that Hive reads: ``OpenCSVSerde`` reads STRING whatever is declared."""
     return tuple(replace(c, type="string") for c in columns) if storage.serde == OPEN_CSV else columns
 

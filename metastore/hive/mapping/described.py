@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.hive.mapping.conversion import to_hive_partition
-from catalog_ext.metastore.hive.mapping.model import Storage
+from catalog_ext.metastore.hive.mapping.model import HiveStorage
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import Column
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.messages import PublishedPartition
 
 
-def storage_of_descriptor(hive: Mapping[str, Any]) -> Storage:
+def storage_of_descriptor(hive: Mapping[str, Any]) -> HiveStorage:
     """Return the storage that a descriptor keeps for the metastore (``PartitionDescriptor.hive``)."""
-    return Storage(hive["input_format"], hive["output_format"], hive["serde"], dict(hive["serde_parameters"]))
+    return HiveStorage(hive["input_format"], hive["output_format"], hive["serde"], dict(hive["serde_parameters"]))
 
 
 def columns_of_descriptor(hive: Mapping[str, Any]) -> tuple[Column, ...]:
@@ -61,5 +61,5 @@ def with_secrets_of(found: HivePartition, wanted: HivePartition) -> HivePartitio
     return replace(wanted, storage=replace(wanted.storage, serde_parameters=settings))
 
 
-def _classes(storage: Storage) -> tuple[Any, ...]:
+def _classes(storage: HiveStorage) -> tuple[Any, ...]:
     return (storage.serde, storage.input_format, storage.output_format, storage.settings)

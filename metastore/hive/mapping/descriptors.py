@@ -19,7 +19,7 @@ from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
+    from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveStorage, HiveTable
     from catalog_ext.metastore.model.tables import TableDefinition
 
 
@@ -73,7 +73,7 @@ class Descriptors:
         storage, table = table.storage, replace(table, columns=_own_columns(table, definition))
         self._table = table
         self._format = definition.format
-        self._known: list[tuple[Storage | None, tuple[Column, ...], Reading]] = [
+        self._known: list[tuple[HiveStorage | None, tuple[Column, ...], Reading]] = [
             (storage, table.columns, AS_ITS_TABLE)
         ] if self._own == _finding(table, storage) else []  # fmt: skip
 
@@ -88,7 +88,7 @@ class Descriptors:
         self._known = [*self._known[:20], (partition.storage, columns, found)]
         return found
 
-    def _reading(self, storage: Storage | None, columns: tuple[Column, ...]) -> Reading:
+    def _reading(self, storage: HiveStorage | None, columns: tuple[Column, ...]) -> Reading:
         problem = None if storage is None else self._unreadable(storage) or self._unreadable_setting(storage)
         if problem:
             return Reading(difference=problem, problem=problem)
@@ -101,7 +101,7 @@ class Descriptors:
         except UnsupportedFormatError as error:
             return Reading(difference=difference, problem=error.message)
 
-    def _unreadable(self, storage: Storage) -> str | None:
+    def _unreadable(self, storage: HiveStorage) -> str | None:
         if storage.skewed_directories:
             names = ", ".join(storage.skewed_columns)
             return f"rows lie in directories of their own by values of {names} (SKEWED BY … STORED AS DIRECTORIES)"
@@ -111,7 +111,7 @@ class Descriptors:
             return f"it is bucketed by {names}, which its table is not"
         return None
 
-    def _unreadable_setting(self, storage: Storage) -> str | None:
+    def _unreadable_setting(self, storage: HiveStorage) -> str | None:
         """Return the setting that its table does not have, where its files would else be read as the table's."""
         if storage.serde != self._table.storage.serde:
             return None
@@ -120,7 +120,7 @@ class Descriptors:
             return None
         return f"its SerDe has {setting}, which is not followed"
 
-    def _storage_difference(self, storage: Storage) -> str | None:
+    def _storage_difference(self, storage: HiveStorage) -> str | None:
         own, found = self._own, _finding(self._table, storage)
         classes = (storage.serde, storage.input_format)
         if found is None:
@@ -165,7 +165,7 @@ class Descriptors:
             return conversion_problem(old, new) or "Hive shows its values without the blanks at their end"
         return widening_problem(self._format, old, new)
 
-    def _own_descriptor(self, storage: Storage, columns: tuple[Column, ...]) -> PartitionDescriptor:
+    def _own_descriptor(self, storage: HiveStorage, columns: tuple[Column, ...]) -> PartitionDescriptor:
         """Return the descriptor by which the partition can be read.
 
         Raises:
@@ -257,7 +257,7 @@ def _written(definition: TableDefinition) -> HiveTable | None:
         return None
 
 
-def _finding(table: HiveTable, storage: Storage, columns: tuple[Column, ...] | None = None) -> FormatFinding | None:
+def _finding(table: HiveTable, storage: HiveStorage, columns: tuple[Column, ...] | None = None) -> FormatFinding | None:
     try:
         return hive_format(replace(table, storage=storage, columns=table.columns if columns is None else columns))
     except UnsupportedFormatError:

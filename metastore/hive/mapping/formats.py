@@ -24,7 +24,7 @@ from catalog_ext.metastore.hive.mapping.hive_text import (
     serde_settings,
     text_options,
 )
-from catalog_ext.metastore.hive.mapping.model import HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import HiveStorage, HiveTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ class FormatFinding:
     options: Mapping[str, str]
 
 
-def storage_of(data_format: str, options: Mapping[str, str], location: str) -> Storage:
+def storage_of(data_format: str, options: Mapping[str, str], location: str) -> HiveStorage:
     """Return the storage classes and settings by which Hive engines and Spark's Hive catalog read the format.
 
     Args:
@@ -95,7 +95,7 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
     settings = dict(options) | {"path": location, "serialization.format": "1"}
     lower = {name.lower(): value for name, value in options.items()}
     if is_hive_text(data_format, options):
-        return Storage(input_format, output_format, options["serde"], serde_settings(options))
+        return HiveStorage(input_format, output_format, options["serde"], serde_settings(options))
     if data_format == "csv":
         delimiter = _delimiter(lower)
         # A digit is to Hive the number of a character.
@@ -110,7 +110,7 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
     encoding = lower.get("encoding", lower.get("charset"))
     if encoding is not None and data_format in ("csv", "text"):
         settings["serialization.encoding"] = encoding
-    return Storage(input_format, output_format, serde, settings)
+    return HiveStorage(input_format, output_format, serde, settings)
 
 
 def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | None:

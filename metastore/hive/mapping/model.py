@@ -30,7 +30,7 @@ class HiveDatabase:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class HiveStorage:
     """How files are read: the part of a storage descriptor that tables and partitions share.
 
     Attributes:
@@ -74,7 +74,7 @@ class HiveTable:
     location: str
     columns: tuple[Column, ...]
     partition_columns: tuple[Column, ...]
-    storage: Storage
+    storage: HiveStorage
     parameters: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
     view_original_text: str | None = None
@@ -107,7 +107,7 @@ class HivePartition:
     values: tuple[str, ...]
     location: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-    storage: Storage | None = None
+    storage: HiveStorage | None = None
     columns: tuple[Column, ...] = field(default=(), compare=False)
 
 

@@ -46,7 +46,7 @@ UNDER_WAY = "it is under way, or waits for its next attempt"
 Result = TypeVar("Result")
 
 
-class Outbox(Protocol):
+class OutboxDelivery(Protocol):
     """The part of the index that delivery needs; times are by the database's clock."""
 
     def pending(self, limit: int = ..., *, after: int = ...) -> Sequence[Delivery]:
@@ -99,7 +99,7 @@ class Deliverer:
         metastore_factory: Gives the metastore; called when there is something to deliver, and not closed here.
     """
 
-    def __init__(self, outbox: Outbox, metastore_factory: Callable[[], HiveMetastore]) -> None:
+    def __init__(self, outbox: OutboxDelivery, metastore_factory: Callable[[], HiveMetastore]) -> None:
         self._outbox = outbox
         self._metastore_factory = metastore_factory
         self._kinds = ErrorKinds()

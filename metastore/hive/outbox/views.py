@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
-from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_NO_STORAGE = Storage(
+_NO_STORAGE = HiveStorage(
     "org.apache.hadoop.mapred.SequenceFileInputFormat", "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat", ""
 )
 """What Hive itself writes for a view; DESCRIBE fails there without classes."""

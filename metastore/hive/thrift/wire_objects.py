@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hmsclient.genthrift.hive_metastore import ttypes as wire
 
-from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.newer_fields import keep_newer_fields
 from catalog_ext.metastore.model.tables import Column
 
@@ -41,9 +41,9 @@ def _fields(columns: Sequence[Column]) -> list[wire.FieldSchema]:
     return [wire.FieldSchema(c.name, c.type, c.comment or "") for c in columns]
 
 
-def _storage(descriptor: wire.StorageDescriptor) -> Storage:
+def _storage(descriptor: wire.StorageDescriptor) -> HiveStorage:
     serde = descriptor.serdeInfo or wire.SerDeInfo()
-    return Storage(
+    return HiveStorage(
         input_format=descriptor.inputFormat or "",
         output_format=descriptor.outputFormat or "",
         serde=serde.serializationLib or "",
@@ -108,7 +108,7 @@ def overlay(target: wire.Table, table: HiveTable) -> wire.Table:
     return target
 
 
-def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wire.StorageDescriptor:
+def _overlay_storage(descriptor: wire.StorageDescriptor, storage: HiveStorage) -> wire.StorageDescriptor:
     serde = descriptor.serdeInfo or wire.SerDeInfo()
     serde.serializationLib, serde.parameters = storage.serde or None, dict(storage.serde_parameters)
     descriptor.serdeInfo = serde

@@ -80,7 +80,7 @@ class HistoryEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class GrowthPosition:
     """A place among the commits and repairs of a table.
 
     Attributes:
@@ -149,8 +149,8 @@ class TableHistory:
         return sorted(found, key=lambda each: (each.at_ms, each.operation))
 
     def recent_events(
-        self, table: Table, *, before: Position | None, limit: int
-    ) -> tuple[list[HistoryEvent], Position | None]:
+        self, table: Table, *, before: GrowthPosition | None, limit: int
+    ) -> tuple[list[HistoryEvent], GrowthPosition | None]:
         """Return commits and repairs, newest first, and the position of the next ones.
 
         The commit of a repair is part of the repair's event.
@@ -174,7 +174,7 @@ class TableHistory:
             sa.select(repairs).where(r.table_id == table.table_id)
             .order_by(r.ended_at_ms.desc(), r.repair_id.desc()).limit(limit + 1)
         )  # fmt: skip
-        place = before or Position(None, None)
+        place = before or GrowthPosition(None, None)
         if place.version is not None:
             commits = commits.where(v.version < place.version)
         if place.repair is not None:
@@ -188,8 +188,8 @@ class TableHistory:
 
 
 def _newest(
-    ran: deque[tuple[HistoryEvent, int]], made: deque[HistoryEvent], place: Position, limit: int
-) -> tuple[list[HistoryEvent], Position | None]:
+    ran: deque[tuple[HistoryEvent, int]], made: deque[HistoryEvent], place: GrowthPosition, limit: int
+) -> tuple[list[HistoryEvent], GrowthPosition | None]:
     """Merge repairs (with their numbers) and commits, newest first, and return the position of the next ones."""
     events: list[HistoryEvent] = []
     # Each kind keeps its own order, also after a clock moved back: so no event is repeated or left out.

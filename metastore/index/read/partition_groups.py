@@ -46,7 +46,7 @@ blanks at the end of a CHAR or VARCHAR, and expressions can."""
 _UNKNOWN = -1
 
 
-class Wanted(StrEnum):
+class WantedGroups(StrEnum):
     """What is asked of each group.
 
     ``EACH``: every partition alone, whatever the keys; ``VALUES``: nothing; ``ROWS``: the sums; ``PRESENCE``: ``rows``
@@ -62,7 +62,7 @@ class Wanted(StrEnum):
     GREATEST = "greatest"
 
 
-_SUMMED = (Wanted.VALUES, Wanted.ROWS, Wanted.PRESENCE)
+_SUMMED = (WantedGroups.VALUES, WantedGroups.ROWS, WantedGroups.PRESENCE)
 
 
 class PartitionGroups:
@@ -72,7 +72,7 @@ class PartitionGroups:
         self._database = database
 
     def groups(
-        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: WantedGroups
     ) -> pa.RecordBatchReader:
         """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
 
@@ -98,12 +98,18 @@ class PartitionGroups:
 
 
 def groups_statement(
-    dialect: str, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted, *, long_keys: bool
+    dialect: str,
+    table: Table,
+    predicate: Predicate | None,
+    keys: Sequence[Key],
+    wanted: WantedGroups,
+    *,
+    long_keys: bool,
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of the groups, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
     exact = (
-        wanted is not Wanted.EACH
+        wanted is not WantedGroups.EACH
         and condition.exact
         and not (long_keys and keys)
         and all(is_exact(key) for key in keys)
@@ -113,9 +119,9 @@ def groups_statement(
         rows = _each(table, condition)
     elif sums is not None:
         rows = _of_sums(sums, wanted)
-    elif wanted in (Wanted.LEAST, Wanted.GREATEST):
-        rows = _extreme(table, condition, keys[0], greatest=wanted is Wanted.GREATEST)
-    elif wanted is not Wanted.ROWS and len(keys) == 1 and predicate in (None, TRUE) and dialect != "mysql":
+    elif wanted in (WantedGroups.LEAST, WantedGroups.GREATEST):
+        rows = _extreme(table, condition, keys[0], greatest=wanted is WantedGroups.GREATEST)
+    elif wanted is not WantedGroups.ROWS and len(keys) == 1 and predicate in (None, TRUE) and dialect != "mysql":
         rows = _distinct(table, keys[0], wanted)
     else:
         rows = _grouped(table, condition, keys, wanted)
@@ -155,14 +161,14 @@ def _each(table: Table, condition: Condition) -> sa.Select[Any]:
     )
 
 
-def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wanted) -> sa.Select[Any]:
+def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: WantedGroups) -> sa.Select[Any]:
     p, count, of_each = partitions.c, sa.func.count(), _rows_of(partitions)
     known = sa.func.count(of_each) == count
     rows = {
-        Wanted.ROWS: sa.case((known, total(of_each)), else_=sa.null()),
-        Wanted.VALUES: sa.null(),
+        WantedGroups.ROWS: sa.case((known, total(of_each)), else_=sa.null()),
+        WantedGroups.VALUES: sa.null(),
         # One partition with rows is enough, also where the rows of others are unknown.
-        Wanted.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
+        WantedGroups.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
     # Without keys there is one group, also of no partitions.
     return (
@@ -177,13 +183,13 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
     )  # fmt: skip
 
 
-def _of_sums(sums: sa.Subquery, wanted: Wanted) -> sa.Select[Any]:
+def _of_sums(sums: sa.Subquery, wanted: WantedGroups) -> sa.Select[Any]:
     s = sums.c
     known = s.n_uncounted == 0
     rows = {
-        Wanted.ROWS: sa.case((known, s.n_rows), else_=sa.null()),
-        Wanted.VALUES: sa.null(),
-        Wanted.PRESENCE: sa.case((s.n_rows > 0, 1), (known, 0), else_=sa.null()),
+        WantedGroups.ROWS: sa.case((known, s.n_rows), else_=sa.null()),
+        WantedGroups.VALUES: sa.null(),
+        WantedGroups.PRESENCE: sa.case((s.n_rows > 0, 1), (known, 0), else_=sa.null()),
     }[wanted]
     return sa.select(_zero(), s.name, s.n_partitions, s.n_files, s.n_bytes, rows)
 
@@ -223,7 +229,7 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
     )  # fmt: skip
 
 
-def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
+def _distinct(table: Table, key: Key, wanted: WantedGroups) -> sa.Select[Any]:
     """Return the values of a key by going from each to the next in its index, instead of over all partitions."""
     first = partitions.alias()
     values = sa.select(_next(table, first, key, _column(first, key) >= "").label("value")).cte(
@@ -236,7 +242,7 @@ def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
     one, filled = partitions.alias(), partitions.alias()
     same = (_column(one, key) == values.c.value, *at_version(one, table))
     presence: _Column = sa.null()
-    if wanted is Wanted.PRESENCE:
+    if wanted is WantedGroups.PRESENCE:
         rows = _rows_of(filled)
 
         def found(state: _Column, answer: int) -> _Column:

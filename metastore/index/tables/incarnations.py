@@ -36,7 +36,7 @@ VERSIONS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Position:
+class CounterPosition:
     """How far an index has come: of two, the greater one is the later.
 
     Attributes:
@@ -48,9 +48,9 @@ class Position:
     counter: int = 0
 
 
-def position_of(recorded: Mapping[str, str]) -> Position:
+def position_of(recorded: Mapping[str, str]) -> CounterPosition:
     """Return the position that the properties of an index say."""
-    return Position(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
+    return CounterPosition(int(recorded.get(INCARNATION, "0")), int(recorded.get(COUNTER, "0")))
 
 
 class Incarnations:
@@ -87,7 +87,7 @@ class Incarnations:
         if self._database.guard is not None:
             self._database.guard.advance()
 
-    def position(self) -> Position:
+    def position(self) -> CounterPosition:
         """Return the incarnation and the counter."""
         return position_of(Properties(self._database).load())
 

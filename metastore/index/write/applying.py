@@ -50,7 +50,7 @@ from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
-from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.index.write.reservation_checks import check_name
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.index.write.transaction_files import FORGET_STAGED
@@ -115,7 +115,7 @@ class Applying:
         self._row: Mapping[str, Any] = {}
         self._now = 0
         self._named: NamedPartitions | None = None
-        self._removals = Removals(connection, self._id)
+        self._removals = RecordedDeletions(connection, self._id)
         self._source: Applier | None = None
         self._ends_everything = False
 

@@ -24,7 +24,7 @@ from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_transactions import deletion
 from catalog_ext.metastore.index.write.partition_rows import lock_table
-from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.index.write.transaction_files import documents
 from catalog_ext.metastore.index.write.transaction_rows import insert_within
 
@@ -108,7 +108,7 @@ class Deletions:
                 version=row.table.version, now_ms=row.now_ms,
             )  # fmt: skip
             insert_within(connection, claim)
-            files = Removals(connection, claim.transaction_id)
+            files = RecordedDeletions(connection, claim.transaction_id)
             for removal in left:
                 files.add(removal)
             files.flush()

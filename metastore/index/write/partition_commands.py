@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile, StoredFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.rows import TableRow
-    from catalog_ext.metastore.index.write.removals import Removals
+    from catalog_ext.metastore.index.write.removals import RecordedDeletions
     from catalog_ext.metastore.model.tables import Partition, Table
 
 _AT_ONCE = 500
@@ -72,7 +72,7 @@ class PartitionCommand:
 
     def __init__(
         self, connection: sa.Connection, transaction: Transaction, applier: Applier,
-        source_row: TableRow | None, removals: Removals, stored: Mapping[tuple[str, str], StoredFile],
+        source_row: TableRow | None, removals: RecordedDeletions, stored: Mapping[tuple[str, str], StoredFile],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._plan = transaction.plan

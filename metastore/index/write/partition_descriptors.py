@@ -22,7 +22,7 @@ THE_TABLES = 0
 """Stands for the table's own descriptor where that is to be said; no descriptor has this number."""
 
 
-class Descriptors:
+class PartitionDescriptors:
     """Partitions that are read otherwise than their table."""
 
     def __init__(self, database: Database) -> None:

@@ -27,7 +27,7 @@ _PARTITIONS_AT_ONCE = 500
 _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
-class Removals:
+class RecordedDeletions:
     """The files and the empty directories that one transaction has to delete, by their URIs."""
 
     def __init__(self, connection: sa.Connection, transaction_id: str) -> None:

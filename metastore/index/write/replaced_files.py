@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
 from catalog_ext.metastore.commit.plan import CheckedWrite
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ReplacedFiles:
         removals: Takes what is to be deleted.
     """
 
-    def __init__(self, plan: WritePlan, write: CheckedWrite, table: Table, removals: Removals) -> None:
+    def __init__(self, plan: WritePlan, write: CheckedWrite, table: Table, removals: RecordedDeletions) -> None:
         self._plan = plan
         self._table = table
         self._removals = removals
@@ -97,7 +97,7 @@ def list_deferred(
 ) -> None:
     """List the files of partitions whose deletion a committed write has deferred."""
     assert isinstance(plan.change, CheckedWrite), "only a write defers its deletes"
-    removals = Removals(connection, transaction_id)
+    removals = RecordedDeletions(connection, transaction_id)
     for name, found in plan.change.unknown.items():
         # The commit has listed these as they were found.
         removals.pass_over(table.directory(name), found)

@@ -37,7 +37,7 @@ from catalog_ext.metastore.index.write.transaction_rows import MOVES
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.index.tables.incarnations import Position
+    from catalog_ext.metastore.index.tables.incarnations import CounterPosition
 
 OPERATION = "restored"
 """The word for the history: the version with which a table begins in an incarnation."""
@@ -55,7 +55,7 @@ class Restoration:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def begin(self, position: Position, newest_table: int) -> None:
+    def begin(self, position: CounterPosition, newest_table: int) -> None:
         """End every unfinished transaction and delivery, and begin an incarnation; called again, it does no harm.
 
         Args:
@@ -77,7 +77,7 @@ class Restoration:
         properties.Properties(self._database).replace({}, [RESTORING])
 
 
-def _begin(connection: sa.Connection, position: Position) -> None:
+def _begin(connection: sa.Connection, position: CounterPosition) -> None:
     _end_transactions(connection)
     # Their directories may be another table's by now.
     d = dropped_tables.c

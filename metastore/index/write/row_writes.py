@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
-    from catalog_ext.metastore.index.write.removals import Removals
+    from catalog_ext.metastore.index.write.removals import RecordedDeletions
     from catalog_ext.metastore.model.tables import Partition
 
 
@@ -101,7 +101,12 @@ class RowWrite:
     """
 
     def __init__(
-        self, connection: sa.Connection, commit: Commit, write: CheckedWrite, applier: Applier, removals: Removals
+        self,
+        connection: sa.Connection,
+        commit: Commit,
+        write: CheckedWrite,
+        applier: Applier,
+        removals: RecordedDeletions,
     ) -> None:
         transaction = commit.transaction
         self._connection = connection

@@ -25,7 +25,7 @@ from catalog_ext.metastore.storage.listed import (
     ListedOther,
     ListingFailure,
 )
-from catalog_ext.metastore.storage.local.scan_processes import ScanProcesses, Wanted, spare_cores
+from catalog_ext.metastore.storage.local.scan_processes import ScanProcesses, WantedDirectories, spare_cores
 from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LocalListing:
         self._depth = depth
         self._alone_until_s = time.monotonic() + _ALONE_S
         self._processes: ScanProcesses | None = None
-        self._wanted: list[Wanted] = []
+        self._wanted: list[WantedDirectories] = []
 
     def run(self) -> Generator[Listed, None, None]:
         """Yield every file and directory.
@@ -115,7 +115,7 @@ class LocalListing:
                         yield listed
                 elif self._descend(listed.directory):
                     if self._shares(len(stack), entry):
-                        self._wanted.append(Wanted(listed.directory, entry.path))
+                        self._wanted.append(WantedDirectories(listed.directory, entry.path))
                         if len(self._wanted) >= _AT_ONCE:
                             yield from self._share()
                         continue
@@ -137,9 +137,9 @@ class LocalListing:
         except OSError as error:
             yield _failure(found.directory, self._root, error)
             return
-        yield from self._open(stack, Wanted(found.directory, entry.path))
+        yield from self._open(stack, WantedDirectories(found.directory, entry.path))
 
-    def _open(self, stack: list[_Open], wanted: Wanted) -> Iterator[Listed]:
+    def _open(self, stack: list[_Open], wanted: WantedDirectories) -> Iterator[Listed]:
         """Open a directory that may have gone meanwhile, and yield it."""
         try:
             entries = os.scandir(wanted.path)
@@ -188,7 +188,7 @@ class LocalListing:
                 else:
                     yield _not_text(directory, name)
 
-    def _read_all(self, directories: Iterable[Wanted]) -> Iterator[Listed]:
+    def _read_all(self, directories: Iterable[WantedDirectories]) -> Iterator[Listed]:
         for wanted in directories:
             # The directories above are closed by now; links that lead back to one of them make a loop all the same.
             path, stack = self._root.path, [_Open("", self._root.path, iter(()))]

@@ -29,7 +29,7 @@ _AHEAD = 2
 """Requests that a process has at most: it need not wait for this one while it has a second."""
 
 
-class Wanted(NamedTuple):
+class WantedDirectories(NamedTuple):
     """A directory to be read: its path relative to the listing's root, and its path on the file system."""
 
     directory: str
@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 Files = list[tuple[str, int, int]]
 """Of a directory the names, bytes and modification times (milliseconds since 1970) of its files."""
 
-Answer = list[tuple[Wanted, "Files | None"]]
+Answer = list[tuple[WantedDirectories, "Files | None"]]
 
 
 def spare_cores() -> int:
@@ -75,7 +75,7 @@ class ScanProcesses:
             process.end()
         self._processes = []
 
-    def take(self, wanted: Iterable[Wanted]) -> tuple[bool, Answer]:
+    def take(self, wanted: Iterable[WantedDirectories]) -> tuple[bool, Answer]:
         """Hand directories to a process that has time; return whether one took them, and an answer that was ready."""
         answer: Answer = []
         free = next((p for p in self._processes if p.has_time), None)
@@ -121,7 +121,7 @@ class _Process:
         self._pipes.register(self._from, select.POLLIN)
         self._pipes.register(self._to, select.POLLOUT)
         self._received = b""
-        self.asked: deque[list[Wanted]] = deque()
+        self.asked: deque[list[WantedDirectories]] = deque()
         self.lives = True
         self._send((own_names, _MOST_FILES))
 
@@ -133,7 +133,7 @@ class _Process:
     def is_ready(self) -> bool:
         return bool(self._received or self._answers.poll(0))
 
-    def ask(self, wanted: list[Wanted]) -> None:
+    def ask(self, wanted: list[WantedDirectories]) -> None:
         self.asked.append(wanted)
         self._send([each.path for each in wanted])
 

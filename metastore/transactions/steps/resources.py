@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.waiting import Waiting
 
 
-class Delivered(Protocol):
+class DeliveryOutcome(Protocol):
     """The outcome of a publication to the metastore."""
 
     @property
@@ -60,7 +60,7 @@ class Resources:
     waiting: Waiting
     moves: PartitionMoves
     delivers: Callable[[TableDefinition], bool]
-    publish: Callable[[int | None], Delivered | None]
+    publish: Callable[[int | None], DeliveryOutcome | None]
     threads: int
     pauses: Callable[[], Iterator[int]]
     lock: CommitLock | NoLock = NO_LOCK

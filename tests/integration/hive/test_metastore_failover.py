@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.model.tables import Column
 from tests.servers.metastores_on_postgres import metastores_on_postgres
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.servers.secured_metastore import SecuredMetastore
 
-TEXT = Storage(
+TEXT = HiveStorage(
     "org.apache.hadoop.mapred.TextInputFormat",
     "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",

@@ -14,7 +14,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.errors import MetastoreAccessError, MetastoreRefusedError, MetastoreUnavailableError
-from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.gssapi import gssapi
@@ -38,7 +38,7 @@ PRINCIPAL = f"hive/_HOST@{REALM}"
 ALICE = f"alice@{REALM}"
 _SECURITY = "org.apache.hadoop.hive.ql.security"
 _COLUMNS, _KEYS = (Column("id", "bigint"),), (Column("k", "string"),)
-_TEXT = Storage(
+_TEXT = HiveStorage(
     "org.apache.hadoop.mapred.TextInputFormat",
     "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",

@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.metastore.index import Index, Wanted
+from catalog_ext.metastore.index import Index, WantedGroups
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile, TableDefinition, TableType
@@ -129,7 +129,11 @@ def test_counts_of_changed_files_are_refused_on_each_database(index: Index, tmp_
     assert [f["partition"] for f in planned if f["bounds_0"] is not None] == ["k=1/r=x"]
     assert stand.table().totals.rows is None
     first = stand.table().definition.keys[:1]
-    for wanted, known in ((Wanted.LEAST, [True]), (Wanted.GREATEST, [False]), (Wanted.PRESENCE, [True, False])):
+    for wanted, known in (
+        (WantedGroups.LEAST, [True]),
+        (WantedGroups.GREATEST, [False]),
+        (WantedGroups.PRESENCE, [True, False]),
+    ):
         groups = index.partition_groups.groups(stand.table(), None, first, wanted).read_all().to_pylist()
         rows = [g["rows"] for g in sorted(groups, key=lambda g: g["partition"]) if g["partitions"]]
         assert [n is not None and n > 0 for n in rows] == known, wanted

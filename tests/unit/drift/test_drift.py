@@ -12,7 +12,7 @@ import pytest
 from catalog_ext.drift.difference import Difference, DriftKind, Side
 from catalog_ext.metastore.errors import InvalidInputError, StorageAccessDeniedError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.formats import storage_of
-from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column
@@ -231,7 +231,7 @@ def test_table_that_only_the_metastore_has_names_import(catalog: Catalog) -> Non
 
 
 def test_tables_that_a_side_lacks(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
-    storage = Storage("i", "o", "s")
+    storage = HiveStorage("i", "o", "s")
     metastore.create_table(HiveTable("s", "theirs", EXTERNAL_TABLE, f"file://{tmp_path}/x", (), (), storage))
     metastore.drop_table("s", "t")
     ours, theirs = found(catalog, None)
@@ -249,7 +249,7 @@ def test_a_table_that_cannot_be_imported_is_told_with_its_reason_and_is_no_drift
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
 ) -> None:
     there = metastore.get_table("s", "t")
-    avro = Storage("i", "o", "Avro")
+    avro = HiveStorage("i", "o", "Avro")
     metastore.create_table(HiveTable("s", "old", EXTERNAL_TABLE, f"file://{tmp_path}/x", (), (), avro))
     metastore.create_table(replace(there, name="view", table_type="VIRTUAL_VIEW", location=""))
     metastore.create_table(replace(there, name="free"))

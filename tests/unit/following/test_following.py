@@ -12,7 +12,7 @@ import catalog_ext
 from catalog_ext.conf.service_keys import allowed_locations
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.hive.mapping.formats import storage_of
-from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.following.outcomes import FollowOutcome, TableOutcome
 
-PARQUET = Storage(
+PARQUET = HiveStorage(
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
@@ -185,7 +185,7 @@ def test_another_descriptor_is_taken_over_and_one_that_is_not_read_is_said(
     catalog: Catalog, server: LoggingMetastore, root: Path
 ) -> None:
     (there,) = server.partitions_by_names("s", "t", ["ds=a"])
-    orc = Storage(
+    orc = HiveStorage(
         "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat", "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
         "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from catalog_ext.following.storage import check_partitions
 from catalog_ext.following.tables import TableFollowing
 from catalog_ext.metastore.hive.mapping.hive_text import LAZY
-from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import MANAGED_TABLE, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.model.alterations import ChangeType
 from catalog_ext.metastore.model.tables import Column
 from tests.repair_cases import indexed, write
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from tests.fakes_metastore_log import LoggingMetastore
 
-TEXT = Storage(
+TEXT = HiveStorage(
     "org.apache.hadoop.mapred.TextInputFormat",
     "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
     LAZY,

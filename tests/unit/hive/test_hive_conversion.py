@@ -23,7 +23,7 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 )
 from catalog_ext.metastore.hive.mapping.formats import storage_of
 from catalog_ext.metastore.hive.mapping.locations import relative_name, same_location
-from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.outbox.alter_table import altered, rebuilt
 from catalog_ext.metastore.hive.outbox.compare import definition_differs
 from catalog_ext.metastore.messages import AlterTable
@@ -59,17 +59,17 @@ def hive_table(**changes: object) -> HiveTable:
         "hdfs://nn/warehouse/old",
         (Column("id", "int"), Column("name", "string")),
         (Column("ds", "string"),),
-        Storage(TEXT_INPUT, "x", LAZY),
+        HiveStorage(TEXT_INPUT, "x", LAZY),
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def quoted(settings: dict[str, str]) -> Storage:
-    return Storage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", settings)
+def quoted(settings: dict[str, str]) -> HiveStorage:
+    return HiveStorage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", settings)
 
 
-def delimited(settings: dict[str, str]) -> Storage:
-    return Storage(TEXT_INPUT, "x", LAZY, settings)
+def delimited(settings: dict[str, str]) -> HiveStorage:
+    return HiveStorage(TEXT_INPUT, "x", LAZY, settings)
 
 
 @pytest.mark.parametrize("data_format", FORMATS)
@@ -276,7 +276,7 @@ def test_tables_of_hive_engines() -> None:
     assert plain.table_type is TableType.MANAGED
     orc = replace(storage_of("orc", {}, ""), bucket_columns=("id",), bucket_count=4)
     assert from_hive(hive_table(storage=orc)).format == "orc"
-    csv = Storage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", {"separatorChar": ";"})
+    csv = HiveStorage(TEXT_INPUT, "o", "org.apache.hadoop.hive.serde2.OpenCSVSerde", {"separatorChar": ";"})
     found = from_hive(hive_table(storage=csv, parameters={"skip.header.line.count": "1"}))
     assert found.options == {"sep": ";", "quote": '"', "escape": "\\", "serde": csv.serde, "header": "true"}
     json_table = from_hive(hive_table(storage=replace(csv, serde="org.apache.hadoop.hive.serde2.JsonSerDe")))
@@ -343,7 +343,7 @@ def test_sparks_schema_counts_only_while_it_fits_a_hive_table() -> None:
         ({"parameters": {"spark.sql.sources.provider": "delta"}}, "delta"),
         ({"parameters": {"storage_handler": "org.x.HBase"}}, "HBase"),
         ({"parameters": {"skip.header.line.count": "-1"}}, "skip.header.line.count='-1', is no number"),
-        ({"storage": Storage("a.B", "c.D", "org.x.RegexSerDe")}, "RegexSerDe"),
+        ({"storage": HiveStorage("a.B", "c.D", "org.x.RegexSerDe")}, "RegexSerDe"),
         ({"columns": (Column("u", "uniontype<int,string>"),)}, "'u'"),
         ({"parameters": {"spark.sql.sources.provider": "orc", "spark.sql.sources.schema": "{}"}}, "cannot be read"),
         ({"location": ""}, "no location"),

@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import (
     MetastoreUnavailableError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-TABLE = HiveTable("d", "t", "EXTERNAL_TABLE", "file:///t", (), (), Storage("i", "o", "s"))
+TABLE = HiveTable("d", "t", "EXTERNAL_TABLE", "file:///t", (), (), HiveStorage("i", "o", "s"))
 REPEATABLE: list[Callable[[FakeMetastore], object]] = [
     lambda m: m.list_databases(),
     lambda m: m.get_table("d", "t"),

@@ -11,7 +11,7 @@ from catalog_ext.metastore.hive.mapping.conversion import from_hive
 from catalog_ext.metastore.hive.mapping.described import described_partition, has_descriptor
 from catalog_ext.metastore.hive.mapping.descriptors import FEWER_COLUMNS, Descriptors, Reading
 from catalog_ext.metastore.hive.mapping.formats import storage_of
-from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.messages import PublishedPartition, SyncPartitions
 from catalog_ext.metastore.model.conversions import conversion_problem
@@ -22,17 +22,17 @@ from tests.fakes_metastore import FakeMetastore
 
 COLUMNS = (Column("a", "int"), Column("b", "string", comment="said"))
 STORAGES = {name: storage_of(name, {}, "file:///t") for name in ("parquet", "orc", "json")}
-PIPED = Storage(
+PIPED = HiveStorage(
     "org.apache.hadoop.mapred.TextInputFormat", "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe", {"field.delim": "|", "serialization.format": "|"},
 )  # fmt: skip
 
 
-def table(storage: Storage, columns: tuple[Column, ...] = COLUMNS, **parameters: str) -> HiveTable:
+def table(storage: HiveStorage, columns: tuple[Column, ...] = COLUMNS, **parameters: str) -> HiveTable:
     return HiveTable("s", "t", EXTERNAL_TABLE, "file:///t", columns, (Column("k", "int"),), storage, parameters)
 
 
-def reading(of: HiveTable, storage: Storage | None = None, *columns: Column) -> Reading:
+def reading(of: HiveTable, storage: HiveStorage | None = None, *columns: Column) -> Reading:
     partition = HivePartition(("1",), "file:///t/k=1", {}, storage or of.storage, columns or of.columns)
     return Descriptors(of, from_hive(of)).reading(partition)
 
@@ -59,7 +59,7 @@ def test_a_format_of_its_own() -> None:
     ],
 )
 def test_a_setting_that_its_table_does_not_have_is_a_problem_by_itself(
-    storage: Storage, setting: dict[str, str]
+    storage: HiveStorage, setting: dict[str, str]
 ) -> None:
     own = replace(storage, serde_parameters={**storage.serde_parameters, **setting})
     of = table(storage)
@@ -122,7 +122,7 @@ def test_a_header_of_the_table_is_left_out_of_other_formats_too() -> None:
         ("varchar(3)", "varchar(5)"), ("varchar(3)", "string"), ("decimal(5,2)", "decimal(7,2)"),
     ],
 )  # fmt: skip
-def test_text_is_read_by_the_types_of_its_partition(of: Storage, old: str, new: str) -> None:
+def test_text_is_read_by_the_types_of_its_partition(of: HiveStorage, old: str, new: str) -> None:
     found = reading(table(of, (Column("a", new),)), None, Column("a", old))
     assert found.problem is None
     assert found.descriptor is not None, f"007, abcdef and 1.239 are other values of {old}"
@@ -132,7 +132,7 @@ def test_text_is_read_by_the_types_of_its_partition(of: Storage, old: str, new: 
 
 @pytest.mark.parametrize("of", [PIPED, STORAGES["json"]])
 @pytest.mark.parametrize("old", ["boolean", "float", "double", "decimal(5,2)", "timestamp"])
-def test_text_that_hive_would_write_otherwise_is_refused(of: Storage, old: str) -> None:
+def test_text_that_hive_would_write_otherwise_is_refused(of: HiveStorage, old: str) -> None:
     found = reading(table(of, (Column("a", "string"),)), None, Column("a", old))
     assert found.problem is not None
     assert "values of the one are not converted into the other" in found.problem

@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions
 from catalog_ext.metastore.index.read.marked_rows import at_version
-from catalog_ext.metastore.index.read.partition_groups import Wanted
+from catalog_ext.metastore.index.read.partition_groups import WantedGroups
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -98,7 +98,9 @@ def test_readers_see_at_once_what_it_has_done(index: Index) -> None:
         assert listed_names(index, now) == ["k=1/r=a", "k=9/r=b"]
         assert sorted(files_by_partition(index, table)) == ["k=1/r=a", "k=9/r=b"]
         assert index.partitions.existing(now, ["k=1/r=a", "k=2/r=a"]) == {"k=1/r=a"}
-        groups = index.partition_groups.groups(now, None, now.definition.keys[:1], Wanted.ROWS).read_all().to_pylist()
+        groups = (
+            index.partition_groups.groups(now, None, now.definition.keys[:1], WantedGroups.ROWS).read_all().to_pylist()
+        )
         assert sorted((row["partition"], row["files"]) for row in groups) == [("k=1/r=a", 1), ("k=9/r=b", 1)]
         assert [p.name for p in index.living_partitions.of_values(table, ["k=1/r=a", "k=2/r=a"])] == ["k=1/r=a"]
         assert sorted(p.name for p in index.living_partitions.matching(table, TRUE)) == ["k=1/r=a", "k=9/r=b"]

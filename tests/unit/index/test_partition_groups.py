@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.read.partition_groups import groups_statement, is_exact
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
@@ -79,7 +79,7 @@ def names_of(index: Index, table: Table) -> list[str]:
 
 
 def read(
-    index: Index, table: Table, predicate: Predicate | None, keys: tuple[str, ...], wanted: Wanted
+    index: Index, table: Table, predicate: Predicate | None, keys: tuple[str, ...], wanted: WantedGroups
 ) -> dict[tuple[str, ...], list[Row]]:
     """The groups by the encoded values of the keys."""
     chosen = [key for key in table.definition.keys if key.name in keys]
@@ -126,12 +126,12 @@ def test_groups_are_what_their_partitions_are(
     index, versions = filled
     for table in versions[1:]:
         expected = model(index, table, predicate, keys)
-        summed = read(index, table, predicate, keys, Wanted.ROWS)
+        summed = read(index, table, predicate, keys, WantedGroups.ROWS)
         assert {k: summary(found) for k, found in summed.items()} == {k: summary(g) for k, g in expected.items()}
         if not isinstance(predicate, StringMatch):
             assert all(len(found) == 1 for found in summed.values())
-        assert set(read(index, table, predicate, keys, Wanted.VALUES)) == set(expected)
-        for k, found in read(index, table, predicate, keys, Wanted.PRESENCE).items():
+        assert set(read(index, table, predicate, keys, WantedGroups.VALUES)) == set(expected)
+        for k, found in read(index, table, predicate, keys, WantedGroups.PRESENCE).items():
             rows, said = [row["rows"] for row in expected.pop(k)], [group["rows"] for group in found]
             # Of what nobody knows it may say that nobody does; never that there is something, or nothing.
             if any(said):
@@ -150,7 +150,7 @@ def test_the_least_and_the_greatest_are_of_partitions_with_rows(
     for table in versions[1:]:
         groups = model(index, table, predicate, (key,))
         some = sorted(k for k, rows in groups.items() if k != ("",) and any(r["rows"] != 0 for r in rows))
-        for wanted, at in ((Wanted.LEAST, 0), (Wanted.GREATEST, -1)):
+        for wanted, at in ((WantedGroups.LEAST, 0), (WantedGroups.GREATEST, -1)):
             found = read(index, table, predicate, (key,), wanted)
             if isinstance(predicate, StringMatch):
                 found = dict([sorted((k, g) for k, g in found.items() if k in some)[at]])
@@ -170,19 +170,19 @@ def test_one_partition_with_rows_is_enough_for_a_value(tmp_path: Path, known: in
         table = index.tables.load(table.identifier)
         of_day = table.definition.keys[:1]
         for predicate in (None, Comparison(Operator.GE, "ds", date(2025, 1, 1)), In("region", ("a", "b"))):
-            for wanted in (Wanted.LEAST, Wanted.GREATEST, Wanted.PRESENCE):
+            for wanted in (WantedGroups.LEAST, WantedGroups.GREATEST, WantedGroups.PRESENCE):
                 found = index.partition_groups.groups(table, predicate, of_day, wanted).read_all().to_pylist()
                 assert next(row["rows"] for row in found if row["partitions"]) > 0, (predicate, wanted)
         other = In("region", ("ba"[known],))
-        (row,) = index.partition_groups.groups(table, other, of_day, Wanted.GREATEST).read_all().to_pylist()
+        (row,) = index.partition_groups.groups(table, other, of_day, WantedGroups.GREATEST).read_all().to_pylist()
         assert row["rows"] is None, "the one that is known does not satisfy the filter"
 
 
 def test_without_keys_there_is_one_group_even_of_nothing(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
-    ((none,),) = read(index, table, Comparison(Operator.EQ, "n", 1000), (), Wanted.ROWS).values()
+    ((none,),) = read(index, table, Comparison(Operator.EQ, "n", 1000), (), WantedGroups.ROWS).values()
     assert (none["partitions"], none["files"], none["rows"]) == (0, 0, 0)
-    ((every,),) = read(index, table, None, (), Wanted.ROWS).values()
+    ((every,),) = read(index, table, None, (), WantedGroups.ROWS).values()
     assert (every["partitions"], every["files"], every["bytes"], every["rows"]) == (
         table.totals.partitions, table.totals.files, table.totals.bytes, table.totals.rows,
     )  # fmt: skip
@@ -193,7 +193,7 @@ def test_what_the_index_cannot_tell_apart_comes_one_by_one(tmp_path: Path) -> No
         table = fill_with_every_kind(index)
         names = set(names_of(index, table))
         for key in table.definition.keys:
-            for wanted in (Wanted.ROWS, Wanted.VALUES, Wanted.GREATEST):
+            for wanted in (WantedGroups.ROWS, WantedGroups.VALUES, WantedGroups.GREATEST):
                 found = index.partition_groups.groups(table, None, [key], wanted).read_all().to_pylist()
                 # The table has truncated keys.
                 assert {row["partition"] for row in found} == names
@@ -201,7 +201,7 @@ def test_what_the_index_cannot_tell_apart_comes_one_by_one(tmp_path: Path) -> No
 
 def test_a_plan_looks_among_values_and_numbers_alone(filled: tuple[Index, list[Table]]) -> None:
     index, (*_, table) = filled
-    rows = index.partition_groups.groups(table, None, (), Wanted.EACH).read_all().to_pylist()
+    rows = index.partition_groups.groups(table, None, (), WantedGroups.EACH).read_all().to_pylist()
     some = [row for row in rows if row["files"]][::3]
     planned = index.files.plan(table, None, [row["partition_id"] for row in some]).read_all().column("partition")
     assert set(planned.to_pylist()) == {row["partition"] for row in some}
@@ -216,7 +216,7 @@ def test_groups_of_a_dropped_table_are_no_answer(tmp_path: Path) -> None:
     with local_index(tmp_path) as index:
         table = create(index, keys=KEYS)
         index.tables.drop(table.identifier, deliver=False)
-        for wanted in (Wanted.ROWS, Wanted.VALUES):
+        for wanted in (WantedGroups.ROWS, WantedGroups.VALUES):
             with pytest.raises(TableNotFoundError):
                 index.partition_groups.groups(table, None, table.definition.keys[:1], wanted).read_all()
 
@@ -234,7 +234,9 @@ def test_a_plan_ends_with_the_file_that_holds_the_last_row_wanted(filled: tuple[
 def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: tuple[Index, list[Table]]) -> None:
     """Of two lower bounds SQLite takes the first, and would go over all values for each."""
     _, (*_, table) = filled
-    statement, _ = groups_statement("sqlite", table, None, table.definition.keys[1:2], Wanted.VALUES, long_keys=False)
+    statement, _ = groups_statement(
+        "sqlite", table, None, table.definition.keys[1:2], WantedGroups.VALUES, long_keys=False
+    )
     text = str(statement.compile(dialect=sqlite.dialect()))
     assert (text.count("k2 >= "), text.count("k2 > ")) == (1, 1)
 

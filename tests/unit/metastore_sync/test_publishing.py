@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.metastore_sync import publishing
-from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
+from catalog_ext.metastore_sync.comparison import TablesInMetastore, compare_tables
 from catalog_ext.metastore_sync.not_taken import not_taken
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewViewPartition
@@ -109,7 +109,7 @@ def test_a_lost_metastore_is_filled_again(catalog: Catalog, server: Replaceable)
     in_step = {"s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("in step", 0, 0, 0)}
     assert published(catalog) == in_step
     server.fake = FakeMetastore()
-    assert compare_tables(catalog.index, server.fake) == Comparison(2, ("s.plain", "s.t"), ())
+    assert compare_tables(catalog.index, server.fake) == TablesInMetastore(2, ("s.plain", "s.t"), ())
     expected = in_step | {"s.plain": ("create", 0, 0, 0), "s.t": ("create", 28, 0, 0)}
     assert published(catalog, dry_run=True) == expected
     assert server.fake.list_databases() == []

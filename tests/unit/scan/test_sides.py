@@ -14,7 +14,7 @@ from catalog_ext.metastore.model.changes import ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import Key
-from catalog_ext.repair.difference import Difference
+from catalog_ext.repair.difference import StoreDifference
 from catalog_ext.repair.mass_drop import found_nothing
 from catalog_ext.scan import sides as sides_module
 from catalog_ext.scan.scratch import Scratch
@@ -86,7 +86,7 @@ def fill(listed: Listed, indexed: Indexed, of: Rows) -> None:
 
 
 def found(scratch: Scratch, *, has_directories: bool, with_files: bool) -> tuple[object, ...]:
-    difference = Difference(scratch, KEYS, has_directories=has_directories, drops=True)
+    difference = StoreDifference(scratch, KEYS, has_directories=has_directories, drops=True)
     nothing = found_nothing(scratch)
     if with_files:
         difference.compare_files()
@@ -227,7 +227,7 @@ def test_etag_is_compared_where_both_sides_know_it(
     """On S3, where a file of ours has the time of its commit in the index."""
     of = Rows([["k=a"]], [], [[("k=a", path, *now)]], {"k=a": None}, [("k=a", path, *then)])
     for scratch in compared(of, has_directories=False, with_files=True):
-        difference = Difference(scratch, KEYS, has_directories=False, drops=True)
+        difference = StoreDifference(scratch, KEYS, has_directories=False, drops=True)
         difference.compare_files()
         changes = [proposed.change for proposed in difference.changed()]
         new = ReplaceFiles("k=a", (DataFile(path, now[0], now[1], etag=now[2]),), (path,))

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import MassDropError, StorageError
-from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.index import WantedGroups
 from catalog_ext.metastore.index.database.schema import verifications
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
@@ -311,13 +311,13 @@ def test_a_limit_never_loses_rows_where_something_was_found(catalog: Catalog, ro
     assert plan(catalog, None, rows=1) == {f"{A}/1.csv", f"{A}/2.csv", f"{B}/1.csv", f"{C}/1.csv"}
 
 
-@pytest.mark.parametrize("wanted", list(Wanted))
-def test_groups_are_of_what_was_found_too(catalog: Catalog, root: Path, wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", list(WantedGroups))
+def test_groups_are_of_what_was_found_too(catalog: Catalog, root: Path, wanted: WantedGroups) -> None:
     new = "ds=2025-01-05/region=eu"
     write(root, f"{new}/1.csv", f"{A}/2.csv")
     shutil.rmtree(root / C)
     table = catalog.load_table("s.t")
-    keys = [] if wanted is Wanted.EACH else ["ds"]
+    keys = [] if wanted is WantedGroups.EACH else ["ds"]
     groups = catalog.reads.groups(
         table.table_id, table.version, None, keys, wanted, staleness=Staleness(0, "s")
     ).read_all().to_pylist()  # fmt: skip

@@ -19,7 +19,7 @@ from catalog_ext.metastore.errors import (
     UnsupportedFormatError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database
-from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveStorage, HiveTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.notebook import cell_progress
@@ -76,7 +76,7 @@ def fill(metastore: FakeMetastore, root: Path) -> None:
     set_storage(metastore, "bucketed", bucket_columns=("x",), bucket_count=2)
     set_storage(metastore, "skewed", skewed_columns=("x",))
     set_storage(metastore, "skewed_dirs", skewed_columns=("x",), skewed_directories=True)
-    metastore.create_table(HiveTable("s", "v", VIRTUAL_VIEW, "", (), (), Storage("", "", "")))
+    metastore.create_table(HiveTable("s", "v", VIRTUAL_VIEW, "", (), (), HiveStorage("", "", "")))
     make(metastore, root, "other", "other")
 
 
