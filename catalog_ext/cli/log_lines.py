@@ -7,7 +7,7 @@ import logging
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.runtime.log_fields import FIELDS
+from catalog_ext.metastore.runtime.error_kinds import FIELDS
 from catalog_ext.metastore.runtime.tracing import current_traceparent
 from catalog_ext.overview.formats import visible
 

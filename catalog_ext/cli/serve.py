@@ -90,8 +90,8 @@ def serve(
     Prints the settings that a Spark session needs. For the Thrift server, Spark Connect, spark-sql, and several drivers
     over one index. SIGTERM and Ctrl-C end it when the requests under way are answered, after 30 seconds at most.
     """
+    from catalog_ext.service.observation import sent
     from catalog_ext.service.server import Service
-    from catalog_ext.service.traces import sent
 
     if databases is not None and not follow:
         raise click.UsageError("--databases goes with --follow.")

@@ -12,9 +12,9 @@ from catalog_ext.metastore.hive.mapping.conversion import columns_of, hive_colum
 from catalog_ext.metastore.hive.mapping.hive_types import hive_type, spark_type
 from catalog_ext.metastore.hive.mapping.spark_schema import read_schema
 from catalog_ext.metastore.model.alterations import BY_POSITION
+from catalog_ext.metastore.model.conversions import widening_problem
 from catalog_ext.metastore.model.definition_checks import check_columns
 from catalog_ext.metastore.model.tables import Column
-from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.drift.mended import Mended, left_alone
+from catalog_ext.drift.planned import Mended, left_alone
 from catalog_ext.drift.store_side import key_of
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotAllowedError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition, partition_values_of

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
-from catalog_ext.drift.evidence import changed_in_metastore
+from catalog_ext.drift.evidence import HAS_IT, changed_in_metastore
 from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import key_of
 from catalog_ext.drift.table_drift import TableDrift, missing_in_metastore, pending_one
-from catalog_ext.drift.words import HAS_IT
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,

@@ -10,8 +10,7 @@ from catalog_ext.drift.adopted_definition import adopted_columns, adopted_proper
 from catalog_ext.drift.adopted_partitions import AdoptedPartitions
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import OF_DEFINITION, DriftKind
-from catalog_ext.drift.mended import Mended, left_alone
-from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, PlannedMend
+from catalog_ext.drift.planned import ADD, DESCRIBE, DROP, LOOK, MOVE, WHY_DROPPED, Mended, PlannedMend, left_alone
 from catalog_ext.drift.table_drift import TableDrift
 from catalog_ext.metastore.errors import (
     ConflictError,

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import Side
 from catalog_ext.drift.from_metastore import MendFromMetastore
-from catalog_ext.drift.mended import Mended, left_alone
-from catalog_ext.drift.planned import DROP
+from catalog_ext.drift.planned import DROP, Mended, left_alone
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.predicates.conditions import bound_where

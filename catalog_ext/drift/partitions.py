@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, not_compared
-from catalog_ext.drift.evidence import ChangeTime, NewerSide, changed_in_metastore, changed_in_store, later
+from catalog_ext.drift.evidence import (
+    NOT_KNOWN,
+    ChangeTime,
+    NewerSide,
+    changed_in_metastore,
+    changed_in_store,
+    files_words,
+    index_words,
+    later,
+    statistics_words,
+    store_words,
+)
 from catalog_ext.drift.store_side import CHANGE, DROP, key_of
-from catalog_ext.drift.words import NOT_KNOWN, files_words, index_words, statistics_words, store_words
 from catalog_ext.metastore.hive.mapping.conversion import from_hive_partition
 from catalog_ext.metastore.hive.mapping.descriptors import Descriptors, Reading
 from catalog_ext.metastore.hive.outbox.compare import ComparedPartition, compared, statistics_contradict

@@ -1,17 +1,49 @@
-"""The plan of a mend: all that is to be done, before anything is; on disk, however much it is."""
+"""The plan of a mend, on disk: all that is to be done, before anything is; and what was done."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.drift.difference import MISSING, DriftKind
-from catalog_ext.drift.mended import Mended, left_alone
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.drift.difference import Difference
+
+
+LEFT_ALONE = "left alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """One thing that mending did, or in a preview would do.
+
+    Attributes:
+        table: ``namespace.table``.
+        action: ``add``, ``drop``, ``move``, ``change``, ``alter``, ``publish``, or ``left alone``.
+        subject: The partition, column or parameter; ``''`` for the table as a whole.
+        why: Why, in words.
+        done: Whether it is done, or in a preview would be; False for what was left alone.
+    """
+
+    table: str
+    action: str
+    subject: str = ""
+    why: str = ""
+    done: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return asdict(self)
+
+
+def left_alone(table: str, subject: str, why: str) -> Mended:
+    """Return that something was not mended."""
+    return Mended(table, LEFT_ALONE, subject, why, done=False)
+
 
 ADD, MOVE, DESCRIBE, DROP, LOOK = "add", "move", "describe", "drop", "look at"
 _SAY_DROP = "the metastore does not have it, which is no reason to drop it here: say so (drop) if it is"

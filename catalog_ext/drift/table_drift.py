@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from catalog_ext.display import shown_progress
 from catalog_ext.drift.definitions import DefinitionComparison
 from catalog_ext.drift.difference import MISSING, Difference, DriftKind, Side, not_compared
-from catalog_ext.drift.evidence import IndexTimes, NewerSide, changed_in_metastore, later
+from catalog_ext.drift.evidence import HAS_IT, IndexTimes, NewerSide, changed_in_metastore, later, statistics_words
 from catalog_ext.drift.partitions import MetastoreNames, PartitionComparison
 from catalog_ext.drift.pending import PendingDeliveries
 from catalog_ext.drift.store_side import StoreSide
-from catalog_ext.drift.words import HAS_IT, statistics_words
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,

@@ -19,10 +19,10 @@ from catalog_ext.metastore.hive.mapping.conversion import (
 )
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
+from catalog_ext.metastore.model.conversions import widening_problem
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY
 from catalog_ext.metastore.model.types import parse_type
-from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,7 +8,7 @@ from catalog_ext.conf.metastore_keys import METASTORE_CALL_TIMEOUT, METASTORE_CO
 from catalog_ext.conf.resolved import EMBEDDED, Settings
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.hive.thrift.guarded import Guard
+    from catalog_ext.metastore.hive.thrift.forwarder import Guard
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 

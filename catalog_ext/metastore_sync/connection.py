@@ -13,7 +13,7 @@ from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetas
 from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
 from catalog_ext.metastore.hive.embedded.lease import read_state
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
+from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 from catalog_ext.metastore.runtime.processes import runs
 from catalog_ext.metastore_sync.client import connect

@@ -19,7 +19,7 @@ from catalog_ext.metastore.index import GrowthPosition
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.overview import formats
-from catalog_ext.overview.compaction import compacting_statement
+from catalog_ext.overview.metastore_state import compacting_statement
 from catalog_ext.page import charts
 
 if TYPE_CHECKING:

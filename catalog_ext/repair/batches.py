@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.context import RepairProgress
+from catalog_ext.context import RepairProgress, TimeLeft
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
 from catalog_ext.metastore.model.changes import FROM_METASTORE, DropPartition
 from catalog_ext.repair.listed_again import partitions_to_leave
 from catalog_ext.repair.report import CAME_BACK, COMPARED_LATER, DELETED_MEANWHILE, REPAIR_AGAIN
 from catalog_ext.scan.location_listing import not_gone
-from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

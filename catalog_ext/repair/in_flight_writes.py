@@ -13,19 +13,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.file_identity import is_same
+from catalog_ext.metastore.commit.partition_expiry import Expiry
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
-from catalog_ext.metastore.transactions.moves import Moves
-from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.transactions.moves import Moves, replaced_by_relocations
 from catalog_ext.repair.report import MOVING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.scan.scratch import Scratch
+
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
 # As ``Removal.is_still`` has it.
@@ -211,3 +214,34 @@ class InFlightWrites:
 
     def _note_in_flight(self, name: str) -> None:
         self._scratch.insert("in_flight_partitions", [(name,)], columns=1, ignore=True)
+
+
+_AT_ONCE = 1000
+
+
+def leave_out_expired(scratch: Scratch, table: Table, now_ms: Callable[[], int]) -> None:
+    """Take unregistered partitions that have expired out of what was listed, and say so in the report.
+
+    Args:
+        scratch: The repair's.
+        table: The table.
+        now_ms: Returns the time of the index's database, which is asked for where partitions expire at all.
+
+    Raises:
+        InvalidInputError: The table's retention is no duration, or its partitions have no times.
+    """
+    definition = table.definition
+    if definition.table_type is not TableType.EXTERNAL or not definition.partition_columns:
+        return
+    expiry = Expiry.of(definition)
+    if expiry is None:
+        return
+    new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
+    now = now_ms()
+    found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now)]
+    for chunk in batched(found, _AT_ONCE):
+        rows = [(name, name, 0, 0, f"not registered again, {expiry.reason}") for name in chunk]
+        scratch.insert("skipped", rows, columns=5, ignore=True)
+        marks = ",".join("?" * len(chunk))
+        for listed in ("listed_files", "listed_partitions"):
+            scratch.execute(f"DELETE FROM {listed} WHERE name IN ({marks})", tuple(chunk))

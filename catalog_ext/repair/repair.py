@@ -16,9 +16,8 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.repair.batches import RepairBatches
 from catalog_ext.repair.difference import Proposed, StoreDifference
-from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.file_warnings import warn_of_cases, warn_of_files
-from catalog_ext.repair.in_flight_writes import InFlightWrites
+from catalog_ext.repair.in_flight_writes import InFlightWrites, leave_out_expired
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
 from catalog_ext.repair.record import RepairRecorder

@@ -13,7 +13,7 @@ from catalog_ext.display import shown_progress
 from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
-from catalog_ext.metastore.runtime.log_fields import FIELDS
+from catalog_ext.metastore.runtime.error_kinds import FIELDS
 from catalog_ext.metastore.runtime.measures import Repaired, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user

@@ -10,8 +10,7 @@ from catalog_ext.context import RepairProgress
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import below
-from catalog_ext.repair.file_checks import unreadable_reason
-from catalog_ext.repair.header_checks import unfitting_header
+from catalog_ext.repair.file_checks import unfitting_header, unreadable_reason
 from catalog_ext.repair.options import RepairMode
 
 if TYPE_CHECKING:

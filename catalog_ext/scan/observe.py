@@ -6,7 +6,7 @@ import os
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from catalog_ext.context import RepairProgress
+from catalog_ext.context import RepairProgress, TimeLeft
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.ignored_names import IgnoredNames
@@ -27,7 +27,6 @@ from catalog_ext.scan.hidden_keys import hidden, why_hidden
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.location_listing import list_locations
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
-from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -31,8 +31,7 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.service import sign_of_life
-from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.service.rows_response import RowsResponse
+from catalog_ext.service.rows_response import ArrowStream, RowsResponse
 from catalog_ext.service.threads import kind_of_rest
 
 if TYPE_CHECKING:

@@ -1,20 +1,28 @@
-"""Watches the requests of a service: how long they take, what they fail with, and the span of each."""
+"""Watches the requests of a service, and sends their spans where OpenTelemetry's own variables say."""
 
 from __future__ import annotations
 
+import logging
 import time
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import CatalogExtError, UnauthorizedError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    EnvironmentSetupError,
+    InvalidConfigurationError,
+    UnauthorizedError,
+)
 from catalog_ext.metastore.runtime.tracing import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from catalog_ext.service.metrics import ServiceMetrics
+
 
 PREFIX = "/v1/"
 """How the paths of operations begin."""
@@ -61,3 +69,59 @@ class Observation:
                 raise
             finally:
                 self._metrics.answered(operation, time.monotonic() - started)
+
+
+logger = logging.getLogger(__name__)
+
+_EXPORTER = "OTEL_TRACES_EXPORTER"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+def are_wanted(environment: Mapping[str, str]) -> bool:
+    """Return whether the environment names a place where spans go, as OpenTelemetry's specification has it.
+
+    Raises:
+        InvalidConfigurationError: It wants an exporter that we do not have.
+    """
+    exporter = environment.get(_EXPORTER, "").strip().lower()
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter == "none":
+        return False
+    if exporter not in ("", "otlp"):
+        raise InvalidConfigurationError(
+            f"{_EXPORTER} cannot be {exporter[:40]!r}: give 'otlp' or 'none'.", {"key": _EXPORTER}
+        )
+    return bool(exporter) or any(environment.get(name) for name in _ENDPOINTS)
+
+
+@contextmanager
+def sent(environment: Mapping[str, str]) -> Iterator[None]:
+    """Send the spans of the context, if they are wanted; those that are left are sent at its end.
+
+    Raises:
+        InvalidConfigurationError: The environment wants an exporter that we do not have.
+        EnvironmentSetupError: The extra ``otel`` is not installed.
+    """
+    if not are_wanted(environment):
+        yield
+        return
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise EnvironmentSetupError(
+            f"The environment asks for traces ({_EXPORTER} or {_ENDPOINTS[1]}), and OpenTelemetry is not installed "
+            f"({error}). Run: pip install 'catalog-ext[otel]', or unset the variables."
+        ) from error
+    # The environment's own name goes before ours.
+    provider = TracerProvider(
+        resource=Resource.create({SERVICE_NAME: environment.get("OTEL_SERVICE_NAME", "catalog-ext")})
+    )
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    try:
+        yield
+    finally:
+        provider.shutdown()

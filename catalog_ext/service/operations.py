@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.service.arrow_stream import ArrowStream
     from catalog_ext.service.messages.core import Request
+    from catalog_ext.service.rows_response import ArrowStream
 
 Operations: TypeAlias = "Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]"
 

@@ -1,18 +1,46 @@
-"""Answers in parts, to clients who read them: one that does not keeps nothing of the service's for long."""
+"""Answers that are record batches, sent in parts: a client that does not read them keeps little memory for long."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Generator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from starlette.responses import StreamingResponse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator
+    from collections.abc import AsyncIterable, AsyncIterator, Iterator
 
+    import pyarrow as pa
     from starlette.types import Message, Receive, Scope, Send
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowStream:
+    """An answer of record batches."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+    @classmethod
+    def of(cls, reader: pa.RecordBatchReader) -> Self:
+        """Return the answer that a reader gives; it is closed with the answer."""
+        return cls(reader.schema, _batches(reader))
+
+    def close(self) -> None:
+        """Give up what the batches are made from, whether they were all taken or not."""
+        if isinstance(self.batches, Generator):
+            self.batches.close()
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with reader:
+        yield from reader
+
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from catalog_ext.metastore.model.etags import same_etag
-from catalog_ext.metastore.model.modification_times import same_time
+from catalog_ext.metastore.model.etags import same_etag, same_time
 
 
 @dataclass(frozen=True, slots=True)

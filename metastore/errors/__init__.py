@@ -93,25 +93,14 @@ from __future__ import annotations
 from catalog_ext.metastore.errors.commit import (
     CommitStateUnknownError,
     ConflictError,
-    PartitionPolicyError,
-    StreamChangedError,
-    TransactionStateError,
-    VersionExpiredError,
-)
-from catalog_ext.metastore.errors.existing import (
-    AlreadyExistsError,
-    ColumnAlreadyExistsError,
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
-    PartitionAlreadyExistsError,
-    TableAlreadyExistsError,
-    ViewAlreadyExistsError,
-)
-from catalog_ext.metastore.errors.index import (
     IndexDatabaseError,
     IndexNotAtHeadError,
     IndexRestoredError,
     IndexUnavailableError,
+    PartitionPolicyError,
+    StreamChangedError,
+    TransactionStateError,
+    VersionExpiredError,
 )
 from catalog_ext.metastore.errors.input import (
     AcidTableError,
@@ -131,14 +120,6 @@ from catalog_ext.metastore.errors.input import (
     UnsupportedFormatError,
     UnsupportedTypeChangeError,
 )
-from catalog_ext.metastore.errors.layout import (
-    MassDropError,
-    PathLayoutError,
-    RepairRefusedError,
-    SchemaConflictError,
-    SchemaMismatchError,
-    TableLayoutError,
-)
 from catalog_ext.metastore.errors.metastore import (
     HiveLockLostError,
     HiveLocksRefusedError,
@@ -150,15 +131,22 @@ from catalog_ext.metastore.errors.metastore import (
     MetastoreUnavailableError,
 )
 from catalog_ext.metastore.errors.not_found import (
+    AlreadyExistsError,
+    ColumnAlreadyExistsError,
     ColumnNotFoundError,
     LocationNotFoundError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
     NamespaceNotFoundError,
     NotFoundError,
+    PartitionAlreadyExistsError,
     PartitionNotFoundError,
     PathNotFoundError,
     ProcedureNotFoundError,
+    TableAlreadyExistsError,
     TableNotFoundError,
     TransactionNotFoundError,
+    ViewAlreadyExistsError,
     ViewNotFoundError,
 )
 from catalog_ext.metastore.errors.root import (
@@ -174,10 +162,16 @@ from catalog_ext.metastore.errors.service import (
 from catalog_ext.metastore.errors.storage import (
     IncompleteListingError,
     LocationNotAllowedError,
+    MassDropError,
+    PathLayoutError,
+    RepairRefusedError,
+    SchemaConflictError,
+    SchemaMismatchError,
     StagedFileMissingError,
     StorageAccessDeniedError,
     StorageError,
     StorageUnavailableError,
+    TableLayoutError,
     WaitingFilesMissingError,
 )
 from catalog_ext.metastore.errors.views import (

@@ -16,11 +16,11 @@ from catalog_ext.metastore.errors import (
     UnsupportedTypeChangeError,
 )
 from catalog_ext.metastore.model.column_paths import Item, at_path, find, not_found
+from catalog_ext.metastore.model.conversions import widening_problem
 from catalog_ext.metastore.model.definition_checks import check_column_storable
 from catalog_ext.metastore.model.identifiers import validate_column_name
 from catalog_ext.metastore.model.tables import Column, TableDefinition
 from catalog_ext.metastore.model.types import Field, parse_type
-from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

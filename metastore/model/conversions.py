@@ -1,4 +1,4 @@
-"""Which types of a partition's columns are read as another type of their table, as Hive's converters read them."""
+"""Which types of columns are read as others: by Hive's converters, and by the readers of each file format."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.types import DataType
+
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """Decimal digits that the greatest value of an integer type has."""
@@ -55,3 +56,34 @@ def _integer_is_followed(old: str, new: DataType) -> bool:
 def _digits(decimal: DataType) -> int:
     """Return how many digits before the point a DECIMAL has."""
     return decimal.parameters[0] - decimal.parameters[1]
+
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_AS_TEXT = ("csv", "json", "text")
+"""Formats whose values are text, which a STRING column shows as it is written."""
+
+
+def widening_problem(file_format: str, old: DataType, new: DataType) -> str | None:
+    """Return why files that hold ``old`` cannot be read as ``new``; None when they can."""
+    if old == new or _widens(old, new):
+        return None
+    if new.name == "string" and not (old.children or old.fields):
+        if old.is_string or file_format in _AS_TEXT:
+            return None
+        return f"files of the format {file_format} hold numbers, dates and the like in a form that is no text"
+    return (
+        "only wider types can follow: a longer integer, FLOAT to DOUBLE, a DECIMAL of more digits, a longer VARCHAR, "
+        "STRING for CHAR and VARCHAR"
+    )
+
+
+def _widens(old: DataType, new: DataType) -> bool:
+    if old.is_integer and new.is_integer:
+        return _INTEGERS.index(old.name) <= _INTEGERS.index(new.name)
+    if (old.name, new.name) == ("float", "double"):
+        return True
+    if old.name == new.name == "decimal":
+        return new.parameters[1] == old.parameters[1] and new.parameters[0] >= old.parameters[0]
+    if old.name in ("char", "varchar") and new.name == "varchar":
+        return new.parameters[0] >= old.parameters[0]
+    return False

@@ -1,4 +1,4 @@
-"""ETags of S3 objects, as the index keeps them: a number of 64 bits instead of some forty characters a file."""
+"""ETags and modification times of files, as stores give them and as the index keeps them."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def etag_hash(etag: str | bytes | None) -> int | None:
 def same_etag(one: int | None, other: int | None) -> bool:
     """Return whether two hashes may be of one object's ETag; an unknown one may be any."""
     return one is None or other is None or one == other
+
+
+def same_time(one: int | None, other: int | None) -> bool:
+    """Return whether two answers about a file's modification (milliseconds since 1970) may be about the same one.
+
+    Some stores tell times by the second in one answer and by the millisecond in another. None is a time that nobody has
+    recorded.
+    """
+    if one is None or other is None or one == other:
+        return True
+    rounded = one % 1000 == 0 or other % 1000 == 0
+    return rounded and one // 1000 == other // 1000

@@ -1,4 +1,4 @@
-"""How a property is found: by its key, without regard to case."""
+"""How a property is found (its key has no case), and the parameters in which Spark keeps what ANALYZE has found."""
 
 from __future__ import annotations
 
@@ -14,3 +14,12 @@ def property_value(properties: Mapping[str, str], key: str) -> str | None:
         return properties[key]
     lower = key.lower()
     return next((text for name, text in properties.items() if name.lower() == lower), None)
+
+
+COLUMN_PREFIX = "spark.sql.statistics.colStats."
+
+
+def statistics_column(parameter: str) -> str:
+    """Return the column of which Spark's parameter is a statistic; empty where it is of none."""
+    # The column's name may have dots itself.
+    return parameter.removeprefix(COLUMN_PREFIX).rpartition(".")[0] if parameter.startswith(COLUMN_PREFIX) else ""

@@ -1,6 +1,9 @@
-"""Tells the first error of a kind from its repetitions, for loops that log what nobody foresaw and go on."""
+"""What loops log that go on after an unexpected error, and the field of a log line with more than its text."""
 
 from __future__ import annotations
+
+FIELDS = "catalog_ext_fields"
+"""The attribute of a log record (``extra``) that maps names to texts and numbers."""
 
 
 class ErrorKinds:

@@ -17,7 +17,7 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from catalog_ext.metastore.model.modification_times import same_time
+from catalog_ext.metastore.model.etags import same_time
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import occupied
 from catalog_ext.metastore.storage.locations import shown

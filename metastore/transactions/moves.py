@@ -1,4 +1,4 @@
-"""Partition commands that move files while a listing runs: the listed files may be elsewhere a moment later."""
+"""Files that are not where a listing looks for them: of commands that move files, and of relocating overwrites."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, touched
 from catalog_ext.metastore.commit.plan import RenamePartition
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
@@ -61,3 +64,17 @@ class Moves:
         else:
             living = covered_partitions(self._index, command.plan, table)
         return names | {partition.name for partition in living}
+
+
+def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
+    """Yield the files that a relocating overwrite has replaced and that no later version of the table has named.
+
+    A repair does not take them for new ones when their partition is gone. A path that a later version named again
+    (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is not among them, whatever became of it afterwards. A file that
+    differs from the one that the index knew is another one under the same name; names that carry a transaction's id
+    come without a size, a time and an ETag: the overwrite has also replaced one that was rewritten before it.
+    """
+    for page in index.ended_files.pages(table, table.version):
+        for file in page:
+            own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
+            yield Removal(file.uri) if own else Removal(file.uri, file.size, file.modified_ms, file.etag)

@@ -21,8 +21,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.deletion_gate import without_needed
 from catalog_ext.metastore.transactions.identity import is_same_file, is_unchanged
-from catalog_ext.metastore.transactions.moves import Moves
-from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.moves import Moves, replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:

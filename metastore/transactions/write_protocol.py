@@ -15,7 +15,7 @@ from catalog_ext.metastore.commit.commit import CommitOptions
 from catalog_ext.metastore.commit.plan import Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import CatalogExtError, ConflictError
-from catalog_ext.metastore.runtime.log_fields import FIELDS
+from catalog_ext.metastore.runtime.error_kinds import FIELDS
 from catalog_ext.metastore.runtime.measures import Committed, NotCommitted, emit
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.tracing import span

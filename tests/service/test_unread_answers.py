@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows, database
 from catalog_ext.service import application, rows_response
-from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.operations import operations_of
+from catalog_ext.service.rows_response import ArrowStream
 from catalog_ext.service.server import Service
 from catalog_ext.service.sign_of_life import HEADER
 from tests.repair_cases import EU, catalog_of_files

@@ -10,8 +10,8 @@ from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.paths.adhoc import PathPlan, PathRequest, PathTable, load_path
 from catalog_ext.scan.path_keys import CastKey
-from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.settings import settings_json
+from catalog_ext.service.rows_response import ArrowStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.metastore.errors import NotFoundError
 from catalog_ext.procedures.procedure import SessionTable
 from catalog_ext.procedures.registry import PROCEDURES, find_procedure
-from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.partitions import session_of
+from catalog_ext.service.rows_response import ArrowStream
 from catalog_ext.tables.near_tables import asked_again
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.metastore.runtime.measures import Planned, emit
 from catalog_ext.metastore.runtime.tracing import span
-from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.partitions import clauses_of, optional_spec, session_of
@@ -24,6 +23,7 @@ from catalog_ext.service.messages.tables import (
     metadata_json,
     removals_of,
 )
+from catalog_ext.service.rows_response import ArrowStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

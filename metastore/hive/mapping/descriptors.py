@@ -11,12 +11,11 @@ from catalog_ext.metastore.hive.mapping.formats import FormatFinding, hive_forma
 from catalog_ext.metastore.hive.mapping.hive_text import HEADER_PARAMETER, SERDE, is_hive_text
 from catalog_ext.metastore.hive.mapping.hive_types import spark_type
 from catalog_ext.metastore.hive.mapping.spark_schema import PROVIDER
-from catalog_ext.metastore.model.conversions import conversion_problem
+from catalog_ext.metastore.model.conversions import conversion_problem, widening_problem
 from catalog_ext.metastore.model.descriptors import PartitionDescriptor
 from catalog_ext.metastore.model.secrets import drop_secrets
 from catalog_ext.metastore.model.tables import FORMATS, Column
 from catalog_ext.metastore.model.types import parse_type
-from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveStorage, HiveTable

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.hive.thrift.access import PLAIN, Access
-from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
+from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.thrift_client import (
     CALL_TIMEOUT_SECONDS,
@@ -16,7 +16,7 @@ from catalog_ext.metastore.hive.thrift.thrift_client import (
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.hive.thrift.guarded import Guard
+    from catalog_ext.metastore.hive.thrift.forwarder import Guard
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.hive.thrift.uris import Address
 

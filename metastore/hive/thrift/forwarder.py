@@ -1,10 +1,10 @@
-"""The base of everything that passes a metastore's calls on: failover, repetition, fences."""
+"""Metastores that pass calls on to another one: the base of failover, repetition and fences, and the identity check."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, HiveMetastore, fetch_partitions
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from catalog_ext.metastore.hive.mapping.model import HivePartition
+
 
 Result = TypeVar("Result")
 
@@ -65,3 +66,56 @@ class CallForwarder(ABC):
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         """Yield the partitions. Each batch is a call of its own, which is tried again and counted by itself."""
         return fetch_partitions(self, database, table, batch)
+
+
+_CHANGES = frozenset(
+    {
+        "create_database", "alter_database", "drop_database", "create_table", "drop_table", "alter_table",
+        "rename_table", "add_partitions", "alter_partitions", "drop_partitions",
+    }
+)  # fmt: skip
+
+
+class Guard(Protocol):
+    """Says whether a metastore is the one that is meant."""
+
+    def check(self, metastore: HiveMetastore, *, learns: bool) -> None:
+        """Return if it is; what it said is remembered until ``lost``.
+
+        Args:
+            metastore: Who answers.
+            learns: Whether one that nobody has met yet is taken for the one that is meant.
+
+        Raises:
+            MetastoreReplacedError: It is another one than it was.
+            MetastoreError: It does not say.
+        """
+        ...
+
+    def lost(self) -> None:
+        """Forget who the metastore is: a connection was lost, and whoever answers next may be another one."""
+        ...
+
+
+class GuardedMetastore(CallForwarder):
+    """Calls are made after a look at who answers: what another metastore lacks is not what ours lacks.
+
+    Args:
+        metastore: Who answers.
+        guard: Is asked before each call.
+        refresh: Finds out which connections the server has closed meanwhile.
+    """
+
+    def __init__(self, metastore: HiveMetastore, guard: Guard, refresh: Callable[[], None] = lambda: None) -> None:
+        self._metastore = metastore
+        self._guard = guard
+        self._refresh = refresh
+
+    def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
+        self._refresh()
+        self._guard.check(self._metastore, learns=method in _CHANGES)
+        return function(self._metastore)
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._metastore.close()

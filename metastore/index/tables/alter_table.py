@@ -20,9 +20,8 @@ from catalog_ext.metastore.index.write.outbox import enqueue, readdress
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
-from catalog_ext.metastore.model.conversions import conversion_problem
-from catalog_ext.metastore.model.spark_statistics import statistics_column
-from catalog_ext.metastore.model.widening import widening_problem
+from catalog_ext.metastore.model.conversions import conversion_problem, widening_problem
+from catalog_ext.metastore.model.properties import statistics_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplace
 from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.identity import ID_PARAMETER, PROPOSED_PARAMETER, give_id, metastore_id
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
-from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
+from catalog_ext.metastore.hive.thrift.forwarder import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address
 from catalog_ext.metastore.transactions.reports import VacuumAction

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.context import TimeLeft
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
@@ -28,7 +29,6 @@ from catalog_ext.repair import batches
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Scratch
-from catalog_ext.scan.time_left import TimeLeft
 from tests.repair_cases import deny, indexed, local_catalog, register, skipped, walked, write
 
 if TYPE_CHECKING:
@@ -449,7 +449,7 @@ def test_the_total_of_the_progress_is_what_there_is_to_do(catalog: Catalog, root
 def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look at the clock is ten seconds after the last."""
     clock = count(0, 10)
-    monkeypatch.setattr("catalog_ext.scan.time_left.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr("catalog_ext.context.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     monkeypatch.setattr("catalog_ext.scan.observe._BUFFER_ROWS", 10)
 
 

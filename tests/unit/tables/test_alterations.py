@@ -29,10 +29,10 @@ from catalog_ext.metastore.model.alterations import (
     RenameColumn,
     altered,
 )
+from catalog_ext.metastore.model.conversions import widening_problem
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
-from catalog_ext.metastore.model.widening import widening_problem
 from catalog_ext.tables.alter import check_places
 from tests.repair_cases import local_catalog, write
 

@@ -78,7 +78,7 @@ object Footer {
       case _: FileNotFoundException => None
     }
 
-  /** As `metastore/model/modification_times.py`: some stores answer by the second here and by the millisecond there. */
+  /** As `metastore/model/etags.py`: some stores answer by the second here and by the millisecond there. */
   private def isSameTime(one: Long, other: Long): Boolean =
     one == other || (one % Second == 0 || other % Second == 0) && one / Second == other / Second
 }
