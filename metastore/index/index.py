@@ -33,9 +33,8 @@ from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write.commits import Commits
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_claims import Deletions
-from catalog_ext.metastore.index.write.etags import Etags
 from catalog_ext.metastore.index.write.expire_versions import Versions
-from catalog_ext.metastore.index.write.file_statistics import FileStatistics
+from catalog_ext.metastore.index.write.file_statistics import Etags, FileStatistics
 from catalog_ext.metastore.index.write.forgotten_transactions import ForgottenTransactions
 from catalog_ext.metastore.index.write.outbox import Outbox
 from catalog_ext.metastore.index.write.partition_descriptors import Descriptors

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError
-from catalog_ext.metastore.index.database import adbc, poolers
+from catalog_ext.metastore.index.database import adbc
 from catalog_ext.metastore.index.database.engines import (
     POOL_OVERFLOW,
     POOL_SIZE,
     POOL_WAIT_S,
     is_locked,
+    look_for_pooler,
     make_engine,
 )
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
@@ -81,7 +82,7 @@ class Database:
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         if self.dialect != "sqlite":
             sa.event.listen(self.engine, "connect", self._note_connection)
-        self.pooler = poolers.listen(self.engine) if self.dialect == "postgresql" else None
+        self.pooler = look_for_pooler(self.engine) if self.dialect == "postgresql" else None
         self.arrow = adbc.ArrowConnections(url, self.shown, self._is_pooled) if adbc.is_available(url) else None
 
     @property

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.columns import NUMBER, big, id_column, key, metadata, name_type, text
+from catalog_ext.metastore.index.database.column_types import (
+    NUMBER,
+    ExactText,
+    big,
+    id_column,
+    key,
+    metadata,
+    name_type,
+    text,
+)
 from catalog_ext.metastore.index.database.constants import ALIVE as ALIVE
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
 

@@ -11,13 +11,7 @@ from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.keys import KeyRows
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.rows import PARTITION_ROW, partition_to_row
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    PARTITION_NUMBER_BITS,
-    file_statistics,
-    files,
-    partitions,
-)
+from catalog_ext.metastore.index.database.schema import ALIVE, PARTITION_NUMBER_BITS, file_statistics, files, partitions
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.write.applied import NamedPartitions, Rewrite, Sums, Volume, emptied, holding
 from catalog_ext.metastore.index.write.outbox import PartitionChanges

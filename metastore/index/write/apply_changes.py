@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.partition_rows import changed_after, living_files, mark_in_metastore
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
+from catalog_ext.metastore.index.write.reservation_checks import require_undisturbed
 from catalog_ext.metastore.index.write.version_record import record
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges, Change, DropPartition, ReplaceFiles

@@ -27,8 +27,8 @@ from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, 
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applied import Rewrite
 from catalog_ext.metastore.index.write.applier import Applier
+from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
-from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
@@ -38,7 +38,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     matching,
 )
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
+from catalog_ext.metastore.index.write.reservation_checks import require_undisturbed
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition

@@ -14,13 +14,20 @@ from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of, table_row_of
+from catalog_ext.metastore.index.database.rows import (
+    FILE,
+    LOCK,
+    PARTITION,
+    file_of,
+    locked_row,
+    partition_of,
+    table_row_of,
+)
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
-from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
 from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values

@@ -10,8 +10,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.rows import locked_row
 from catalog_ext.metastore.index.database.schema import repairs, skipped_paths
-from catalog_ext.metastore.index.write.table_lock import locked_row
 from catalog_ext.metastore.index.write.verifications import Verifications
 
 if TYPE_CHECKING:

@@ -9,47 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import (
-    Claims,
-    bound_predicate,
-    covers,
-    replaced_by,
-    replaces,
-    touched,
-)
+from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaced_by, replaces, touched
 from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
 from catalog_ext.metastore.commit.plan_json import plan_to_dict
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
-from catalog_ext.metastore.errors import (
-    ConflictError,
-    InvalidInputError,
-)
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    partitions,
-    transaction_claims,
-    transactions,
-)
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transaction_claims, transactions
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transaction_rows as rows
-from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITHOUT_WRITE, ClaimChecks
+from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITHOUT_WRITE, ClaimChecks, PlaceClaims
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
-from catalog_ext.metastore.index.write.partition_rows import (
-    by_values,
-    lock_table,
-    lock_tables,
-    lock_with_transaction,
-)
-from catalog_ext.metastore.index.write.place_claims import PlaceClaims
-from catalog_ext.metastore.index.write.reservation_checks import (
-    check_name,
-    require_in_place,
-    require_own_format,
-)
+from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, lock_with_transaction
+from catalog_ext.metastore.index.write.reservation_checks import check_name, require_in_place, require_own_format
 from catalog_ext.metastore.index.write.transaction_files import (
     ANY_STAGED,
     add_files,

@@ -19,8 +19,8 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write.applied import Rewrite
+from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
-from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     living_files,
@@ -29,9 +29,12 @@ from catalog_ext.metastore.index.write.partition_rows import (
     matching_numbers,
 )
 from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
-from catalog_ext.metastore.index.write.reservation_checks import require_in_place, require_own_format
-from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
+from catalog_ext.metastore.index.write.removals import ReplacedFiles
+from catalog_ext.metastore.index.write.reservation_checks import (
+    require_in_place,
+    require_own_format,
+    require_undisturbed,
+)
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition

@@ -12,10 +12,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State, Transaction
-from catalog_ext.metastore.errors import (
-    TransactionNotFoundError,
-    TransactionStateError,
-)
+from catalog_ext.metastore.errors import TransactionNotFoundError, TransactionStateError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared

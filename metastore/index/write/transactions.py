@@ -9,19 +9,12 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
-from catalog_ext.metastore.errors import (
-    ConflictError,
-    IndexDatabaseError,
-)
+from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError
 from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import (
-    transaction_locations,
-    transactions,
-)
+from catalog_ext.metastore.index.database.schema import transaction_locations, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write.beginning import DeadWritersError, check_table, replaced_meanwhile, same_request
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.transaction_queries import (
     END_CLAIMS,
@@ -29,9 +22,13 @@ from catalog_ext.metastore.index.write.transaction_queries import (
     FORGET_FILES_UNLESS_MOVING,
     OF_TABLE,
     AtWork,
+    DeadWritersError,
     at_work,
+    check_table,
     move_query,
     moving,
+    replaced_meanwhile,
+    same_request,
     uncommitted,
     with_table,
 )
