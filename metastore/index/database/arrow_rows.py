@@ -115,12 +115,7 @@ def _spilled(
 ) -> Iterator[pa.RecordBatch] | None:
     """Spill the rows of a query that has begun, and return what reads them; None where they cannot be spilled.
 
-    Args:
-        database: The index.
-        connection: That has begun the query.
-        result: Of the query.
-        schema: Of the rows.
-        kept: Deletes the file at its end.
+    ``kept`` deletes the file at its end.
     """
     # As the driver got it, not as the statement was made: lists are JSON there, and truth is 1.
     query = str(result.context.statement), tuple(result.context.parameters[0])

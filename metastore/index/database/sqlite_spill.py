@@ -89,11 +89,6 @@ def _typed_row(schema: pa.Schema) -> str:
 def read(file: Path, batch_rows: int, index: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that ``spill`` wrote, and delete the file as soon as it is open.
 
-    Args:
-        file: The file.
-        batch_rows: The most rows of a batch.
-        index: The URL of the index, for people.
-
     Raises:
         IndexUnavailableError: The file cannot be read.
     """

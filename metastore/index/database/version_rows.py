@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def insert_version(connection: sa.Connection, row: Mapping[str, Any]) -> None:
-    """Add a version, at the time of the database, or that of the version before where that is later.
-
-    Args:
-        connection: In the transaction that makes the version.
-        row: Of ``table_versions``, without its time.
-    """
+    """Add a row at the time of the database, or at that of the version before where that is later."""
     _prepared(tuple(row)).run(connection, {**row, "version_before": row["version"] - 1})
 
 
@@ -75,7 +70,7 @@ def correct_future_dates(database: Database, table_id: int) -> None:
         if connection.execute(far).first() is None:
             return
     ahead = sa.update(table_versions).where(v.table_id == table_id, v.committed_at_ms > now)
-    count = database.write(lambda connection: connection.execute(ahead.values(committed_at_ms=now)).rowcount)
+    count = database.change(ahead.values(committed_at_ms=now))
     logger.warning(
         "%d versions of the table with the number %d were dated in the future, by a wrong clock of the index's "
         "database; they are dated now, and are kept for the retention from now on.", count, table_id,

@@ -80,9 +80,7 @@ _CLAIMS_OF_OTHERS = {
 class ClaimChecks:
     """Compares what a transaction claims with other transactions, and with versions that no write made.
 
-    Args:
-        connection: Holds the lock of the table's row.
-        known: The transaction.
+    ``connection`` holds the lock of the table's row.
 
     Attributes:
         without_write: The versions of the transaction's table above its base that no write made, where they are known.
@@ -214,15 +212,7 @@ _AT_ONCE = 200
 
 
 class PlaceClaims:
-    """The directories that one command chooses, under the lock of its table's row.
-
-    Args:
-        connection: In a transaction of the database.
-        transaction_id: The command's.
-        plan: Checked.
-        checks: Makes the errors.
-        table: The command's table.
-    """
+    """The directories that one command chooses, under the lock of its table's row."""
 
     def __init__(
         self, connection: sa.Connection, transaction_id: str, plan: WritePlan, checks: ClaimChecks, table: Table

@@ -37,8 +37,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     mark_in_metastore,
     matching,
 )
-from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.reservation_checks import require_undisturbed
+from catalog_ext.metastore.index.write.reservation_checks import require_registrable
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -63,10 +62,7 @@ class PartitionCommand:
 
     Args:
         connection: In a transaction that holds the locks of the table's row and, of an exchange, of its source's.
-        transaction: The command.
-        applier: Applies what is changed in the table.
         source_row: Of an exchange, the row of the table that partitions are taken from.
-        removals: Takes what is to be deleted.
         stored: What the store says of files that were moved, by partition and name.
     """
 
@@ -169,20 +165,8 @@ class PartitionCommand:
 
     def _require_unclaimed(self, found: Mapping[str, tuple[str | None, Sequence[DataFile]]]) -> None:
         """Return if no transaction deletes files that are registered, given by partition with the location."""
-        there = {
-            self._table.directory(name, location): {file.path: file for file in files_there}
-            for name, (location, files_there) in found.items()
-            if files_there
-        }
-        if not there:
-            return
-        require_unclaimed(self._connection, self._table, lambda: there, self._id)
-        places = {
-            name: self._table.directory(name, location)
-            for name, (location, files_there) in found.items()
-            if files_there
-        }
-        require_undisturbed(self._connection, self._table, self._base_version, places)
+        there = ((name, self._table.directory(name, location), files_) for name, (location, files_) in found.items())
+        require_registrable(self._connection, self._table, there, self._base_version, self._id)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""

@@ -139,14 +139,7 @@ _AT_ONCE = 5000
 
 
 class ReplacedFiles:
-    """The files of the partitions that one write replaces.
-
-    Args:
-        plan: The write's.
-        write: What it does.
-        table: The table.
-        removals: Takes what is to be deleted.
-    """
+    """The files of the partitions that one write replaces."""
 
     def __init__(self, plan: WritePlan, write: CheckedWrite, table: Table, removals: Removals) -> None:
         self._plan = plan

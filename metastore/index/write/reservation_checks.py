@@ -18,15 +18,15 @@ from catalog_ext.metastore.index.database.schema import ALIVE, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.partition_rows import lock_table
-from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError
+from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError, require_unclaimed
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
-    from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
 
 
 def require_in_place(plan: WritePlan, table: Table, partition: Partition) -> None:
@@ -109,23 +109,48 @@ def check_name(
 _AT_ONCE = 500
 
 
-def require_undisturbed(
+def require_registrable(
+    connection: sa.Connection, table: Table, added: Iterable[tuple[str, str, Sequence[DataFile]]],
+    base_version: int | None, transaction_id: str = "", listed_at_ms: int | None = None,
+) -> None:  # fmt: skip
+    """Return if files of other writers can be registered: nothing deletes them, or has since they were listed.
+
+    Args:
+        connection: Holds the lock of the table's row.
+        table: At the version that registers the files.
+        added: Names of partitions, each with its directory and the files that it gets there.
+        base_version: A version from before the files were listed; None does not compare with other partitions.
+        transaction_id: The transaction that registers them, if one does.
+        listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
+
+    Raises:
+        DeletedFilesError: They cannot. Nothing was changed.
+        RetryAfter: A DELETE of everything has not listed all its files yet.
+    """
+    filled = [(name, directory, files) for name, directory, files in added if files]
+    if not filled:
+        return
+
+    def registered() -> dict[str, dict[str, DataFile]]:
+        found: dict[str, dict[str, DataFile]] = {}
+        for _, directory, files in filled:
+            found.setdefault(directory, {}).update((file.path, file) for file in files)
+        return found
+
+    require_unclaimed(connection, table, registered, transaction_id, listed_at_ms)
+    if base_version is not None:
+        _require_undisturbed(connection, table, base_version, {name: directory for name, directory, _ in filled})
+
+
+def _require_undisturbed(
     connection: sa.Connection, table: Table, base_version: int, directories: Mapping[str, str]
 ) -> None:
     """Return if no other partition that has, or had, one of the directories has changed since a version.
 
-    Nothing is asked where the table has not changed since.
-
-    Args:
-        connection: Holds the lock of the table's row.
-        table: At the version that registers files.
-        base_version: A version from before the files were listed.
-        directories: By partition, those in which files are registered.
-
-    Raises:
-        DeletedFilesError: One has changed, and its statement may have deleted or moved files. Nothing was changed.
+    Its statement may have deleted or moved files there. The claims of statements do not show this, since they name
+    partitions and not directories. Nothing is asked where the table has not changed since.
     """
-    if table.version == base_version + 1 or not directories:
+    if table.version == base_version + 1:
         return
     changed = dict(_changed(connection, table, base_version, directories))
     if not changed:

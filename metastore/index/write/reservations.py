@@ -14,8 +14,7 @@ from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, 
 from catalog_ext.metastore.commit.plan_json import plan_to_dict
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
-from catalog_ext.metastore.index.database.prepared import Prepared, together
+from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few, together
 from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transaction_claims, transactions
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
@@ -152,10 +151,8 @@ class Reservation:
         self._names(asked.definition.keys)
         c = transaction_claims.c
         digest = name_hash(str(identifier))
-        other = _first(
-            self._connection,
-            sa.select(c.transaction_id).where(c.table_id == _NO_TABLE, c.claim_hash == digest),
-        )
+        claimed = sa.select(c.transaction_id).where(c.table_id == _NO_TABLE, c.claim_hash == digest)
+        other = self._connection.execute(claimed.limit(1)).scalar()
         if other is not None:
             raise ConflictError(
                 f"The transaction {other} is creating the table {identifier}. Nothing was written; retry when it has "
@@ -248,7 +245,9 @@ class Reservation:
             require_unneeded(self._connection, self._id, self._plan, table, names)
         if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
-        self._reserve_places(table)
+        # A writer that goes to a directory that the command chooses meets its claim.
+        places = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
+        self._claim(places, table.table_id, exclusive=1)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
 
@@ -267,16 +266,6 @@ class Reservation:
         for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
             if not is_replaced(living.name):
                 require_own_format(table, living)
-
-    def _reserve_places(self, table: Table) -> None:
-        """Claim the directories that a command chooses, so that a writer that goes there meets it.
-
-        Raises:
-            ConflictError: A writer is there, or has come there since the command looked.
-        """
-        claims = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
-        if claims:
-            self._claim(claims, table.table_id, exclusive=1)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
         """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
@@ -317,9 +306,3 @@ class Reservation:
         columns = ("transaction_id", "claim_hash", "table_id", "name", "exclusive")
         named = [(self._id, digest, table_id, name, exclusive) for digest, name in claims]
         insert_rows(self._connection, transaction_claims, columns, named)
-
-
-def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
-    """Return the first value of the first row, or None."""
-    found: str | None = connection.execute(statement.limit(1)).scalar()
-    return found
