@@ -134,7 +134,7 @@ class Applier:
     def drop(self, ended: Sequence[Partition]) -> None:
         """End living partitions and their files."""
         for chunk in batched([partition.partition_id for partition in ended], _AT_ONCE):
-            self._end(_END_PARTITIONS, chunk)
+            self.end_partitions(chunk)
             self._end(_END_FILES, chunk)
         self.partitions_removed += len(ended)
         for partition in ended:
@@ -168,7 +168,7 @@ class Applier:
         """Add to living partitions, or replace all that they hold, without reading it."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
-            self._end(_END_PARTITIONS, [c.partition.partition_id for c in chunk])
+            self.end_partitions([c.partition.partition_id for c in chunk])
             cleared = [c.partition.partition_id for c in chunk if c.clear and c.partition.files]
             if cleared:
                 self._end(_END_FILES, cleared)
@@ -246,7 +246,7 @@ class Applier:
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
         """
-        self._end(_END_PARTITIONS, [before.partition_id])
+        self.end_partitions([before.partition_id])
         self.sums.add(before, -1)
         if before.in_metastore:
             self.published.dropped.append(before.name)

@@ -163,11 +163,7 @@ class _Application:
         self._presume_new = presume_new
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Write the changes.
-
-        Raises:
-            ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
-        """
+        """Write the changes, if the table is as they presume."""
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]

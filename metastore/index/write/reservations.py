@@ -167,11 +167,7 @@ class Reservation:
         return self._finish([(digest, str(identifier))], _NO_TABLE)
 
     def _reserve_replaced(self, table: Table) -> None:
-        """Claim the whole table from which the rows of its replacement come.
-
-        Raises:
-            ConflictError: Another transaction is committing to it.
-        """
+        """Claim the whole table from which the rows of its replacement come."""
         mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
         self._checks.require_free(table, table.version, mine, TRUE)
         self._claim([(PREDICATE_CLAIM, "")], table.table_id)
@@ -199,12 +195,7 @@ class Reservation:
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
     def _collect(self, staged: set[tuple[str, str]], files: Iterable[tuple[str, str]]) -> None:
-        """Add files, given by their partitions and names, to those that are staged.
-
-        Raises:
-            InvalidInputError: One is there already.
-            InvalidPartitionNameError: A name cannot be kept.
-        """
+        """Add files, given by their partitions and names, to those that are staged."""
         shown = self._row["table_name"]
         for partition, name in files:
             file = (partition, storable(name, "file"))
@@ -257,23 +248,14 @@ class Reservation:
         yield from (file.source for file in chain(recorded, self._new_files) if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
-        """Return when all living partitions that rows are added to are read as the table.
-
-        Raises:
-            PartitionDescriptorError: One is not.
-        """
+        """Return when all living partitions that rows are added to are read as the table."""
         is_replaced = replaced_by(self._plan, table)
         for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
             if not is_replaced(living.name):
                 require_own_format(table, living)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
-        """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
-
-        Raises:
-            TableNotFoundError: That table is gone.
-            ConflictError: As of the table itself.
-        """
+        """Claims, in the table that an exchange takes partitions from, what its predicate is true for."""
         row = lock_table(self._connection, asked.source_id, asked.source)
         source = row.table
         predicate = bound_predicate(self._plan, source)
