@@ -221,11 +221,15 @@ class _Application:
 
     def _require_there(self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]) -> None:
         """Raise when a file that the changes register is being deleted, or may have been since it was listed."""
-        added = ((change.name, self._directory(change, known), _new_files(change)) for change in changes)
+        registering = [change for change in changes if _new_files(change)]
+        if not registering:
+            return
         base_version = None if self._base is None else self._base.version
         require_registrable(
-            self._applier.connection, self._applier.table, added, base_version, listed_at_ms=self._listed_at_ms
-        )
+            self._applier.connection, self._applier.table,
+            lambda: [(change.name, self._directory(change, known), _new_files(change)) for change in registering],
+            base_version, listed_at_ms=self._listed_at_ms,
+        )  # fmt: skip
 
     def _directory(self, change: AddPartition | ReplaceFiles, known: Mapping[str, Partition]) -> str:
         """Return the directory in which a change registers files."""

@@ -165,8 +165,9 @@ class PartitionCommand:
 
     def _require_unclaimed(self, found: Mapping[str, tuple[str | None, Sequence[DataFile]]]) -> None:
         """Return if no transaction deletes files that are registered, given by partition with the location."""
-        there = ((name, self._table.directory(name, location), files_) for name, (location, files_) in found.items())
-        require_registrable(self._connection, self._table, there, self._base_version, self._id)
+        there = [(name, self._table.directory(name, place), added) for name, (place, added) in found.items() if added]
+        if there:
+            require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""

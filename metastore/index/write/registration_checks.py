@@ -309,8 +309,10 @@ def _to_be_removed(
 ) -> dict[str, str]:
     """Return the directories of partitions whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
+    if not isinstance(change, CheckedWrite | CheckedDrop):
+        return {}
     table = _table(connection, other.table_id)
-    if not isinstance(change, CheckedWrite | CheckedDrop) or table is None:
+    if table is None:
         return {}
     taken: dict[str, str] = {}
     for name, removals in change.unknown.items():

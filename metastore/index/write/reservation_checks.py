@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
@@ -110,7 +110,7 @@ _AT_ONCE = 500
 
 
 def require_registrable(
-    connection: sa.Connection, table: Table, added: Iterable[tuple[str, str, Sequence[DataFile]]],
+    connection: sa.Connection, table: Table, added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
     base_version: int | None, transaction_id: str = "", listed_at_ms: int | None = None,
 ) -> None:  # fmt: skip
     """Return if files of other writers can be registered: nothing deletes them, or has since they were listed.
@@ -118,7 +118,8 @@ def require_registrable(
     Args:
         connection: Holds the lock of the table's row.
         table: At the version that registers the files.
-        added: Names of partitions, each with its directory and the files that it gets there.
+        added: Returns names of partitions, each with its directory and the files that it gets there. It is called only
+            where there is something to compare with: a load has millions of files.
         base_version: A version from before the files were listed; None does not compare with other partitions.
         transaction_id: The transaction that registers them, if one does.
         listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
@@ -127,19 +128,16 @@ def require_registrable(
         DeletedFilesError: They cannot. Nothing was changed.
         RetryAfter: A DELETE of everything has not listed all its files yet.
     """
-    filled = [(name, directory, files) for name, directory, files in added if files]
-    if not filled:
-        return
 
     def registered() -> dict[str, dict[str, DataFile]]:
         found: dict[str, dict[str, DataFile]] = {}
-        for _, directory, files in filled:
+        for _, directory, files in added():
             found.setdefault(directory, {}).update((file.path, file) for file in files)
         return found
 
     require_unclaimed(connection, table, registered, transaction_id, listed_at_ms)
-    if base_version is not None:
-        _require_undisturbed(connection, table, base_version, {name: directory for name, directory, _ in filled})
+    if base_version is not None and table.version != base_version + 1:
+        _require_undisturbed(connection, table, base_version, {name: place for name, place, files in added() if files})
 
 
 def _require_undisturbed(
@@ -148,9 +146,9 @@ def _require_undisturbed(
     """Return if no other partition that has, or had, one of the directories has changed since a version.
 
     Its statement may have deleted or moved files there. The claims of statements do not show this, since they name
-    partitions and not directories. Nothing is asked where the table has not changed since.
+    partitions and not directories.
     """
-    if table.version == base_version + 1:
+    if not directories:
         return
     changed = dict(_changed(connection, table, base_version, directories))
     if not changed:

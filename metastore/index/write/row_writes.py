@@ -118,8 +118,8 @@ class RowWrite:
         """Apply the write, but for the flush of the applier, and return what it has written."""
         if self._write.found:
             # Files of others, which an append to an external table takes in with the partition that it makes.
-            there = ((name, self._plan.directory(name), found) for name, found in self._write.found.items())
-            require_registrable(self._connection, self._table, there, self._base_version, self._id)
+            there = [(name, self._plan.directory(name), found) for name, found in self._write.found.items()]
+            require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)
