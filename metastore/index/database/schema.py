@@ -134,10 +134,7 @@ partitions = sa.Table(
 
 partition_descriptors = sa.Table(
     "partition_descriptors", metadata,
-    key("table_id"),
-    key("descriptor_id"),
-    id_column("descriptor_hash"),
-    text("descriptor"),
+    key("table_id"), key("descriptor_id"), id_column("descriptor_hash"), text("descriptor"),
 )  # fmt: skip
 """How partitions are read that are not read as their tables: each way once a table, by its number."""
 
@@ -258,9 +255,7 @@ transaction_claims = sa.Table(
 
 transaction_locations = sa.Table(
     "transaction_locations", metadata,
-    id_column("transaction_id", primary_key=True),
-    id_column("name_hash", primary_key=True),
-    text("name"),
+    id_column("transaction_id", primary_key=True), id_column("name_hash", primary_key=True), text("name"),
     text("location"),
 )  # fmt: skip
 
@@ -276,12 +271,8 @@ forgotten_transactions = sa.Table(
 
 applications = sa.Table(
     "applications", metadata,
-    key("table_id"),
-    id_column("app_hash", primary_key=True),
-    text("app_id"),
-    big("app_version"),
-    id_column("transaction_id"),
-    big("version"),
+    key("table_id"), id_column("app_hash", primary_key=True), text("app_id"), big("app_version"),
+    id_column("transaction_id"), big("version"),
 )  # fmt: skip
 
 waiting_files = sa.Table(
