@@ -16,8 +16,7 @@ import sqlalchemy as sa
 
 import catalog_ext
 from catalog_ext.metastore.index.database.schema import repairs, table_versions, waiting_files
-from catalog_ext.metastore.index.write.repairs import RepairRecord
-from catalog_ext.metastore.index.write.verifications import Verified
+from catalog_ext.metastore.index.write.repairs import RepairRecord, Verified
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import DataFile

@@ -154,7 +154,7 @@ class Repair:
     def _note_etags(self, difference: StoreDifference) -> None:
         """Keep the ETags that the index does not have of files that are as it has them."""
         for some in batched(difference.new_etags(), _ETAGS_AT_ONCE):
-            self._index.etags.note(self._table, some)
+            self._index.file_statistics.note_etags(self._table, some)
 
     def _verify(self, scratch: Scratch, formats: Mapping[str, str]) -> None:
         verification = Verification(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.read.planned_files import PLAN_SCHEMA
     from catalog_ext.metastore.index.read.table_list import Pending, TableListing, TableOrder, TableSummary
     from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.index.write.repairs import Verifications, Verified
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
-    from catalog_ext.metastore.index.write.verifications import Verifications, Verified
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
 
 __all__ = [
@@ -90,8 +90,8 @@ _HOMES = {
     "TableSummary": "read.table_list",
     "TableVersion": "tables.tables",
     "Unit": "read.dates",
-    "Verifications": "write.verifications",
-    "Verified": "write.verifications",
+    "Verifications": "write.repairs",
+    "Verified": "write.repairs",
     "WaitingFiles": "write.waiting_files",
     "WantedGroups": "read.partition_groups",
     "form_of": "read.dates",

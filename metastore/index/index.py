@@ -33,19 +33,16 @@ from catalog_ext.metastore.index.tables.tables import Tables
 from catalog_ext.metastore.index.write.commits import Commits
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.deletion_claims import Deletions
-from catalog_ext.metastore.index.write.etags import Etags
-from catalog_ext.metastore.index.write.expire_versions import Versions
+from catalog_ext.metastore.index.write.expire_versions import ForgottenTransactions, Versions
 from catalog_ext.metastore.index.write.file_statistics import FileStatistics
-from catalog_ext.metastore.index.write.forgotten_transactions import ForgottenTransactions
 from catalog_ext.metastore.index.write.outbox import Outbox
 from catalog_ext.metastore.index.write.partition_descriptors import PartitionDescriptors
 from catalog_ext.metastore.index.write.partition_rows import LivingPartitions
 from catalog_ext.metastore.index.write.publishing import Publications
-from catalog_ext.metastore.index.write.repairs import Repairs
+from catalog_ext.metastore.index.write.repairs import Repairs, Verifications
 from catalog_ext.metastore.index.write.restoration import Restoration
 from catalog_ext.metastore.index.write.transaction_files import TransactionFiles
 from catalog_ext.metastore.index.write.transactions import IndexedTransactions
-from catalog_ext.metastore.index.write.verifications import Verifications
 from catalog_ext.metastore.index.write.waiting_files import WaitingLists
 
 if TYPE_CHECKING:
@@ -90,7 +87,6 @@ class Index:
         self.living_partitions = LivingPartitions(database)
         self.file_statistics = FileStatistics(database)
         self.verifications = Verifications(database)
-        self.etags = Etags(database)
         self.repairs = Repairs(database)
         self.commits = Commits(database, self.planner_statistics)
         self.transactions = IndexedTransactions(database)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
-    from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
+    from catalog_ext.metastore.index.write.expire_versions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import Listed
     from catalog_ext.metastore.storage.store import Storage

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index.database.engines import SET_LOCAL
 from catalog_ext.metastore.index.database.failures import AWAY_STATES
-from catalog_ext.metastore.index.database.poolers import SET_LOCAL
 from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ArrowConnections:
     Args:
         url: The index's URL.
         shown: The same for people, without the password.
-        is_pooled: Says whether a pooler stands before the database; see `poolers`.
+        is_pooled: Says whether a pooler stands before the database; see `engines.Pooler`.
     """
 
     def __init__(self, url: URL, shown: str, is_pooled: Callable[[], bool]) -> None:
@@ -139,21 +139,21 @@ class ArrowConnections:
                     {"index": self._shown},
                 )
                 raise failed(Subject.INDEX, unreachable) from error
-            refused = IndexDatabaseError(
-                f"The index {self._shown} refused a statement: {text}.", {"index": self._shown}
-            )
-            raise failed(Subject.INDEX, refused) from error
+            raise self._refused(text) from error
         except (OSError, pa.ArrowException) as error:
             # pyarrow raises these where a result breaks off after its first batch, without the SQLSTATE.
             text = next(iter(str(error).splitlines()), "")[:300]
-            parameters = {"index": self._shown}
             if _OF_A_STATEMENT in text and "cancel" not in text:
-                refused = IndexDatabaseError(f"The index {self._shown} refused a statement: {text}.", parameters)
-                raise failed(Subject.INDEX, refused) from error
+                raise self._refused(text) from error
             gone = IndexUnavailableError(
-                f"The index {self._shown} broke off its answer: {text}. Check that the database is running.", parameters
+                f"The index {self._shown} broke off its answer: {text}. Check that the database is running.",
+                {"index": self._shown},
             )
             raise failed(Subject.INDEX, gone) from error
+
+    def _refused(self, text: str) -> CatalogExtError:
+        refused = IndexDatabaseError(f"The index {self._shown} refused a statement: {text}.", {"index": self._shown})
+        return failed(Subject.INDEX, refused)
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -64,17 +65,12 @@ def stream(
     first = next(batches, None)
     if first is None:
         return pa.RecordBatchReader.from_batches(schema, [])
-    return pa.RecordBatchReader.from_batches(schema, _chain(first, batches))
+    return pa.RecordBatchReader.from_batches(schema, chain([first], batches))
 
 
 def _in_turn(database: Database, read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     with database.streaming():
         yield from read
-
-
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
 
 
 def _batches(read: Iterator[pa.RecordBatch], step: Step, at_end: End) -> Iterator[pa.RecordBatch]:
@@ -119,12 +115,7 @@ def _spilled(
 ) -> Iterator[pa.RecordBatch] | None:
     """Spill the rows of a query that has begun, and return what reads them; None where they cannot be spilled.
 
-    Args:
-        database: The index.
-        connection: That has begun the query.
-        result: Of the query.
-        schema: Of the rows.
-        kept: Deletes the file at its end.
+    ``kept`` deletes the file at its end.
     """
     # As the driver got it, not as the statement was made: lists are JSON there, and truth is 1.
     query = str(result.context.statement), tuple(result.context.parameters[0])

@@ -7,17 +7,18 @@ import sqlite3
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError
-from catalog_ext.metastore.index.database import adbc, poolers
+from catalog_ext.metastore.index.database import adbc
 from catalog_ext.metastore.index.database.engines import (
     POOL_OVERFLOW,
     POOL_SIZE,
     POOL_WAIT_S,
     is_locked,
+    look_for_pooler,
     make_engine,
 )
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
@@ -30,7 +31,33 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
-    from catalog_ext.metastore.index.database.guard import IndexGuard
+    from catalog_ext.metastore.errors import IndexRestoredError
+
+
+class IndexGuard(Protocol):
+    """Compares the counter of the index with the one on the store."""
+
+    @property
+    def behind(self) -> IndexRestoredError | None:
+        """The reason why the index changes nothing; None where it is current, as far as is known."""
+
+    def require_current(self) -> None:
+        """Return unless the index is older than what it once wrote (``IndexRestoredError``)."""
+
+    def advance(self) -> None:
+        """Raise the counter, here and on the store, before files are deleted that a backup may still name.
+
+        Raises:
+            IndexRestoredError: The index is older than what it once wrote.
+            StorageError: The store does not answer.
+        """
+
+    def note_version(self, table_id: int, version: int) -> None:
+        """Note the newest version of a table; one that is older than noted before shows that the index was put back."""
+
+    def forget(self) -> None:
+        """Compare again before the next change: a connection to the database's server is a new one."""
+
 
 _Result = TypeVar("_Result")
 
@@ -81,7 +108,7 @@ class Database:
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         if self.dialect != "sqlite":
             sa.event.listen(self.engine, "connect", self._note_connection)
-        self.pooler = poolers.listen(self.engine) if self.dialect == "postgresql" else None
+        self.pooler = look_for_pooler(self.engine) if self.dialect == "postgresql" else None
         self.arrow = adbc.ArrowConnections(url, self.shown, self._is_pooled) if adbc.is_available(url) else None
 
     @property
@@ -213,6 +240,10 @@ class Database:
                 others(self)
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
             raise as_ours(error, self.shown) from error
+
+    def change(self, statement: sa.UpdateBase, *, durable: bool = True) -> int:
+        """Run one statement as a transaction of its own, as ``write`` does; return how many rows it has changed."""
+        return self.write(lambda connection: connection.execute(statement).rowcount, durable=durable)
 
 
 def open_database(url: str) -> Database:

@@ -7,6 +7,7 @@ import select
 import sqlite3
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError, InvalidConfigurationError
-from catalog_ext.metastore.index.database import mysql_sessions
 from catalog_ext.metastore.index.database.urls import shown_url
 from catalog_ext.metastore.runtime.private_files import make_folders, make_private_file
 
@@ -62,7 +62,7 @@ def make_engine(url: URL) -> sa.Engine:
     if postgresql:
         _ask_whether_they_live(engine)
     else:
-        mysql_sessions.listen(engine)
+        _set_up_mysql_sessions(engine)
     return engine
 
 
@@ -102,14 +102,13 @@ def _has_news(descriptor: int) -> bool:
 
 def _sqlite_engine(url: URL) -> sa.Engine:
     _make_parent_folder(url)
-    timeout = url.query.get("timeout")
     engine = sa.create_engine(
         url,
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_WAIT_S,
         pool_recycle=900,  # new connections see the statistics that another process renewed
-        connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
+        connect_args={} if url.query.get("timeout") else {"timeout": BUSY_TIMEOUT_S},
     )
     if url.database is not None and not url.database.startswith("file:"):
         sa.event.listen(engine, "do_connect", partial(_make_private, Path(url.database)))
@@ -198,3 +197,71 @@ def _take_write_lock(driver: Any, wait_s: float) -> None:  # noqa: ANN401 -- as 
 def is_locked(error: Exception) -> bool:
     """Return whether SQLite says that another connection holds the lock."""
     return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+
+
+# Without a strict mode the server cuts off what is too long and goes on: JSON of the index would be damaged, and names
+# would meet. Tables of an engine without transactions keep half a commit, and lock no rows.
+_MYSQL_SETTINGS = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION default_storage_engine = InnoDB"
+)
+
+
+def _set_up_mysql_sessions(engine: sa.Engine) -> None:
+    """Give each new session on MariaDB or MySQL the settings that the index relies on, whatever the server's are.
+
+    SQLAlchemy asks the first connection how names are quoted in its ``sql_mode``, so the settings come before that.
+    """
+
+    def connected(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 -- the driver is not always installed
+        with connection.cursor() as cursor:
+            cursor.execute(_MYSQL_SETTINGS)
+
+    sa.event.listen(engine, "connect", connected, insert=True)
+
+
+SET_LOCAL = "SET LOCAL random_page_cost = 1.1"
+"""PostgreSQL by default takes a jump for four times a sequential read, as on a disk with heads, and would rather hash
+all files than look up those of a thousand partitions."""
+
+_PREPARE = """SELECT pg_backend_pid(), CASE WHEN pg_backend_pid() = %s
+THEN set_config('random_page_cost', '1.1', false) END"""
+
+
+@dataclass(slots=True)
+class Pooler:
+    """Whether a pooler such as PgBouncer stands before a PostgreSQL database.
+
+    The server connections of a pooler in transaction mode belong to a client for one transaction. Neither prepared
+    statements nor settings stay from one transaction to the next, and a setting of a session stays with the server
+    connection, which other clients get. So behind a pooler each read is a transaction, and settings are local to it.
+
+    A pooler gives its clients keys for cancelling that are its own, so that the process number in a client's key is not
+    that of the server process which answers it. That also holds in session mode, where the transactions are not needed
+    and cost two requests for each read by ADBC.
+
+    Attributes:
+        is_there: What the last new connection has shown; None before the first one.
+    """
+
+    is_there: bool | None = None
+
+
+def look_for_pooler(engine: sa.Engine) -> Pooler:
+    """Have an engine look for a pooler on each new connection, and give connections and transactions their settings."""
+    pooler = Pooler()
+
+    def connected(connection: Any, _: ConnectionPoolEntry) -> None:  # noqa: ANN401 -- the driver is not always installed
+        before, connection.autocommit = connection.autocommit, True
+        client_process = connection.info.backend_pid
+        (server_process, _setting) = connection.execute(_PREPARE, (client_process,)).fetchone()
+        connection.autocommit = before
+        pooler.is_there = server_process != client_process
+
+    def begun(connection: sa.Connection) -> None:
+        driver: Any = connection.connection.dbapi_connection
+        if pooler.is_there and not driver.autocommit:
+            connection.exec_driver_sql(SET_LOCAL)
+
+    sa.event.listen(engine, "connect", connected)
+    sa.event.listen(engine, "begin", begun)
+    return pooler

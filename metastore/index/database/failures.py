@@ -23,16 +23,16 @@ _RETRY_CODES = frozenset({1020, 1213, 3101})
 _LOCKED_CODES = frozenset({1205})
 _LOCKED_STATES = frozenset({"55P03"})
 # No room: disk_full. MySQL: disk full, table full, and what an engine says of ENOSPC.
-_FULL_STATES = frozenset({"53100"})
-_FULL_CODES = frozenset({1021, 1114})
+_FULL = (
+    frozenset({"53100"}),
+    frozenset({1021, 1114}),
+    ("database or disk is full", "No space left on device", "Got error 28"),
+)
 _DISK_WORDS = "disk I/O error"
 """What SQLite says of any trouble with its file, that of a disk without room for its log among it."""
 
-_FULL_WORDS = ("database or disk is full", "No space left on device", "Got error 28")
 # Read only: a standby, or a server or session that was switched to it. MySQL: --read-only, a transaction, InnoDB's own.
-_READ_ONLY_STATES = frozenset({"25006"})
-_READ_ONLY_CODES = frozenset({1290, 1792, 1836})
-_READ_ONLY_WORDS = ("attempt to write a readonly database",)
+_READ_ONLY = (frozenset({"25006"}), frozenset({1290, 1792, 1836}), ("attempt to write a readonly database",))
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database is busy")
 # What a server that is there says when the statement itself is at fault.
 _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
@@ -92,15 +92,12 @@ def takes_nothing(error: CatalogExtError) -> bool:
     if not isinstance(error, IndexUnavailableError) or cause is None:
         return False
     origin = _origin(cause)
-    return _is_full(origin) or _is_read_only(origin)
+    return _is_any(origin, _FULL) or _is_any(origin, _READ_ONLY)
 
 
 @contextmanager
 def translated(database: str) -> Iterator[None]:
-    """Raise database errors of its block as ours.
-
-    Args:
-        database: The database for people, without its password.
+    """Raise database errors of its block as ours; ``database`` names it for people, without its password.
 
     Raises:
         IndexUnavailableError: The database cannot be reached, has gone away, is locked, full or read-only.
@@ -138,13 +135,13 @@ def _as_ours(error: Exception, database: str) -> CatalogExtError:
             "when the other process has finished.",
             parameters,
         )
-    if _is_full(origin):
+    if _is_any(origin, _FULL):
         return IndexUnavailableError(
             f"The index {database} has no room left: {text}. What it has taken down before is whole. Make room on the "
             "database's disk, or raise its limit, and run the statement again.",
             parameters,
         )
-    if _is_read_only(origin):
+    if _is_any(origin, _READ_ONLY):
         return IndexUnavailableError(
             f"The index {database} can be read and not written: {text}. Let its user write the database (of SQLite the "
             "file and its folder, who only reads too), or, after a failover, give the address of the server that takes "
@@ -203,18 +200,11 @@ def _code(origin: BaseException) -> int | None:
     return first if isinstance(first, int) else None
 
 
-def _is_any(origin: BaseException, states: frozenset[str], codes: frozenset[int], words: tuple[str, ...]) -> bool:
+def _is_any(origin: BaseException, signs: tuple[frozenset[str], frozenset[int], tuple[str, ...]]) -> bool:
+    states, codes, words = signs
     if getattr(origin, "sqlstate", None) in states or _code(origin) in codes:
         return True
     return any(each in str(origin) for each in words)
-
-
-def _is_full(origin: BaseException) -> bool:
-    return _is_any(origin, _FULL_STATES, _FULL_CODES, _FULL_WORDS)
-
-
-def _is_read_only(origin: BaseException) -> bool:
-    return _is_any(origin, _READ_ONLY_STATES, _READ_ONLY_CODES, _READ_ONLY_WORDS)
 
 
 def _is_locked(origin: BaseException) -> bool:

@@ -42,10 +42,6 @@ class KeyRows:
     Names of one load share most of their components: each component is checked, cast and encoded once while it is
     remembered.
 
-    Args:
-        keys: The table's partition columns.
-        table: Its name, for errors.
-
     Attributes:
         has_long_keys: Whether one of the names had a long key (``has_long_key``).
     """

@@ -1,4 +1,4 @@
-"""Rows of tables, namespaces, partitions and files from domain objects, and back; maps and lists are JSON text."""
+"""Rows of tables, namespaces, partitions and files from domain objects, and back; and the lock of a table's row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, partitions
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import storable_field
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import columns_from_list, columns_to_list, to_json
@@ -155,3 +159,23 @@ def file_of(row: Sequence[Any]) -> DataFile:
     """Return the file of a row with the columns ``FILE``, without its statistics."""
     path, size, modified_ms, n_rows, etag, file_id = row
     return DataFile(path, size, modified_ms, n_rows, etag=etag, file_id=file_id)
+
+
+def locked_row(connection: sa.Connection, table_id: int) -> TableRow | None:
+    """Lock the table's row until the end of the transaction and return it; None for a table that is gone.
+
+    Writers call ``partition_rows.lock_table``, which completes a deferred delete first.
+    """
+    row = LOCK.row(connection, {"table_id": table_id})
+    return None if row is None else table_row_of(row)
+
+
+def _lock_statement(dialect: str) -> sa.Select[Any]:
+    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
+    now = database_now_ms(dialect).scalar_subquery().label("now_ms")
+    columns = sa.select(tables, namespace.label("namespace"), now)
+    return columns.where(tables.c.table_id == sa.bindparam("table_id")).with_for_update(of=tables)
+
+
+LOCK = Prepared(_lock_statement)
+"""The query of ``locked_row``."""

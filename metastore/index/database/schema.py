@@ -7,8 +7,16 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.columns import NUMBER, big, id_column, key, metadata, name_type, text
+from catalog_ext.metastore.index.database.column_types import (
+    NUMBER,
+    ExactText,
+    big,
+    id_column,
+    key,
+    metadata,
+    name_type,
+    text,
+)
 from catalog_ext.metastore.index.database.constants import ALIVE as ALIVE
 from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
 
@@ -126,10 +134,7 @@ partitions = sa.Table(
 
 partition_descriptors = sa.Table(
     "partition_descriptors", metadata,
-    key("table_id"),
-    key("descriptor_id"),
-    id_column("descriptor_hash"),
-    text("descriptor"),
+    key("table_id"), key("descriptor_id"), id_column("descriptor_hash"), text("descriptor"),
 )  # fmt: skip
 """How partitions are read that are not read as their tables: each way once a table, by its number."""
 
@@ -250,9 +255,7 @@ transaction_claims = sa.Table(
 
 transaction_locations = sa.Table(
     "transaction_locations", metadata,
-    id_column("transaction_id", primary_key=True),
-    id_column("name_hash", primary_key=True),
-    text("name"),
+    id_column("transaction_id", primary_key=True), id_column("name_hash", primary_key=True), text("name"),
     text("location"),
 )  # fmt: skip
 
@@ -268,12 +271,8 @@ forgotten_transactions = sa.Table(
 
 applications = sa.Table(
     "applications", metadata,
-    key("table_id"),
-    id_column("app_hash", primary_key=True),
-    text("app_id"),
-    big("app_version"),
-    id_column("transaction_id"),
-    big("version"),
+    key("table_id"), id_column("app_hash", primary_key=True), text("app_id"), big("app_version"),
+    id_column("transaction_id"), big("version"),
 )  # fmt: skip
 
 waiting_files = sa.Table(

@@ -89,11 +89,7 @@ def may_exist(path: Path) -> bool:
 
 
 def why_unopened(index: str) -> str | None:
-    """Return why the file of a SQLite index cannot be opened, which SQLite does not say; None where it is no file's.
-
-    Args:
-        index: Its path, or a plain URL.
-    """
+    """Return why the SQLite file of an index (path or URL) cannot be opened, which SQLite does not say; or None."""
     path = plain_file(index)
     if path is None:
         return None

@@ -8,6 +8,7 @@ to a new file and closes that before ADBC opens it.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import tempfile
@@ -20,6 +21,7 @@ import adbc_driver_sqlite
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.runtime.measures import Subject, failed
 
 if TYPE_CHECKING:
@@ -39,9 +41,12 @@ def spill_file() -> Iterator[Path]:
     """Give an empty file for this user alone, in the temporary directory; it is deleted at the end of the block.
 
     Raises:
-        OSError: No file can be made there.
+        OSError: No file can be made there, or SQLite cannot open one: it takes paths as UTF-8 text.
     """
-    handle, name = tempfile.mkstemp(prefix="catalog-ext-rows-", dir=os.environ.get("SQLITE_TMPDIR") or None)
+    folder = os.environ.get("SQLITE_TMPDIR") or tempfile.gettempdir()
+    if not is_storable(folder):
+        raise OSError(errno.EILSEQ, "The path is not UTF-8", folder)
+    handle, name = tempfile.mkstemp(prefix="catalog-ext-rows-", dir=folder)
     os.close(handle)
     file = Path(name)
     try:
@@ -83,11 +88,6 @@ def _typed_row(schema: pa.Schema) -> str:
 
 def read(file: Path, batch_rows: int, index: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file that ``spill`` wrote, and delete the file as soon as it is open.
-
-    Args:
-        file: The file.
-        batch_rows: The most rows of a batch.
-        index: The URL of the index, for people.
 
     Raises:
         IndexUnavailableError: The file cannot be read.

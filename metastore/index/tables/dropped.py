@@ -18,8 +18,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
 )
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, other_spellings, scheme_with_names
-from catalog_ext.metastore.index.write.deletion_transactions import deletion
-from catalog_ext.metastore.index.write.transaction_rows import insert_within
+from catalog_ext.metastore.index.write.transaction_rows import insert_deletion
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import both_spellings
 
@@ -135,12 +134,11 @@ class DroppedTables:
 
         def work(connection: sa.Connection) -> None:
             if connection.execute(gone).rowcount:
-                deleted = deletion(
-                    dropped.table_id, dropped.name, dropped.location, DataDeletion.INSIDE,
+                insert_deletion(
+                    connection, dropped.table_id, dropped.name, dropped.location, DataDeletion.INSIDE,
                     operation="DROP TABLE", state=State.FINISHED, owner=owner, staging="", version=0,
                     now_ms=now_ms(connection),
                 )  # fmt: skip
-                insert_within(connection, deleted)
 
         self._database.write(work)
 

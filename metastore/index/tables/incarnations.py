@@ -19,8 +19,7 @@ from catalog_ext.metastore.index.tables.properties import Properties
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.index.database.guard import IndexGuard
+    from catalog_ext.metastore.index.database.database import Database, IndexGuard
 
 INCARNATION = "index.incarnation"
 COUNTER = "index.counter"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionNotFoundError
-from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.prepared import insert_rows
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,

@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
 from catalog_ext.metastore.index.database.keys import KeyRows
-from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few
 from catalog_ext.metastore.index.database.rows import PARTITION_ROW, partition_to_row
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    PARTITION_NUMBER_BITS,
-    file_statistics,
-    files,
-    partitions,
-)
+from catalog_ext.metastore.index.database.schema import ALIVE, PARTITION_NUMBER_BITS, file_statistics, files, partitions
 from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.write.applied import NamedPartitions, Rewrite, Sums, Volume, emptied, holding
+from catalog_ext.metastore.index.write.applied import Rewrite, Volume, emptied, holding
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.index.write.partition_descriptors import THE_TABLES, number_of
+from catalog_ext.metastore.index.write.partition_rows import living_named
 from catalog_ext.metastore.index.write.partition_sums import PartitionSums
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.tables import DataFile, Partition, consistent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.write.fixed_set import LatePartition
@@ -55,14 +49,14 @@ class Applier:
     Args:
         connection: In a transaction.
         row: The table's, locked, at the version that the commit makes.
-        named: The partitions that ``alive`` is asked for, where they are known.
+        named: By name the partitions that ``alive`` is asked for, where they are known; None for a name without one.
     """
 
     connection: sa.Connection
     row: TableRow
-    named: NamedPartitions | None = None
+    named: Mapping[str, Partition | None] | None = None
     table: Table = field(init=False)
-    sums: Sums = field(init=False)
+    sums: PartitionSums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
     partitions_changed: int = 0
@@ -78,13 +72,12 @@ class Applier:
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
-    _hashes: dict[str, str] = field(default_factory=dict)
     _descriptors: dict[PartitionDescriptor, int] = field(default_factory=dict)
     _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
         self.table = self.row.table
-        self.sums = Sums(PartitionSums(len(self.table.definition.keys)))
+        self.sums = PartitionSums(len(self.table.definition.keys))
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
         self.next_partition = self.row.next_partition
         self.next_file = self.row.next_file
@@ -113,13 +106,13 @@ class Applier:
     def is_small(self) -> bool:
         """Whether ``flush`` and ``record`` send a few statements, and ask nothing, where nothing is delivered."""
         few = all(map(is_few, (self._partition_rows, self._file_rows, self._statistics_rows)))
-        return few and self.sums.parts.are_few and not self.published.dropped
+        return few and self.sums.are_few and not self.published.dropped
 
     def flush(self) -> None:
         """Write the rows that were gathered; ``version_record.record`` follows."""
         self._flush_partitions()
         self._flush_files()
-        self.sums.parts.write(self.connection, self.table.table_id, self.version)
+        self.sums.write(self.connection, self.table.table_id, self.version)
 
     def _flush_partitions(self) -> None:
         insert_rows(self.connection, partitions, PARTITION_ROW, self._partition_rows)
@@ -132,24 +125,16 @@ class Applier:
 
     def alive(self, names: Sequence[str]) -> dict[str, Partition]:
         """Return the living partitions of these names."""
-        if self.named is not None and self.named.hashes.keys() == set(names):
-            self._hashes.update(self.named.hashes)
-            return dict(self.named.living)
-        found: dict[str, Partition] = {}
-        for chunk in batched(names, _AT_ONCE):
-            some = NamedPartitions.of(chunk)
-            self._hashes.update(some.hashes)
-            query, asked = some.query(self.table.table_id)
-            found |= some.found(query.rows(self.connection, asked)).living
-        return found
-
-    def _hash(self, name: str) -> str:
-        return self._hashes.pop(name, None) or name_hash(name)
+        if self.named is not None and self.named.keys() == set(names):
+            return {name: there for name, there in self.named.items() if there is not None}
+        chunks = batched(names, _AT_ONCE)
+        found = (there for some in chunks for there in living_named(self.connection, self.table, some))
+        return {there.name: there for there in found}
 
     def drop(self, ended: Sequence[Partition]) -> None:
         """End living partitions and their files."""
         for chunk in batched([partition.partition_id for partition in ended], _AT_ONCE):
-            self._end(_END_PARTITIONS, chunk)
+            self.end_partitions(chunk)
             self._end(_END_FILES, chunk)
         self.partitions_removed += len(ended)
         for partition in ended:
@@ -166,25 +151,24 @@ class Applier:
 
     def end_everything(self, but: Sequence[Partition]) -> None:
         """Count out all living partitions but some; a deferred delete ends their rows."""
-        before = self.table.totals
-        n_files = before.files - sum(kept.files for kept in but)
-        n_bytes = before.bytes - sum(kept.bytes for kept in but)
-        n_rows = self.row.counted_rows - sum(kept.rows or 0 for kept in but)
-        uncounted = self.row.uncounted_partitions - sum(kept.rows is None for kept in but)
-        n_partitions = before.partitions - len(but)
-        self.partitions_removed += n_partitions
-        self.files_removed += n_files
-        self.gone.add(n_bytes, None if uncounted else n_rows)
-        self.sums.end_everything(n_partitions, n_files, n_bytes, n_rows, uncounted)
+        row, before = self.row, self.table.totals
+        self.sums.end_everything(
+            (before.partitions, before.files, before.bytes, row.counted_rows, row.uncounted_partitions)
+        )
         for kept in but:
             # What was counted out by itself was counted out with all.
-            self.sums.parts.add(kept, 1)
+            self.sums.add(kept, 1)
+        uncounted = row.uncounted_partitions - sum(kept.rows is None for kept in but)
+        n_rows = row.counted_rows - sum(kept.rows or 0 for kept in but)
+        self.partitions_removed += before.partitions - len(but)
+        self.files_removed += before.files - sum(kept.files for kept in but)
+        self.gone.add(before.bytes - sum(kept.bytes for kept in but), None if uncounted else n_rows)
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Add to living partitions, or replace all that they hold, without reading it."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
-            self._end(_END_PARTITIONS, [c.partition.partition_id for c in chunk])
+            self.end_partitions([c.partition.partition_id for c in chunk])
             cleared = [c.partition.partition_id for c in chunk if c.clear and c.partition.files]
             if cleared:
                 self._end(_END_FILES, cleared)
@@ -209,8 +193,9 @@ class Applier:
         self._add_files(before.partition_id, change.added)
 
     def hold(
-        self, before: Partition, kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None
-    ) -> None:
+        self, before: Partition, kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None, *,
+        reset: bool = False,
+    ) -> None:  # fmt: skip
         """Begin a partition with files that it keeps and others that it gets.
 
         Args:
@@ -218,6 +203,7 @@ class Applier:
             kept: Files that stay.
             added: Files that come.
             location: Where the partition moves to; None when it stays where it is.
+            reset: Whether the metastore is to read it as its table.
         """
         self.partitions_changed += 1
         self.sums.add(before, -1)
@@ -226,16 +212,14 @@ class Applier:
             known = before.rows is not None and held.rows is not None
             self.gone.add(before.bytes - held.bytes, (before.rows or 0) - (held.rows or 0) if known else None)
         begun = held if location is None else _moved(held, location)
-        self._begin(holding(begun, added), self.published.altered)
+        self._begin(holding(begun, added), self.published.altered, reset=reset)
         self._add_files(before.partition_id, added)
 
     def carry(self, late: Sequence[tuple[LatePartition, Sequence[DataFile]]], *, anew: bool = False) -> None:
         """End the fixed files of partitions that have changed since ``reserve``; what came later stays, and files come.
 
-        Args:
-            late: The partitions, each with the files that come.
-            anew: Whether the rows of all of them begin with this version, also where nothing ends and nothing comes:
-                a deferred delete ends all rows that began before.
+        With ``anew`` the rows of all of them begin with this version, also where nothing ends and nothing comes: a
+        deferred delete ends all rows that began before.
         """
         self.carried.extend(late_one.partition.name for late_one, _ in late)
         for chunk in batched([(p, added) for p, added in late if anew or p.ended or added], _AT_ONCE):
@@ -250,22 +234,9 @@ class Applier:
         self, before: Partition, held: Sequence[DataFile], location: str | None,
         descriptor: PartitionDescriptor | None,
     ) -> None:  # fmt: skip
-        """Begin a partition that is read otherwise; ``held`` are its files, which all begin.
-
-        Args:
-            before: The partition whose row has ended, or is about to.
-            held: What it holds.
-            location: Where the partition moves to; None when it stays where it is.
-            descriptor: How it is read; None: as its table.
-        """
+        """Begin a partition that is read by a descriptor, or (None) as its table; all of its files begin."""
         own = None if descriptor is None else self._descriptor(descriptor)
-        self.partitions_changed += 1
-        self.sums.add(before, -1)
-        self.gone.add(before.bytes, before.rows)
-        begun = holding(emptied(before)._replace(descriptor=own), held)
-        begun = begun if location is None else _moved(begun, location)
-        self._begin(begun, self.published.altered, reset=descriptor is None)
-        self._add_files(before.partition_id, held)
+        self.hold(before._replace(descriptor=own), (), held, location, reset=descriptor is None)
 
     def rename(
         self, before: Partition, name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
@@ -275,7 +246,7 @@ class Applier:
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
         """
-        self._end(_END_PARTITIONS, [before.partition_id])
+        self.end_partitions([before.partition_id])
         self.sums.add(before, -1)
         if before.in_metastore:
             self.published.dropped.append(before.name)
@@ -327,7 +298,7 @@ class Applier:
                 partition_id, name, location, self.version, ALIVE, change.in_metastore, len(change.files), n_bytes,
                 n_rows, descriptor, self.now, keys,
             )  # fmt: skip
-            self._partition_rows.append(partition_to_row(added, table_id, self._hash(name)))
+            self._partition_rows.append(partition_to_row(added, table_id, name_hash(name)))
             self.sums.add(added, 1)
             if change.in_metastore:
                 self.published.added.append(added)
@@ -343,7 +314,7 @@ class Applier:
 
     def _begin(self, partition: Partition, published: list[Partition], *, reset: bool = False) -> None:
         begun = partition._replace(begin_version=self.version, end_version=ALIVE)
-        self._partition_rows.append(partition_to_row(begun, self.table.table_id, self._hash(begun.name)))
+        self._partition_rows.append(partition_to_row(begun, self.table.table_id, name_hash(begun.name)))
         self.sums.add(begun, 1)
         if begun.in_metastore:
             published.append(begun._replace(descriptor=THE_TABLES) if reset else begun)

@@ -44,12 +44,16 @@ from catalog_ext.metastore.index.tables.dropping import drop_within
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write import transaction_rows as rows
-from catalog_ext.metastore.index.write.applied import NamedPartitions
 from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
-from catalog_ext.metastore.index.write.partition_rows import lock_tables, lock_with_transaction
+from catalog_ext.metastore.index.write.partition_rows import (
+    lock_tables,
+    lock_with_transaction,
+    named_partitions,
+    named_query,
+)
 from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.index.write.reservation_checks import check_name
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
@@ -67,7 +71,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.model.changes import Summary
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Partition, Table, TableDefinition
 
     Delivers = Callable[[TableDefinition], bool]
 
@@ -97,13 +101,7 @@ _CLAIMS_CHECKED_EVERY = 64
 
 
 class Applying:
-    """The database transaction of one commit.
-
-    Args:
-        connection: In a transaction of the database.
-        commit: It is reserved, and its files have their final names.
-        deliver: As ``Commits.apply``.
-    """
+    """The database transaction of one commit, which is reserved and whose files have their final names."""
 
     def __init__(self, connection: sa.Connection, commit: Commit, deliver: bool | Delivers) -> None:
         self._connection = connection
@@ -114,7 +112,7 @@ class Applying:
         self._deliver = deliver
         self._row: Mapping[str, Any] = {}
         self._now = 0
-        self._named: NamedPartitions | None = None
+        self._named: Mapping[str, Partition | None] | None = None
         self._removals = RecordedDeletions(connection, self._id)
         self._source: Applier | None = None
         self._ends_everything = False
@@ -168,12 +166,10 @@ class Applying:
     def _lock(self) -> tuple[int, TableRow | None, TableRow | None]:
         """Return the locked namespace of a table that is made, or a table's row, and that of an exchange's source."""
         if isinstance(self._plan.asked, Append) and self._commit.all_files is not None:
-            named = NamedPartitions.of({file.partition for file in self._commit.all_files})
-            table_id = self._transaction.table_id or 0
-            locked, self._row, (alive,) = lock_with_transaction(
-                self._connection, self._transaction, named.query(table_id)
-            )
-            self._named = named.found(alive)
+            names = {file.partition for file in self._commit.all_files}
+            query = named_query(self._transaction.table_id or 0, names)
+            locked, self._row, (alive,) = lock_with_transaction(self._connection, self._transaction, query)
+            self._named = {**dict.fromkeys(names), **{there.name: there for there in named_partitions(alive)}}
             return 0, locked, None
         if self._plan.definition is not None:
             namespace_id = lock_namespace(self._connection, TableIdentifier.parse(self._transaction.table).namespace)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import Claims, claimed_predicate, covers
+from catalog_ext.metastore.commit.claims import Claims, chosen_places, claimed_predicate, covers, touched
 from catalog_ext.metastore.commit.plan_json import plan_from_dict
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import ConflictError
+from catalog_ext.metastore.errors import ConflictError, InvalidPartitionNameError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
@@ -21,14 +21,19 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transactions,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, matching
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.typed_values import checked_values, claim_hash, typed_values
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.model.tables import Partition, Table
 
@@ -75,9 +80,7 @@ _CLAIMS_OF_OTHERS = {
 class ClaimChecks:
     """Compares what a transaction claims with other transactions, and with versions that no write made.
 
-    Args:
-        connection: Holds the lock of the table's row.
-        known: The transaction.
+    ``connection`` holds the lock of the table's row.
 
     Attributes:
         without_write: The versions of the transaction's table above its base that no write made, where they are known.
@@ -203,3 +206,95 @@ def forget_claims(connection: sa.Connection, table_id: int) -> None:
     c, r = transaction_claims.c, tables.c
     connection.execute(sa.delete(transaction_claims).where(c.table_id == table_id, c.version <= limit))
     connection.execute(sa.update(tables).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit))
+
+
+_AT_ONCE = 200
+
+
+class PlaceClaims:
+    """The directories that one command chooses, under the lock of its table's row."""
+
+    def __init__(
+        self, connection: sa.Connection, transaction_id: str, plan: WritePlan, checks: ClaimChecks, table: Table
+    ) -> None:
+        self._connection = connection
+        self._id = transaction_id
+        self._plan = plan
+        self._checks = checks
+        self._table = table
+
+    def claims(self) -> list[tuple[str, str]]:
+        """Return the claims, each with what it is on: a partition's name, or a directory.
+
+        Raises:
+            ConflictError: Another writer writes there, or has come there since the command looked.
+        """
+        places = {place: self._name_at(place) for place in chosen_places(self._plan)}
+        if not places:
+            return []
+        table, own = self._table, touched(self._plan, ())
+        keys = table.definition.keys
+        claims: dict[str, tuple[str, str | None]] = {
+            name_hash(f"at {place}"): (place, None) for place, name in places.items() if name is None
+        }
+        # What replaces a partition deletes the files of its directory, wherever that is.
+        named = [(place, name) for place, name in places.items() if name is not None]
+        named.extend(self._located_at(places))
+        named = [(place, name) for place, name in named if name not in own]
+        claims |= {claim_hash(typed_values(name, keys), keys): (place, name) for place, name in named}
+        self._check_predicates(named)
+        c = transaction_claims.c
+        for some in batched(sorted(claims), _AT_ONCE):
+            others = (c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None))
+            statement = sa.select(c.transaction_id, c.claim_hash).where(*others, c.claim_hash.in_(some))
+            for row in self._connection.execute(statement):
+                place, name = claims[row.claim_hash]
+                why = f"the transaction {row.transaction_id} writes to {place}"
+                raise self._checks.conflict(table, name, why, row.transaction_id)
+        # Of external tables partitions may share a directory: nothing is deleted with them, and a warning has said so.
+        if table.definition.table_type is TableType.MANAGED:
+            self._check_places(places, own)
+        return [(digest, name or place) for digest, (place, name) in claims.items()]
+
+    def _located_at(self, places: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the living partitions that have one of the directories as a location of their own."""
+        for some in batched(sorted(places), _AT_ONCE):
+            for row in self._connection.execute(located_statement(self._table).where(partitions.c.location.in_(some))):
+                yield row.location, row.name
+
+    def _check_predicates(self, named: Sequence[tuple[str, str]]) -> None:
+        """Raise when a reserved transaction replaces, by its predicate, a partition in a directory that is chosen."""
+        c = transaction_claims.c
+        reserved = sa.select(c.transaction_id).where(
+            c.table_id == self._table.table_id, c.transaction_id != self._id, c.version.is_(None), c.exclusive == 1,
+            c.claim_hash == PREDICATE_CLAIM,
+        )  # fmt: skip
+        for other in self._connection.execute(reserved).scalars().all() if named else ():
+            is_replaced = self._checks.with_predicate(other, Claims(exclusive=True, names={}), self._table).covers
+            for place, name in named:
+                if is_replaced is not None and is_replaced(name):
+                    raise self._checks.conflict(
+                        self._table, name, f"the transaction {other} replaces what lies at {place}", other
+                    )
+
+    def _check_places(self, places: Mapping[str, str | None], own: Collection[str]) -> None:
+        for some in batched(sorted(places), _AT_ONCE):
+            others = [(name, place) for place, name in self._located_at(some)]
+            names = [name for place in some if (name := places[place]) is not None]
+            alive = partitions.c.end_version == ALIVE
+            found = by_values(self._connection, self._table, names, alive) if names else ()
+            others += [(living.name, self._table.directory_of(living)) for living in found]
+            for name, place in others:
+                if name not in own and place in places:
+                    raise self._checks.conflict(self._table, name, f"it has come to lie at {place}")
+
+    def _name_at(self, place: str) -> str | None:
+        """Return the name of the partition whose default directory a place is; None where it is no partition's."""
+        root = f"{self._table.definition.location}/"
+        if not place.startswith(root):
+            return None
+        try:
+            checked_values(place.removeprefix(root), self._table.definition.keys, str(self._table.identifier))
+        except (InvalidPartitionNameError, InvalidValueError):
+            return None
+        return place.removeprefix(root)

@@ -1,31 +1,42 @@
-"""The steps of a commit that change the index, each in one transaction of the database."""
+"""The steps of a commit that change the index, each in one transaction of the database.
+
+A commit updates the table's row first, which makes the database let one committer of a table through at a time;
+everything read after that is what the last one left.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import IndexDatabaseError
+from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.tables import Tables
-from catalog_ext.metastore.index.write import apply_changes, deferred_deletes, reservations
+from catalog_ext.metastore.index.write import deferred_deletes, reservations
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.applying import Applying
-from catalog_ext.metastore.model.changes import AppliedChanges
+from catalog_ext.metastore.index.write.partition_rows import changed_after, living_files, mark_in_metastore
+from catalog_ext.metastore.index.write.reservation_checks import require_registrable
+from catalog_ext.metastore.index.write.version_record import record
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.changes import AddPartition, AppliedChanges, Change, DropPartition, ReplaceFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import sqlalchemy as sa
 
     from catalog_ext.metastore.commit.commit import Commit
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.database.rows import TableRow
     from catalog_ext.metastore.index.read.planner_statistics import PlannerStatistics
     from catalog_ext.metastore.index.write.applying import Delivers
     from catalog_ext.metastore.index.write.transaction_rows import ApplicationVersion
-    from catalog_ext.metastore.model.changes import Change, Summary
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.changes import Summary
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
 
 
 class Commits:
@@ -111,19 +122,19 @@ class Commits:
             DeletedFilesError: An added file is being deleted, or may have been since the listing. Nothing was changed.
             InvalidInputError: A name does not fit, or the changes contradict each other.
         """
-        kept = apply_changes.worth_committing(changes)
+        kept = _worth_committing(changes)
         if not kept:
             return AppliedChanges(version=Tables(self._database).load_by_id(table_id).version)
 
         def work(connection: sa.Connection, *, presume_new: bool) -> AppliedChanges:
             row = table_rows.raise_version(connection, table_id)
             deferred_deletes.require_complete(table_id, row.table.floor)
-            return apply_changes.commit(
+            return _commit(
                 connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
                 listed_at_ms=listed_at_ms, presume_new=presume_new,
             )  # fmt: skip
 
-        outcome = self._written(work, presume_new=apply_changes.are_many_new(kept))
+        outcome = self._written(work, presume_new=_are_many_new(kept))
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
@@ -136,3 +147,197 @@ class Commits:
                 raise
             # One of them is there. The second attempt looks for each, so that its error names it.
             return self._database.write(partial(work, presume_new=False))
+
+
+_AT_ONCE = 500
+_MANY = 1000
+
+
+class _Application:
+    """Applies changes to a table by the rows of one version."""
+
+    def __init__(self, applier: Applier, base: Table | None, listed_at_ms: int | None, *, presume_new: bool) -> None:
+        self._applier = applier
+        self._base = base
+        self._listed_at_ms = listed_at_ms
+        self._presume_new = presume_new
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Write the changes, if the table is as they presume."""
+        drops = [c for c in changes if isinstance(c, DropPartition)]
+        replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
+        adds = [c for c in changes if isinstance(c, AddPartition)]
+        self._check_unchanged([c.name for c in changes])
+        known = self._applier.alive([
+            c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
+        ])  # fmt: skip
+        self._check(drops, replaced, adds, known)
+        self._require_there([*replaced, *adds], known)
+        dropped = [known[c.name] for c in drops]
+        marked = self._marked(adds, dropped)
+        self._applier.drop(dropped)
+        self._replace([(c, known[c.name]) for c in replaced])
+        self._applier.add(marked)
+        self._applier.flush()
+
+    def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Partition]) -> Sequence[AddPartition]:
+        """Return the new partitions; others may have added one with the values of one of them since they were found."""
+        if self._base is None or self._applier.version == self._base.version + 1:
+            return adds
+        return mark_in_metastore(self._applier.connection, self._applier.table, adds, dropped)
+
+    def _check_unchanged(self, names: Sequence[str]) -> None:
+        """Raise where the table's layout or a partition is not as it was when the changes were found."""
+        if self._base is None:
+            return
+        then, now = self._base.definition, self._applier.table.definition
+        if (then.location, then.keys) != (now.location, now.keys):
+            table = self._applier.table.identifier
+            raise ConflictError(
+                f"The location or the partition columns of table {table} were changed meanwhile. The changes that "
+                "were found before were not made; look again and retry.",
+                {"table": str(table)},
+            )
+        if self._applier.version == self._base.version + 1:
+            return
+        changed = changed_after(self._applier.connection, self._applier.row, names, self._base.version)
+        for name, version in changed.items():
+            raise self._conflict(name, f"version {version} changed it")
+
+    def _check(
+        self,
+        drops: Sequence[DropPartition],
+        replaced: Sequence[ReplaceFiles],
+        adds: Sequence[AddPartition],
+        known: Mapping[str, Partition],
+    ) -> None:
+        dropped = {c.name for c in drops}
+        for name in (*dropped, *(c.name for c in replaced)):
+            if name not in known:
+                raise self._conflict(name, "it is no longer there")
+        for added in adds:
+            if added.name in known and added.name not in dropped:
+                raise self._conflict(added.name, "it is there already")
+
+    def _require_there(self, changes: Sequence[AddPartition | ReplaceFiles], known: Mapping[str, Partition]) -> None:
+        """Raise when a file that the changes register is being deleted, or may have been since it was listed."""
+        registering = [change for change in changes if _new_files(change)]
+        if not registering:
+            return
+        base_version = None if self._base is None else self._base.version
+        require_registrable(
+            self._applier.connection, self._applier.table,
+            lambda: [(change.name, self._directory(change, known), _new_files(change)) for change in registering],
+            base_version, listed_at_ms=self._listed_at_ms,
+        )  # fmt: skip
+
+    def _directory(self, change: AddPartition | ReplaceFiles, known: Mapping[str, Partition]) -> str:
+        """Return the directory in which a change registers files."""
+        there = known.get(change.name) if isinstance(change, ReplaceFiles) else None
+        place = change.location or (None if there is None else there.location)
+        return self._applier.table.directory(change.name, place)
+
+    def _conflict(self, name: str, what: str) -> ConflictError:
+        table = self._applier.table.identifier
+        return ConflictError(
+            f"Another commit to table {table} was first: a change presumes otherwise of partition "
+            f"{name[:200]!r}, but {what}. It was not made; look again and retry.",
+            {"table": str(table), "partition": name[:200]},
+        )
+
+    def _replace(self, changes: Sequence[tuple[ReplaceFiles, Partition]]) -> None:
+        for chunk in batched(changes, _AT_ONCE):
+            contents = living_files(self._applier.connection, [before.partition_id for _, before in chunk])
+            ended: list[tuple[int, DataFile]] = []
+            for change, before in chunk:
+                present = {file.path: file for file in contents.get(before.partition_id, ())}
+                ended.extend((before.partition_id, file) for file in self._replace_one(change, before, present))
+            self._applier.end_partitions([before.partition_id for _, before in chunk])
+            self._applier.end_files(ended)
+
+    def _replace_one(self, change: ReplaceFiles, before: Partition, present: dict[str, DataFile]) -> list[DataFile]:
+        """Begin the partition anew, and return its files that end."""
+        ended: list[DataFile] = []
+        for path in change.removed:
+            gone = present.pop(path, None)
+            if gone is None:
+                raise self._conflict(change.name, f"its file {path[:200]!r} is no longer there")
+            ended.append(gone)
+        for file in change.added:
+            if file.path in present:
+                raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
+        if change.redescribed:
+            # A reader finds other rows in its files: they begin anew, without the counts and bounds of before.
+            again = [replace(file, rows=None) for file in present.values()]
+            self._applier.describe(before, [*again, *change.added], change.location, change.descriptor)
+            return [*ended, *present.values()]
+        self._applier.hold(before, list(present.values()), change.added, change.location)
+        return ended
+
+
+def _commit(
+    connection: sa.Connection,
+    row: TableRow,
+    changes: Sequence[Change],
+    *,
+    operation: str,
+    summary: Summary,
+    deliver: bool,
+    base: Table | None,
+    listed_at_ms: int | None,
+    presume_new: bool,
+) -> AppliedChanges:
+    """Return the outcome of one commit; ``row`` is the table's, read after its version was raised.
+
+    The other arguments are those of ``Commits.apply_changes``. With ``presume_new`` it does not look whether a
+    partition that is to be added is there: the database refuses its row if so.
+
+    Raises:
+        ConflictError: The table is not as the changes presume, or a transaction deletes a file that they register.
+        SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
+    """
+    applier = Applier(connection, row)
+    _Application(applier, base, listed_at_ms, presume_new=presume_new).apply(changes)
+    return AppliedChanges(
+        version=applier.version,
+        partitions_added=applier.partitions_added,
+        partitions_dropped=applier.partitions_removed,
+        partitions_changed=applier.partitions_changed,
+        files_added=applier.files_added,
+        files_removed=applier.files_removed,
+        deliveries=record(applier, operation, summary, deliver=deliver),
+    )
+
+
+def _are_many_new(changes: Sequence[Change]) -> bool:
+    """Return whether so many partitions come that to look for each of them first would take long."""
+    return sum(isinstance(c, AddPartition) for c in changes) >= _MANY
+
+
+def _worth_committing(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes that change something.
+
+    Raises:
+        InvalidInputError: Two of them concern one partition in a way that has no order.
+    """
+    kept = [
+        c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location or c.redescribed
+    ]
+    adds = [c.name for c in kept if isinstance(c, AddPartition)]
+    others = [c.name for c in kept if not isinstance(c, AddPartition)]
+    twice = next((c.name for c in kept if _names_a_file_twice(c)), None)
+    if twice is None and len({*adds}) == len(adds) and len({*others}) == len(others):
+        return kept
+    shown = (twice or next(name for names in (adds, others) for name in names if names.count(name) > 1))[:200]
+    raise InvalidInputError(f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown})
+
+
+def _names_a_file_twice(change: Change) -> bool:
+    if isinstance(change, DropPartition):
+        return False
+    added = _new_files(change)
+    return len(added) > 1 and len({f.path for f in added}) != len(added)
+
+
+def _new_files(change: AddPartition | ReplaceFiles) -> Sequence[DataFile]:
+    return change.files if isinstance(change, AddPartition) else change.added

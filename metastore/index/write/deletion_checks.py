@@ -7,7 +7,7 @@ takes a shared lock of that row first. So one of the two sees what the other has
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -37,6 +37,7 @@ _PARTITIONS, _FILES = 500, 5000
 """Partitions and files that are looked at together: a statement may delete a million."""
 _PLACES_AT_ONCE = 50
 """Directories in one query: it has a part for each."""
+_MINE: sa.BindParameter[int] = sa.bindparam("table_id")
 
 
 def require_unneeded(
@@ -45,14 +46,7 @@ def require_unneeded(
     """Return if no living partition of another table has a file that the statement deletes or moves.
 
     One query, unless another table lies in, at or around the table's directory or has a partition there, or the table
-    has partitions at locations of their own.
-
-    Args:
-        connection: Holds the lock of the table's row.
-        transaction_id: The statement's transaction.
-        plan: Checked.
-        table: The table that loses the files: of an exchange, its source.
-        names: The partitions that the statement names.
+    has partitions at locations of their own. Of an exchange ``table`` is the source, which loses the files.
 
     Raises:
         TableLayoutError: One has. Nothing was changed.
@@ -71,12 +65,7 @@ def require_unneeded(
 
 
 def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[str]) -> None:
-    """Return if no living partition of any table has a file that LOAD DATA moves.
-
-    Args:
-        connection: Holds the lock of the table's row.
-        table: The table that gets the files.
-        sources: The files, by URI.
+    """Return if no living partition of any table has one of the files (URIs) that LOAD DATA moves into a table.
 
     Raises:
         ConflictError: One has, since the statement looked. Nothing was changed.
@@ -98,11 +87,6 @@ def require_loadable(connection: sa.Connection, table: Table, sources: Iterable[
 
 def require_replaceable(connection: sa.Connection, plan: WritePlan, table: Table) -> None:
     """Return if no living partition of another table has a file that goes with a table which is replaced.
-
-    Args:
-        connection: Holds the lock of the table's row.
-        plan: Of the replacement.
-        table: The table that is replaced.
 
     Raises:
         TableLayoutError: One has. Nothing was changed.
@@ -145,25 +129,24 @@ def _has_neighbours(connection: sa.Connection, table: Table) -> bool:
 def _neighbours(asked: tuple[str, ...]) -> Prepared:
     """Return the query of tables that may have a table's files, and of the table where it has located partitions."""
     p = partitions.c
-    mine: sa.BindParameter[int] = sa.bindparam("table_id")
     # First: it is an answer, without which the search in the directory would read all these partitions.
-    own = sa.select(p.table_id).where(p.table_id == mine, p.location.is_not(None), p.end_version == ALIVE)
-    around = overlaps(tables.c.location, dict.fromkeys(asked))
-    others = [sa.select(tables.c.table_id).where(tables.c.table_id != mine, around)]
-    others += [
-        sa.select(p.table_id).where(p.table_id != mine, p.end_version == ALIVE, one)
-        for one in inside(p.location, asked)
+    own = sa.select(p.table_id).where(p.table_id == _MINE, p.location.is_not(None), p.end_version == ALIVE)
+    return Prepared(sa.union_all(own, *_others_around(asked, p.end_version == ALIVE)).limit(1))
+
+
+def _others_around(asked: tuple[str, ...], *of_partitions: sa.ColumnElement[bool]) -> list[sa.Select[Any]]:
+    """Return the queries of the other tables at, in or around some places, or that have partitions there."""
+    p, around = partitions.c, overlaps(tables.c.location, dict.fromkeys(asked))
+    return [
+        sa.select(tables.c.table_id).where(tables.c.table_id != _MINE, around),
+        *(sa.select(p.table_id).where(p.table_id != _MINE, *of_partitions, one) for one in inside(p.location, asked)),
     ]
-    return Prepared(sa.union_all(own, *others).limit(1))
 
 
 def tables_near(connection: sa.Connection, table: Table, directories: Collection[str]) -> set[int]:
     """Return the numbers of the other tables whose statements may delete, or register, files in some directories.
 
-    Args:
-        connection: Of the index.
-        table: The table that does the other of the two. Directories inside of its own are asked for together.
-        directories: Canonical URIs.
+    Directories (canonical URIs) inside of the table's own are asked for together.
     """
     root = table.definition.location
     outside = [place for place in directories if place != root and not place.startswith(f"{root}/")]
@@ -177,13 +160,7 @@ def tables_near(connection: sa.Connection, table: Table, directories: Collection
 @cache
 def _others_at(asked: tuple[str, ...]) -> Prepared:
     """Return the query of the other tables at, in or around some places, or that have or had a partition there."""
-    p = partitions.c
-    mine: sa.BindParameter[int] = sa.bindparam("table_id")
-    others = [
-        sa.select(tables.c.table_id).where(tables.c.table_id != mine, overlaps(tables.c.location, dict.fromkeys(asked)))
-    ]
-    others += [sa.select(p.table_id).where(p.table_id != mine, one) for one in inside(p.location, asked)]
-    return Prepared(sa.union(*others))
+    return Prepared(sa.union(*_others_around(asked)))
 
 
 def _doomed(connection: sa.Connection, plan: WritePlan, table: Table, names: Collection[str]) -> Iterator[str]:

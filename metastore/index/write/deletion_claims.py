@@ -22,11 +22,10 @@ from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import transaction_files, transactions
 from catalog_ext.metastore.index.read.needed_files import users_within
 from catalog_ext.metastore.index.write.deferred_deletes import complete
-from catalog_ext.metastore.index.write.deletion_transactions import deletion
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.removals import RecordedDeletions
 from catalog_ext.metastore.index.write.transaction_files import documents
-from catalog_ext.metastore.index.write.transaction_rows import insert_within
+from catalog_ext.metastore.index.write.transaction_rows import insert_deletion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,11 +83,7 @@ class Deletions:
     def claim(self, table: Table, removals: Sequence[Removal], owner: str, staging: str) -> DeletionClaim:
         """Claim files that no living partition of any table has, under the lock of the table's row.
 
-        Args:
-            table: The table that they belonged to.
-            removals: The files, some thousands at most.
-            owner: Names the process, for people.
-            staging: The name of the table's staging directory.
+        Some thousands of files at most: the lock is held meanwhile.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -102,16 +97,15 @@ class Deletions:
                 return DeletionClaim(None, users)
             is_inside = all(lies_inside(table, removal.path) for removal in left)
             deletes = DataDeletion.INSIDE if is_inside else DataDeletion.ALL
-            claim = deletion(
-                table.table_id, str(table.identifier), table.definition.location, deletes,
+            claim = insert_deletion(
+                connection, table.table_id, str(table.identifier), table.definition.location, deletes,
                 operation=VACUUM, state=State.COMMITTED, owner=owner, staging=staging,
                 version=row.table.version, now_ms=row.now_ms,
             )  # fmt: skip
-            insert_within(connection, claim)
-            files = RecordedDeletions(connection, claim.transaction_id)
+            files = RecordedDeletions(connection, claim)
             for removal in left:
                 files.add(removal)
             files.flush()
-            return DeletionClaim(claim.transaction_id, users)
+            return DeletionClaim(claim, users)
 
         return self._database.write(work)

@@ -1,6 +1,7 @@
-"""Row counts and bounds of files that are there already: facts found later, which change no version.
+"""Row counts, bounds and ETags of files that are there already: facts found later, which change no version.
 
-They are written in place, under the lock of the table's row, so that partition and table totals follow.
+They are written in place. Counts are written under the lock of the table's row, so that partition and table totals
+follow.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of
+from catalog_ext.metastore.commit.transaction import transaction_id_in
+from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes
-from catalog_ext.metastore.index.write.partition_rows import living_named, lock_table, matching
+from catalog_ext.metastore.index.write.partition_rows import living_named, living_pages, lock_table, matching
 from catalog_ext.metastore.index.write.partition_sums import add_in_place
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.tables import consistent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
+    from catalog_ext.metastore.model.tables import ColumnStatistics, DataFile, Partition, Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 500
@@ -42,7 +45,7 @@ class Counted:
 
 
 class FileStatistics:
-    """What is known of files beside their sizes."""
+    """Facts on files beside their sizes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,7 +77,9 @@ class FileStatistics:
             locked, now = row.table, row.now_ms
             if predicate is not None:
                 return _enqueue(connection, locked, matching(connection, locked, predicate), now)
-            return sum(_enqueue(connection, locked, page, now) for page in _pages(connection, locked))
+            return sum(
+                _enqueue(connection, locked, page, now) for page in living_pages(connection, locked, _PUBLISHED_AT_ONCE)
+            )
 
         return self._database.write(work)
 
@@ -93,19 +98,32 @@ class FileStatistics:
 
         return self._database.write(work)
 
+    def note_etags(self, table: Table, found: Sequence[tuple[str, DataFile]]) -> None:
+        """Keep the ETags of some hundred listed files, each with its partition, that have none and have not changed."""
+        p, f = partitions.c, files.c
+        wanted = {(name, file.path): file for name, file in found}
+        statement = (
+            sa.select(p.name, f.partition_id, f.file_id, f.path, f.size, f.modified_ms)
+            .join(files, f.partition_id == p.partition_id)
+            .where(
+                p.table_id == table.table_id, p.name_hash.in_(sorted({name_hash(name) for name, _ in wanted})),
+                p.end_version == ALIVE, f.end_version == ALIVE, f.etag_hash.is_(None),
+                f.path.in_(sorted({path for _, path in wanted})),
+            )
+        )  # fmt: skip
+        key = (f.partition_id == sa.bindparam("p"), f.file_id == sa.bindparam("f"), f.etag_hash.is_(None))
+        update = sa.update(files).where(*key).values(etag_hash=sa.bindparam("etag"))
 
-def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Partition]]:
-    """Yield all living partitions, some at a time."""
-    p = partitions.c
-    statement = sa.select(*PARTITION).where(p.table_id == table.table_id, p.end_version == ALIVE)
-    after = -1
-    while True:
-        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_PUBLISHED_AT_ONCE)
-        page = [partition_of(row) for row in connection.execute(ordered)]
-        if not page:
-            return
-        yield page
-        after = page[-1].partition_id
+        def work(connection: sa.Connection) -> None:
+            noted = [
+                {"p": partition_id, "f": file_id, "etag": file.etag}
+                for name, partition_id, file_id, path, size, modified_ms in connection.execute(statement)
+                if (file := wanted.get((name, path))) is not None and _is_as_listed(file, size, modified_ms)
+            ]
+            if noted:
+                connection.execute(update, noted)
+
+        self._database.write(work)
 
 
 class _Putting:
@@ -222,3 +240,24 @@ def _enqueue(connection: sa.Connection, table: Table, found: Iterable[Partition]
     """
     altered = [partition._replace(descriptor=None) for partition in found if partition.in_metastore]
     return enqueue_changes(connection, table, PartitionChanges(altered=altered), at_ms)
+
+
+def own_statistics(table: Table, found: Mapping[str, ColumnStatistics], version: int) -> dict[str, ColumnStatistics]:
+    """Return those that are not of another column, which had the name of one of the table's columns before.
+
+    Args:
+        table: As it is now.
+        found: By column.
+        version: The version of the table from which the file's columns were taken, or that began the file.
+    """
+    after = {column.name: column.statistics_after for column in table.definition.columns}
+    return {
+        name: replace(statistics, after=None)
+        for name, statistics in found.items()
+        if (since := after.get(name)) is None or version > since or statistics.after == since
+    }
+
+
+def _is_as_listed(file: DataFile, size: int, modified_ms: int) -> bool:
+    # The index has the time of the commit for an object that a write has uploaded.
+    return size == file.size and (modified_ms == file.modified_ms or transaction_id_in(file.path) is not None)

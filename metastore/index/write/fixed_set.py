@@ -137,12 +137,7 @@ def _is_same(file: DataFile, then: Removal | None) -> bool:
 
 
 def require_one_place(table: Table, late: LatePartition, directory: str) -> None:
-    """Return if a write can put its files beside those that are carried over.
-
-    Args:
-        table: The table.
-        late: A partition that keeps files.
-        directory: Where the write's files of the partition are.
+    """Return if a write can put its files, which are in the directory, beside those that are carried over.
 
     Raises:
         ConflictError: They are in another directory, or of another format: one partition cannot hold both.

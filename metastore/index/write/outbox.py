@@ -55,7 +55,7 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
         "table_name": table,
         "operation": message.operation,
         "payload": to_json(payload_of(message)),
-        "created_at_ms": _now(connection) if at_ms is None else at_ms,
+        "created_at_ms": _now(connection.dialect.name) if at_ms is None else at_ms,
         "attempts": 0,
         "next_attempt_at_ms": 0,
         "last_error": None,
@@ -149,7 +149,7 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
     metastore has to find the table under the name by which it is dropped.
     """
     statement = sa.delete(outbox).where(
-        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _is_free(connection)
+        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _is_free(connection.dialect.name)
     )
     connection.execute(statement if upto is None else statement.where(outbox.c.outbox_id <= upto))
 
@@ -159,7 +159,7 @@ def readdress(connection: sa.Connection, table_id: int, to: TableIdentifier) -> 
     operations = [SyncPartitions.operation, AlterTableStatistics.operation]
     chosen = sa.update(outbox).where(outbox.c.table_id == table_id, outbox.c.operation.in_(operations))
     connection.execute(chosen.values(namespace=to.namespace, table_name=to.name))
-    connection.execute(chosen.where(_is_free(connection)).values(refusals=0, next_attempt_at_ms=0))
+    connection.execute(chosen.where(_is_free(connection.dialect.name)).values(refusals=0, next_attempt_at_ms=0))
 
 
 class Outbox:
@@ -218,69 +218,54 @@ class Outbox:
 
     def claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Claim a message for so long; False where it is gone, or not due."""
-
-        def work(connection: sa.Connection) -> bool:
-            now = database_now_ms(connection.dialect.name).scalar_subquery()
-            free = (outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
-            claimed = sa.update(outbox).where(*free).values(next_attempt_at_ms=now + lease_ms, claimed_by=claim)
-            return connection.execute(claimed).rowcount == 1
-
-        return self._database.write(work)
+        now = self._now()
+        free = (outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
+        claimed = sa.update(outbox).where(*free).values(next_attempt_at_ms=now + lease_ms, claimed_by=claim)
+        return self._database.change(claimed) == 1
 
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
-        mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+        mine = _claimed(outbox_id, claim)
         with self._database.reading() as connection:
-            left = connection.execute(sa.select(outbox.c.next_attempt_at_ms - _now(connection)).where(mine)).scalar()
+            left = connection.execute(sa.select(outbox.c.next_attempt_at_ms - self._now()).where(mine)).scalar()
         if left is None:
             return False
-        return int(left) >= lease_ms // 2 or self._database.write(
-            lambda connection: connection.execute(
-                sa.update(outbox).where(mine).values(next_attempt_at_ms=_now(connection) + lease_ms)
-            ).rowcount == 1
-        )  # fmt: skip
+        longer = sa.update(outbox).where(mine).values(next_attempt_at_ms=self._now() + lease_ms)
+        return int(left) >= lease_ms // 2 or self._database.change(longer) == 1
 
     def done(self, outbox_id: int, claim: str) -> bool:
         """Remove a message that the metastore has accepted; False, and nothing done, where another claim has it now."""
-        mine = sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
-        return self._database.write(lambda connection: connection.execute(mine).rowcount == 1)
+        return self._database.change(sa.delete(outbox).where(_claimed(outbox_id, claim))) == 1
 
     def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
         """Record that the metastore did not accept a message, and when to try again, unless another claim has it."""
-
-        def work(connection: sa.Connection) -> None:
-            statement = (
-                sa.update(outbox)
-                .where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
-                .values(
-                    attempts=outbox.c.attempts + 1,
-                    refusals=outbox.c.refusals + int(refused),
-                    next_attempt_at_ms=_now(connection) + pause_ms,
-                    last_error=ascii_safe(error)[:_ERROR_LENGTH],
-                    claimed_by=None,
-                )
-            )
-            connection.execute(statement)
-
-        self._database.write(work)
+        values = {
+            "attempts": outbox.c.attempts + 1,
+            "refusals": outbox.c.refusals + int(refused),
+            "next_attempt_at_ms": self._now() + pause_ms,
+            "last_error": ascii_safe(error)[:_ERROR_LENGTH],
+            "claimed_by": None,
+        }
+        self._database.change(sa.update(outbox).where(_claimed(outbox_id, claim)).values(values))
 
     def retry(self, outbox_id: int | None = None) -> int:
         """Make messages due now, but those that are being delivered; return how many: the one of a number, or all."""
-
-        def work(connection: sa.Connection) -> int:
-            chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
-            statement = sa.update(outbox).where(chosen, _is_free(connection)).values(next_attempt_at_ms=0)
-            return connection.execute(statement).rowcount
-
-        return self._database.write(work)
+        chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
+        free = _is_free(self._database.dialect)
+        return self._database.change(sa.update(outbox).where(chosen, free).values(next_attempt_at_ms=0))
 
     def skip(self, outbox_id: int) -> bool:
         """Remove a message that is not to be delivered; False where it is gone, or being delivered."""
-        return self._database.write(
-            lambda connection: connection.execute(
-                sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, _is_free(connection))
-            ).rowcount == 1
-        )  # fmt: skip
+        free = _is_free(self._database.dialect)
+        return self._database.change(sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, free)) == 1
+
+    def _now(self) -> sa.ScalarSelect[Any]:
+        return _now(self._database.dialect)
+
+
+def _claimed(outbox_id: int, claim: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a claim is the newest on a message."""
+    return sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
 
 
 def _pending(connection: sa.Connection, limit: int, after: int, *chosen: sa.ColumnElement[bool]) -> list[Delivery]:
@@ -290,7 +275,7 @@ def _pending(connection: sa.Connection, limit: int, after: int, *chosen: sa.Colu
 
 
 def _deliveries(connection: sa.Connection) -> sa.Select[Any]:
-    due = outbox.c.next_attempt_at_ms <= database_now_ms(connection.dialect.name).scalar_subquery()
+    due = outbox.c.next_attempt_at_ms <= _now(connection.dialect.name)
     return sa.select(outbox, due.label("due"))
 
 
@@ -310,14 +295,14 @@ def _delivery(row: sa.Row[Any]) -> Delivery:
     )
 
 
-def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:
+def _is_free(dialect: str) -> sa.ColumnElement[bool]:
     """Return the condition that no process is delivering the message."""
-    return sa.or_(outbox.c.claimed_by.is_(None), outbox.c.next_attempt_at_ms <= _now(connection))
+    return sa.or_(outbox.c.claimed_by.is_(None), outbox.c.next_attempt_at_ms <= _now(dialect))
 
 
-def _now(connection: sa.Connection) -> sa.ScalarSelect[Any]:
+def _now(dialect: str) -> sa.ScalarSelect[Any]:
     """Return the time of the database: hosts whose clocks disagree must not take each other's claims."""
-    return database_now_ms(connection.dialect.name).scalar_subquery()
+    return database_now_ms(dialect).scalar_subquery()
 
 
 def ascii_safe(text: str) -> str:

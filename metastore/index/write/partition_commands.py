@@ -27,8 +27,8 @@ from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, 
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applied import Rewrite
 from catalog_ext.metastore.index.write.applier import Applier
+from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet
-from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_descriptors import of_numbers
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
@@ -37,8 +37,7 @@ from catalog_ext.metastore.index.write.partition_rows import (
     mark_in_metastore,
     matching,
 )
-from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
+from catalog_ext.metastore.index.write.reservation_checks import require_registrable
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -63,10 +62,7 @@ class PartitionCommand:
 
     Args:
         connection: In a transaction that holds the locks of the table's row and, of an exchange, of its source's.
-        transaction: The command.
-        applier: Applies what is changed in the table.
         source_row: Of an exchange, the row of the table that partitions are taken from.
-        removals: Takes what is to be deleted.
         stored: What the store says of files that were moved, by partition and name.
     """
 
@@ -169,20 +165,9 @@ class PartitionCommand:
 
     def _require_unclaimed(self, found: Mapping[str, tuple[str | None, Sequence[DataFile]]]) -> None:
         """Return if no transaction deletes files that are registered, given by partition with the location."""
-        there = {
-            self._table.directory(name, location): {file.path: file for file in files_there}
-            for name, (location, files_there) in found.items()
-            if files_there
-        }
-        if not there:
-            return
-        require_unclaimed(self._connection, self._table, lambda: there, self._id)
-        places = {
-            name: self._table.directory(name, location)
-            for name, (location, files_there) in found.items()
-            if files_there
-        }
-        require_undisturbed(self._connection, self._table, self._base_version, places)
+        there = [(name, self._table.directory(name, place), added) for name, (place, added) in found.items() if added]
+        if there:
+            require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""

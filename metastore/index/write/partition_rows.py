@@ -12,15 +12,23 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of, table_row_of
+from catalog_ext.metastore.index.database.rows import (
+    FILE,
+    LOCK,
+    PARTITION,
+    file_of,
+    locked_row,
+    partition_of,
+    table_row_of,
+)
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
-from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
 from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 200
 _STREAMED_AT_ONCE = 5000
 
-LIVING_NAMED = Prepared(
+_LIVING_NAMED = Prepared(
     sa.select(*PARTITION).where(
         partitions.c.table_id == sa.bindparam("table_id"),
         partitions.c.name_hash.in_(sa.bindparam("hashes", expanding=True)),
@@ -106,12 +114,6 @@ def changed_after(connection: sa.Connection, row: TableRow, names: Sequence[str]
     """Return those of the names whose partitions came, changed or went after a version, with the last that did it.
 
     Where versions above it have expired, a partition that is not there counts as gone with the last of them.
-
-    Args:
-        connection: Of the index.
-        row: The table's.
-        names: Names of partitions as they are spelled.
-        version: One that the table has had.
     """
     p, oldest, floor = partitions.c, row.oldest_version, row.table.floor
     changed: dict[str, int] = {}
@@ -290,23 +292,48 @@ def living_of(connection: sa.Connection, numbers: Sequence[int]) -> list[Partiti
     return sorted(map(partition_of, connection.execute(statement)), key=attrgetter("name"))
 
 
+def living_page(connection: sa.Connection, table: Table, after: int, size: int) -> tuple[list[Partition], int]:
+    """Return the living partitions that follow a number, and the database's time, in milliseconds."""
+    p = partitions.c
+    statement = (
+        sa.select(*PARTITION, now_column(connection))
+        .where(p.table_id == table.table_id, living(partitions, table.table_id), p.partition_id > after)
+        .order_by(p.partition_id)
+        .limit(size)
+    )
+    rows = connection.execute(statement).all()
+    return [partition_of(row[:-1]) for row in rows], rows[-1].now_ms if rows else 0
+
+
+def living_pages(connection: sa.Connection, table: Table, size: int) -> Iterator[list[Partition]]:
+    """Yield all living partitions, some at a time."""
+    after: int | None = -1
+    while after is not None:
+        page, _ = living_page(connection, table, after, size)
+        yield page
+        after = page[-1].partition_id if len(page) == size else None
+
+
 def living_named(connection: sa.Connection, table: Table, names: Sequence[str]) -> list[Partition]:
     """Return the living partitions of some hundred names, as they are spelled; the caller holds the table's lock."""
-    rows = LIVING_NAMED.rows(connection, {"table_id": table.table_id, "hashes": list(map(name_hash, names))})
+    query, asked = named_query(table.table_id, names)
+    return named_partitions(query.rows(connection, asked))
+
+
+def named_query(table_id: int, names: Iterable[str]) -> tuple[Prepared, Mapping[str, Any]]:
+    """Return the query of ``living_named``, with its parameters."""
+    return _LIVING_NAMED, {"table_id": table_id, "hashes": list(map(name_hash, names))}
+
+
+def named_partitions(rows: Iterable[Mapping[str, Any]]) -> list[Partition]:
+    """Return the partitions of the rows of ``named_query``."""
     return [partition_of(tuple(row.values())) for row in rows]
 
 
 def mark_in_metastore(
     connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Partition]
 ) -> list[AddPartition]:
-    """Return the new partitions, kept from the metastore where another one has the same values there.
-
-    Args:
-        connection: In a transaction.
-        table: The table.
-        adds: Partitions that come.
-        dropped: Those that the same commit drops.
-    """
+    """Return the new partitions, kept from the metastore where another one has the same values there."""
     gone = {partition.name for partition in dropped}
     names = [add.name for add in adds if add.name]
     held = {
@@ -331,11 +358,6 @@ def successors(
 
     It is the one that it has already; where it has none, as when that one has ended, the one that Hive would write, or
     else the first by its name.
-
-    Args:
-        connection: Of the index.
-        table: The table.
-        names: Names of partitions, living or not.
     """
     wanted = {partition_values(name) for name in names if name}
     columns = [key.name for key in table.definition.keys]

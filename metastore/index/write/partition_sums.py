@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.prepared import insert_rows
 from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _Counted = tuple[str | None, int, int, int]
 
 
 class PartitionSums:
-    """How the sums of a table change, by the first key.
+    """How a commit changes the sums of a table: all of them, and by the first key.
 
     Args:
         n_keys: How many partition columns the table has: with fewer than two, sums by the first key say nothing that
@@ -47,7 +47,7 @@ class PartitionSums:
     def __init__(self, n_keys: int) -> None:
         self._by_key = n_keys > 1
         self._changes: dict[str, list[int]] = {}
-        self._ends_everything = False
+        self._ended: list[int] | None = None
 
     def add(self, partition: Partition, sign: int) -> None:
         """Count a partition in (1) or out (-1)."""
@@ -66,14 +66,20 @@ class PartitionSums:
         """Whether ``write`` sends one statement at the most."""
         return len(self._changes) < _FEW
 
-    def end_everything(self) -> None:
-        """Count out all that the table had at the version before, beside what is counted in and out."""
-        self._ends_everything = True
+    def end_everything(self, totals: Sequence[int]) -> None:
+        """Count out all that the table had at the version before, in the order of ``totals``."""
+        self._ended = list(totals)
+
+    @property
+    def totals(self) -> list[int]:
+        """By how much partitions, files, bytes, counted rows and uncounted partitions of the table change."""
+        ended = [0] * len(_COUNTED) if self._ended is None else [-count for count in self._ended]
+        return list(map(sum, zip(ended, *self._changes.values(), strict=True)))
 
     def write(self, connection: sa.Connection, table_id: int, version: int) -> None:
         """Add the rows of a version, in the transaction that makes it."""
         rows = list(self._rows(table_id, version))
-        if self._ends_everything:
+        if self._ended is not None:
             _negate(connection, table_id, version)
             rows = [row for row in rows if not _added(connection, row)]
         if rows:
@@ -112,13 +118,7 @@ def _added(connection: sa.Connection, row: Sequence[Any]) -> bool:
 
 
 def add_in_place(connection: sa.Connection, table: TableRow, changes: Sequence[_Counted]) -> None:
-    """Note rows of partitions that were counted later than the versions that they are of.
-
-    Args:
-        connection: In a transaction that holds the table's row.
-        table: The table's row.
-        changes: One a partition.
-    """
+    """Note rows of partitions that were counted later than the versions that they are of; the table's row is locked."""
     together: dict[_Group, list[int]] = {}
     table_id, n_keys = table.table.table_id, len(table.table.definition.keys)
     for first_key, begin, n_rows, n_uncounted in changes:

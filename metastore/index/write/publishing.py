@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
-from catalog_ext.metastore.index.database.schema import ALIVE, living, outbox, partitions
+from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
 from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.view_partitions import all_as_added
-from catalog_ext.metastore.index.write.outbox import (
-    PartitionChanges,
-    enqueue,
-    enqueue_changes,
-    forget_table,
-    published,
-)
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue, enqueue_changes, forget_table, published
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
-from catalog_ext.metastore.index.write.partition_rows import living_named, lock_table, mark_published, successors
+from catalog_ext.metastore.index.write.partition_rows import (
+    living_named,
+    living_page,
+    living_pages,
+    lock_table,
+    mark_published,
+    successors,
+)
 from catalog_ext.metastore.messages import AlterTable, CreateTable, PutView
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
@@ -117,14 +117,9 @@ class Publications:
             yield found
 
     def page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
-        """Return the next partitions that the metastore is to have, and where the page after them begins, if any.
-
-        Args:
-            table: The table.
-            after: -1, or what the page before has returned.
-        """
+        """Return the next partitions that the metastore is to have, and ``after`` of the next page; the first is -1."""
         with self._database.reading() as connection:
-            page, at_ms = _page(connection, table, after)
+            page, at_ms = living_page(connection, table, after, PAGE)
             held = [partition for partition in page if partition.in_metastore]
             found = published(connection, table, [*held, *_orphans(connection, table, page)], at_ms)
         return found, page[-1].partition_id if len(page) == PAGE else None
@@ -158,24 +153,8 @@ def _chosen(connection: sa.Connection, table: Table, names: Sequence[str] | None
         for chunk in batched(names, _IN_QUERY):
             yield [partition for partition in living_named(connection, table, chunk) if partition.in_metastore]
         return
-    after: int | None = -1
-    while after is not None:
-        page, _ = _page(connection, table, after)
+    for page in living_pages(connection, table, PAGE):
         yield [partition for partition in page if partition.in_metastore]
-        after = page[-1].partition_id if len(page) == PAGE else None
-
-
-def _page(connection: sa.Connection, table: Table, after: int) -> tuple[list[Partition], int]:
-    """Return the living partitions that follow a number, and the database's time, in milliseconds."""
-    p = partitions.c
-    statement = (
-        sa.select(*PARTITION, now_column(connection))
-        .where(p.table_id == table.table_id, living(partitions, table.table_id), p.partition_id > after)
-        .order_by(p.partition_id)
-        .limit(PAGE)
-    )
-    rows = connection.execute(statement).all()
-    return [partition_of(row[:-1]) for row in rows], rows[-1].now_ms if rows else 0
 
 
 def _gone(connection: sa.Connection, table: Table, publication: Publication) -> list[str]:

@@ -26,7 +26,7 @@ from catalog_ext.metastore.index.tables import table_rows
 from catalog_ext.metastore.index.tables.dropped import any_undeleted, being_deleted, hold_tables
 from catalog_ext.metastore.index.write.deferred_deletes import require_write_complete
 from catalog_ext.metastore.index.write.deletion_checks import ends_files, tables_near, unknown_files
-from catalog_ext.metastore.index.write.transaction_files import next_document, staged_within
+from catalog_ext.metastore.index.write.transaction_files import documents_within, staged_within
 from catalog_ext.metastore.index.write.transaction_rows import MOVES, from_row
 
 if TYPE_CHECKING:
@@ -276,14 +276,8 @@ def _to_be_replaced(
     connection: sa.Connection, plan: WritePlan, replaces: int | None, found: Mapping[str, Mapping[str, DataFile]]
 ) -> dict[str, str]:
     """Return the directories of partitions whose files go with the table that a reserved REPLACE TABLE replaces."""
-    if replaces is None:
-        return {}
-    try:
-        table = table_rows.load_row_by_id(connection, replaces).table
-    except TableNotFoundError:
-        # Its commit fails, and it deletes nothing but its own files.
-        return {}
-    if rules.keeps_files(table, plan):
+    table = _table(connection, replaces)
+    if table is None or rules.keeps_files(table, plan):
         return {}
     places = partitions_at_within(connection, table, list(found))
     return {place: f"{place}/{min(found[place])}" for place in places if rules.goes_with_table(table, place)}
@@ -297,10 +291,8 @@ def _removed(
     if not any(map(other.plan.may_delete_near, found)):
         return taken
     require_write_complete(connection, other.transaction_id)
-    after: int | None = -1
-    while after is not None:
-        after, payload = next_document(connection, other.transaction_id, after, removal=True)
-        for removal in map(removal_from_json, json.loads(payload or "[]")):
+    for payload in documents_within(connection, other.transaction_id, removal=True):
+        for removal in map(removal_from_json, json.loads(payload)):
             directory, _, name = removal.path.rpartition("/")
             file = found.get(directory, {}).get(name)
             if file is None:
@@ -317,12 +309,10 @@ def _to_be_removed(
 ) -> dict[str, str]:
     """Return the directories of partitions whose files the reserved transaction will delete."""
     plan, change = other.plan, other.plan.change
-    if not isinstance(change, CheckedWrite | CheckedDrop) or other.table_id is None:
+    if not isinstance(change, CheckedWrite | CheckedDrop):
         return {}
-    try:
-        table = table_rows.load_row_by_id(connection, other.table_id).table
-    except TableNotFoundError:
-        # Its commit fails, and it deletes nothing but its own files.
+    table = _table(connection, other.table_id)
+    if table is None:
         return {}
     taken: dict[str, str] = {}
     for name, removals in change.unknown.items():
@@ -338,6 +328,14 @@ def _to_be_removed(
         if deletes and any(is_replaced(name) for name in names):
             taken.setdefault(place, f"{place}/{min(found[place])}")
     return taken
+
+
+def _table(connection: sa.Connection, table_id: int | None) -> Table | None:
+    """Return a table that a transaction writes; None where it is gone: the commit fails, and deletes only own files."""
+    try:
+        return None if table_id is None else table_rows.load_row_by_id(connection, table_id).table
+    except TableNotFoundError:
+        return None
 
 
 def _replaced(connection: sa.Connection, other: Transaction, table: Table) -> Callable[[str], bool]:

@@ -1,8 +1,10 @@
-"""What a reservation, and a commit again, requires of the table and of the partitions that rows are added to."""
+"""Requirements of a reservation, and again of its commit, on the table and on the partitions that get files."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import Create, Replace
 from catalog_ext.metastore.commit.transaction import NOT_READ
@@ -12,17 +14,19 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import transaction_rows as rows
 from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.index.write.registration_checks import DeletedFilesError, require_unclaimed
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import sqlalchemy as sa
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
-    from catalog_ext.metastore.model.tables import Partition, Table
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
 
 
 def require_in_place(plan: WritePlan, table: Table, partition: Partition) -> None:
@@ -100,3 +104,85 @@ def check_name(
             {"table": shown, "version": str(base)},
         )
     return current
+
+
+_AT_ONCE = 500
+
+
+def require_registrable(
+    connection: sa.Connection, table: Table, added: Callable[[], Iterable[tuple[str, str, Sequence[DataFile]]]],
+    base_version: int | None, transaction_id: str = "", listed_at_ms: int | None = None,
+) -> None:  # fmt: skip
+    """Return if files of other writers can be registered: nothing deletes them, or has since they were listed.
+
+    Args:
+        connection: Holds the lock of the table's row.
+        table: At the version that registers the files.
+        added: Returns names of partitions, each with its directory and the files that it gets there. It is called only
+            where there is something to compare with: a load has millions of files.
+        base_version: A version from before the files were listed; None does not compare with other partitions.
+        transaction_id: The transaction that registers them, if one does.
+        listed_at_ms: A time before they were listed, by the database's clock; None: the transaction's begin.
+
+    Raises:
+        DeletedFilesError: They cannot. Nothing was changed.
+        RetryAfter: A DELETE of everything has not listed all its files yet.
+    """
+
+    def registered() -> dict[str, dict[str, DataFile]]:
+        found: dict[str, dict[str, DataFile]] = {}
+        for _, directory, files in added():
+            found.setdefault(directory, {}).update((file.path, file) for file in files)
+        return found
+
+    require_unclaimed(connection, table, registered, transaction_id, listed_at_ms)
+    if base_version is not None and table.version != base_version + 1:
+        _require_undisturbed(connection, table, base_version, {name: place for name, place, files in added() if files})
+
+
+def _require_undisturbed(
+    connection: sa.Connection, table: Table, base_version: int, directories: Mapping[str, str]
+) -> None:
+    """Return if no other partition that has, or had, one of the directories has changed since a version.
+
+    Its statement may have deleted or moved files there. The claims of statements do not show this, since they name
+    partitions and not directories.
+    """
+    if not directories:
+        return
+    changed = dict(_changed(connection, table, base_version, directories))
+    if not changed:
+        return
+    place, name = min(changed.items())
+    shown = name[:200]
+    refused = ConflictError(
+        f"Partition {shown!r} of table {table.identifier} lies at {place} too, and has changed since the files there "
+        "were listed: some of them may have been deleted. Nothing was registered; run the statement again.",
+        {"table": str(table.identifier), "partition": shown, "location": place},
+    )
+    why = f"a statement on partition {shown!r} of table {table.identifier} may have deleted files at {place}"
+    raise DeletedFilesError.of(refused, changed, why, has_ended=True)
+
+
+def _changed(
+    connection: sa.Connection, table: Table, base_version: int, directories: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the directories of which another partition's row has ended since the version, each with its name."""
+    p = partitions.c
+    ended = sa.select(p.name, p.location).where(
+        p.table_id == table.table_id, p.end_version > base_version, p.end_version < ALIVE
+    )
+    names = {place: name for name, place in directories.items()}
+    for row in connection.execute(ended.where(p.location.is_not(None))):
+        if names.get(row.location, row.name) != row.name:
+            yield row.location, row.name
+    root = f"{table.definition.location}/"
+    defaults = {
+        place.removeprefix(root): place
+        for name, place in directories.items()
+        if place.startswith(root) and place != f"{root}{name}"
+    }
+    for some in batched(sorted(defaults), _AT_ONCE):
+        hashes = [name_hash(name) for name in some]
+        for row in connection.execute(ended.where(p.location.is_(None), p.name_hash.in_(hashes))):
+            yield defaults[row.name], row.name

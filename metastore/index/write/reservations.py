@@ -9,47 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import (
-    Claims,
-    bound_predicate,
-    covers,
-    replaced_by,
-    replaces,
-    touched,
-)
+from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaced_by, replaces, touched
 from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
 from catalog_ext.metastore.commit.plan_json import plan_to_dict
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
-from catalog_ext.metastore.errors import (
-    ConflictError,
-    InvalidInputError,
-)
-from catalog_ext.metastore.index.database.bulk import insert_rows, is_few
-from catalog_ext.metastore.index.database.prepared import Prepared, together
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    partitions,
-    transaction_claims,
-    transactions,
-)
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError
+from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows, is_few, together
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, transaction_claims, transactions
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transaction_rows as rows
-from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITHOUT_WRITE, ClaimChecks
+from catalog_ext.metastore.index.write.claim_checks import PREDICATE_CLAIM, WITHOUT_WRITE, ClaimChecks, PlaceClaims
 from catalog_ext.metastore.index.write.deletion_checks import require_loadable, require_replaceable, require_unneeded
-from catalog_ext.metastore.index.write.partition_rows import (
-    by_values,
-    lock_table,
-    lock_tables,
-    lock_with_transaction,
-)
-from catalog_ext.metastore.index.write.place_claims import PlaceClaims
-from catalog_ext.metastore.index.write.reservation_checks import (
-    check_name,
-    require_in_place,
-    require_own_format,
-)
+from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, lock_with_transaction
+from catalog_ext.metastore.index.write.reservation_checks import check_name, require_in_place, require_own_format
 from catalog_ext.metastore.index.write.transaction_files import (
     ANY_STAGED,
     add_files,
@@ -177,10 +151,8 @@ class Reservation:
         self._names(asked.definition.keys)
         c = transaction_claims.c
         digest = name_hash(str(identifier))
-        other = _first(
-            self._connection,
-            sa.select(c.transaction_id).where(c.table_id == _NO_TABLE, c.claim_hash == digest),
-        )
+        claimed = sa.select(c.transaction_id).where(c.table_id == _NO_TABLE, c.claim_hash == digest)
+        other = self._connection.execute(claimed.limit(1)).scalar()
         if other is not None:
             raise ConflictError(
                 f"The transaction {other} is creating the table {identifier}. Nothing was written; retry when it has "
@@ -195,11 +167,7 @@ class Reservation:
         return self._finish([(digest, str(identifier))], _NO_TABLE)
 
     def _reserve_replaced(self, table: Table) -> None:
-        """Claim the whole table from which the rows of its replacement come.
-
-        Raises:
-            ConflictError: Another transaction is committing to it.
-        """
+        """Claim the whole table from which the rows of its replacement come."""
         mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
         self._checks.require_free(table, table.version, mine, TRUE)
         self._claim([(PREDICATE_CLAIM, "")], table.table_id)
@@ -227,12 +195,7 @@ class Reservation:
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
     def _collect(self, staged: set[tuple[str, str]], files: Iterable[tuple[str, str]]) -> None:
-        """Add files, given by their partitions and names, to those that are staged.
-
-        Raises:
-            InvalidInputError: One is there already.
-            InvalidPartitionNameError: A name cannot be kept.
-        """
+        """Add files, given by their partitions and names, to those that are staged."""
         shown = self._row["table_name"]
         for partition, name in files:
             file = (partition, storable(name, "file"))
@@ -273,7 +236,9 @@ class Reservation:
             require_unneeded(self._connection, self._id, self._plan, table, names)
         if self._plan.moves_user_files:
             require_loadable(self._connection, table, self._sources())
-        self._reserve_places(table)
+        # A writer that goes to a directory that the command chooses meets its claim.
+        places = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
+        self._claim(places, table.table_id, exclusive=1)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
 
@@ -283,33 +248,14 @@ class Reservation:
         yield from (file.source for file in chain(recorded, self._new_files) if file.source is not None)
 
     def _require_own_format(self, table: Table, names: Mapping[str, object]) -> None:
-        """Return when all living partitions that rows are added to are read as the table.
-
-        Raises:
-            PartitionDescriptorError: One is not.
-        """
+        """Return when all living partitions that rows are added to are read as the table."""
         is_replaced = replaced_by(self._plan, table)
         for living in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
             if not is_replaced(living.name):
                 require_own_format(table, living)
 
-    def _reserve_places(self, table: Table) -> None:
-        """Claim the directories that a command chooses, so that a writer that goes there meets it.
-
-        Raises:
-            ConflictError: A writer is there, or has come there since the command looked.
-        """
-        claims = PlaceClaims(self._connection, self._id, self._plan, self._checks, table).claims()
-        if claims:
-            self._claim(claims, table.table_id, exclusive=1)
-
     def _reserve_source(self, asked: ExchangePartitions) -> None:
-        """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
-
-        Raises:
-            TableNotFoundError: That table is gone.
-            ConflictError: As of the table itself.
-        """
+        """Claims, in the table that an exchange takes partitions from, what its predicate is true for."""
         row = lock_table(self._connection, asked.source_id, asked.source)
         source = row.table
         predicate = bound_predicate(self._plan, source)
@@ -342,9 +288,3 @@ class Reservation:
         columns = ("transaction_id", "claim_hash", "table_id", "name", "exclusive")
         named = [(self._id, digest, table_id, name, exclusive) for digest, name in claims]
         insert_rows(self._connection, transaction_claims, columns, named)
-
-
-def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
-    """Return the first value of the first row, or None."""
-    found: str | None = connection.execute(statement.limit(1)).scalar()
-    return found

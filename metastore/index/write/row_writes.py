@@ -19,8 +19,8 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.partitions import located_statement
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write.applied import Rewrite
+from catalog_ext.metastore.index.write.file_statistics import own_statistics
 from catalog_ext.metastore.index.write.fixed_set import FixedSet, require_one_place
-from catalog_ext.metastore.index.write.own_statistics import own_statistics
 from catalog_ext.metastore.index.write.partition_rows import (
     by_values,
     living_files,
@@ -28,10 +28,12 @@ from catalog_ext.metastore.index.write.partition_rows import (
     mark_in_metastore,
     matching_numbers,
 )
-from catalog_ext.metastore.index.write.registration_checks import require_unclaimed
-from catalog_ext.metastore.index.write.replaced_files import ReplacedFiles
-from catalog_ext.metastore.index.write.reservation_checks import require_in_place, require_own_format
-from catalog_ext.metastore.index.write.shared_directories import require_undisturbed
+from catalog_ext.metastore.index.write.removals import ReplacedFiles
+from catalog_ext.metastore.index.write.reservation_checks import (
+    require_in_place,
+    require_own_format,
+    require_registrable,
+)
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
@@ -89,13 +91,6 @@ class _Outcome:
 class RowWrite:
     """One write in its commit.
 
-    Args:
-        connection: In a transaction that holds the lock of the table's row.
-        commit: The write's.
-        write: What it does.
-        applier: Applies what is changed in the table.
-        removals: Takes what is to be deleted.
-
     Attributes:
         ends_everything: Whether all that the table had before ends, by a deferred delete.
     """
@@ -128,10 +123,8 @@ class RowWrite:
         """Apply the write, but for the flush of the applier, and return what it has written."""
         if self._write.found:
             # Files of others, which an append to an external table takes in with the partition that it makes.
-            there = {self._plan.directory(n): {f.path: f for f in found} for n, found in self._write.found.items()}
-            require_unclaimed(self._connection, self._table, lambda: there, self._id)
-            places = {name: self._plan.directory(name) for name, found in self._write.found.items() if found}
-            require_undisturbed(self._connection, self._table, self._base_version, places)
+            there = [(name, self._plan.directory(name), found) for name, found in self._write.found.items()]
+            require_registrable(self._connection, self._table, lambda: there, self._base_version, self._id)
         added = self._added_files()
         living = self._living(added)
         self.ends_everything = self._is_all_of_many(living)

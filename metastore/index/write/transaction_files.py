@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import InvalidInputError, StagedFileMissingError
-from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.prepared import Prepared
+from catalog_ext.metastore.index.database.prepared import Prepared, insert_rows
 from catalog_ext.metastore.index.database.schema import transaction_files
 from catalog_ext.metastore.index.write.transaction_rows import load_row, wrong_state
 from catalog_ext.metastore.model.batches import batched
@@ -104,7 +103,7 @@ def documents(database: Database, transaction_id: str, *, removal: bool) -> Iter
     after: int | None = -1
     while after is not None:
         with database.reading() as connection:
-            number, payload = next_document(connection, transaction_id, after, removal=removal)
+            number, payload = _next_document(connection, transaction_id, after, removal=removal)
         if payload is not None:
             yield payload
         after = number
@@ -182,7 +181,7 @@ _STAGED = Prepared(
 )
 
 
-def next_document(
+def _next_document(
     connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
 ) -> tuple[int | None, str | None]:
     """Return the text of the next row of ``transaction_files``, and its number where more come after it; or None."""
@@ -193,7 +192,7 @@ def next_document(
     return (row["number"] if row["number"] < row["last"] else None), row["payload"]
 
 
-def _next_document() -> sa.Select[Any]:
+def _next_statement() -> sa.Select[Any]:
     t = transaction_files.c
     mine = (t.transaction_id == sa.bindparam("id"), t.removal == sa.bindparam("removes"))
     last = sa.select(sa.func.max(t.number)).where(*mine).correlate(None).scalar_subquery()
@@ -201,7 +200,7 @@ def _next_document() -> sa.Select[Any]:
     return statement.order_by(t.number).limit(1)
 
 
-_NEXT_DOCUMENT = Prepared(_next_document())
+_NEXT_DOCUMENT = Prepared(_next_statement())
 
 
 ANY_STAGED = Prepared(
@@ -223,8 +222,14 @@ def staged_names(connection: sa.Connection, transaction_id: str) -> Iterator[tup
 
 
 def _staged_values(connection: sa.Connection, transaction_id: str) -> Iterator[JsonObject]:
+    for payload in documents_within(connection, transaction_id, removal=False):
+        yield from json.loads(payload)
+
+
+def documents_within(connection: sa.Connection, transaction_id: str, *, removal: bool) -> Iterator[str]:
+    """Yield the documents of ``documents`` within a transaction."""
     after: int | None = -1
     while after is not None:
-        after, payload = next_document(connection, transaction_id, after, removal=False)
+        after, payload = _next_document(connection, transaction_id, after, removal=removal)
         if payload is not None:
-            yield from json.loads(payload)
+            yield payload

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
+from catalog_ext.metastore.commit.plan import CheckedDrop, DataDeletion, DropPartitions, Promotion, WritePlan
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
-from catalog_ext.metastore.commit.transaction import State, Transaction
-from catalog_ext.metastore.errors import (
-    TransactionNotFoundError,
-    TransactionStateError,
-)
+from catalog_ext.metastore.commit.transaction import State, Transaction, new_transaction_id
+from catalog_ext.metastore.errors import TransactionNotFoundError, TransactionStateError
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.migration import require_same, revision_column
 from catalog_ext.metastore.index.database.prepared import Prepared
@@ -29,6 +27,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.model.json import to_json
+from catalog_ext.metastore.predicates.tree import TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +39,14 @@ IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 
 MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
+
+_DELETION_LEASE_MS = 600_000
+
+_AS_THEY_ARE = (
+    "transaction_id", "table_id", "operation", "base_version", "began_at_ms", "expires_at_ms", "ended_at_ms", "app_id",
+    "app_version", "version", "error",
+)  # fmt: skip
+"""The fields of a transaction that its row has under their own names."""
 
 INSERT = Prepared(sa.insert(transactions))
 
@@ -53,9 +60,23 @@ class ApplicationVersion:
     transaction_id: str
 
 
-def insert_within(connection: sa.Connection, transaction: Transaction) -> None:
-    """Write the row of a transaction that is new and in whatever state."""
-    INSERT.run(connection, {**to_row(transaction), "replaces": None})
+def insert_deletion(
+    connection: sa.Connection, table_id: int, shown: str, location: str, deletes: DataDeletion, *,
+    operation: str, state: State, owner: str, staging: str, version: int, now_ms: int,
+) -> str:  # fmt: skip
+    """Write the row of a vacuum's or DROP TABLE's deletion of files, and return its id. It drops no partition.
+
+    Its plan says (``deletes``) whether all files lie in the directory ``location``. The state is ``committed`` until
+    the files are deleted, then ``finished``. ``operation`` and ``owner``, which names the process, are for people.
+    """
+    promotion = Promotion.UPLOAD if location.startswith("s3a:") else Promotion.RENAME
+    plan = WritePlan(CheckedDrop(DropPartitions(TRUE, deletes)), location, staging, location, promotion)
+    deletion = Transaction(
+        new_transaction_id(), table_id, shown, operation, state, owner, version, now_ms, now_ms + _DELETION_LEASE_MS,
+        plan, ended_at_ms=now_ms, version=version,
+    )  # fmt: skip
+    INSERT.run(connection, {**to_row(deletion), "replaces": None})
+    return deletion.transaction_id
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
@@ -72,22 +93,12 @@ def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int |
 def to_row(transaction: Transaction) -> dict[str, Any]:
     """Return the row of a transaction."""
     return {
-        "transaction_id": transaction.transaction_id,
-        "table_id": transaction.table_id,
+        **{name: getattr(transaction, name) for name in _AS_THEY_ARE},
         "table_name": transaction.table,
-        "operation": transaction.operation,
         "state": str(transaction.state),
         "owner": ascii_safe(transaction.owner),
-        "base_version": transaction.base_version,
-        "began_at_ms": transaction.began_at_ms,
-        "expires_at_ms": transaction.expires_at_ms,
-        "ended_at_ms": transaction.ended_at_ms,
         "plan": to_json(plan_to_dict(transaction.plan)),
-        "app_id": transaction.app_id,
-        "app_version": transaction.app_version,
-        "version": transaction.version,
         "outcome": to_json({} if transaction.outcome is None else outcome_to_dict(transaction.outcome)),
-        "error": transaction.error,
         "reserved": int(transaction.reserved),
     }
 
@@ -95,22 +106,12 @@ def to_row(transaction: Transaction) -> dict[str, Any]:
 def from_row(row: Mapping[str, Any]) -> Transaction:
     """Return the transaction of a row of ``transactions``."""
     return Transaction(
-        transaction_id=row["transaction_id"],
-        table_id=row["table_id"],
+        **{name: row[name] for name in _AS_THEY_ARE},
         table=row["table_name"],
-        operation=row["operation"],
         state=State(row["state"]),
         owner=row["owner"],
-        base_version=row["base_version"],
-        began_at_ms=row["began_at_ms"],
-        expires_at_ms=row["expires_at_ms"],
         plan=plan_from_dict(json.loads(row["plan"]), checked=row["state"] != State.OPEN),
-        ended_at_ms=row["ended_at_ms"],
-        app_id=row["app_id"],
-        app_version=row["app_version"],
-        version=row["version"],
         outcome=outcome_from_dict(outcome) if (outcome := json.loads(row["outcome"])) else None,
-        error=row["error"],
         reserved=bool(row["reserved"]),
     )
 
@@ -146,13 +147,17 @@ _LOCATIONS = Prepared(
 def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[str, str]) -> None:
     """Keep all that a reserved transaction needs, besides what its tasks have asked for."""
     known = _asked_locations(connection, transaction_id)
-    new = [
+    add_locations(connection, transaction_id, {name: place for name, place in own.items() if name not in known})
+
+
+def add_locations(connection: sa.Connection, transaction_id: str, new: Mapping[str, str]) -> None:
+    """Keep locations of partitions, given by name, that the transaction has not kept yet."""
+    rows = [
         {"transaction_id": transaction_id, "name_hash": name_hash(name), "name": name, "location": location}
-        for name, location in own.items()
-        if name not in known
+        for name, location in new.items()
     ]
-    if new:
-        connection.execute(sa.insert(transaction_locations), new)
+    if rows:
+        connection.execute(sa.insert(transaction_locations), rows)
 
 
 def forget_locations(connection: sa.Connection, transaction_id: str) -> None:

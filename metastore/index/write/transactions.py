@@ -9,19 +9,12 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.transaction import PlannedFormat, State, Transaction
-from catalog_ext.metastore.errors import (
-    ConflictError,
-    IndexDatabaseError,
-)
+from catalog_ext.metastore.errors import ConflictError, IndexDatabaseError
 from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import (
-    transaction_locations,
-    transactions,
-)
+from catalog_ext.metastore.index.database.schema import transaction_locations, transactions
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write.beginning import DeadWritersError, check_table, replaced_meanwhile, same_request
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.transaction_queries import (
     END_CLAIMS,
@@ -29,9 +22,13 @@ from catalog_ext.metastore.index.write.transaction_queries import (
     FORGET_FILES_UNLESS_MOVING,
     OF_TABLE,
     AtWork,
+    DeadWritersError,
     at_work,
+    check_table,
     move_query,
     moving,
+    replaced_meanwhile,
+    same_request,
     uncommitted,
     with_table,
 )
@@ -39,6 +36,7 @@ from catalog_ext.metastore.index.write.transaction_rows import (
     IN_FLIGHT,
     INSERT,
     ApplicationVersion,
+    add_locations,
     application,
     find_row,
     forget_locations,
@@ -180,16 +178,11 @@ class IndexedTransactions:
             row = load_row(connection, transaction_id, lock=True)
             if row["state"] != State.OPEN:
                 raise wrong_state(row, "put files anywhere")
-            a, hashes = transaction_locations.c, {name_hash(name): name for name in own}
+            a, hashes = transaction_locations.c, list(map(name_hash, own))
             mine = sa.select(a.name, a.location).where(a.transaction_id == transaction_id, a.name_hash.in_(hashes))
             known = {found.name: found.location for found in connection.execute(mine)}
-            new = [
-                {"transaction_id": transaction_id, "name_hash": digest, "name": name, "location": own[name]}
-                for digest, name in hashes.items()
-                if name not in known
-            ]
-            if new:
-                connection.execute(sa.insert(transaction_locations), new)
+            new = {name: place for name, place in own.items() if name not in known}
+            add_locations(connection, transaction_id, new)
             return {**own, **known}
 
         # Not durable: a writer that dies before the reservation leaves only files to be removed.
@@ -205,10 +198,7 @@ class IndexedTransactions:
     def while_in_state(self, transaction_id: str, state: State, work: Callable[[], object]) -> bool:
         """Do some work while the transaction stays in a state; return False, and do nothing, in another state.
 
-        Args:
-            transaction_id: The transaction's.
-            state: The one that the work is right in.
-            work: Is short, and may be called again.
+        The work is short, and may be called again.
         """
         t = transactions.c
         held = sa.select(t.transaction_id).where(t.transaction_id == transaction_id, t.state == state).with_for_update()
@@ -251,7 +241,7 @@ class IndexedTransactions:
             .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
             .values(expires_at_ms=until_ms)
         )
-        return self._database.write(lambda connection: connection.execute(statement).rowcount == 1, durable=False)
+        return self._database.change(statement, durable=False) == 1
 
     def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
         """Return whether the lease is the one that was loaded; it then lasts until ``until_ms``."""
@@ -261,7 +251,7 @@ class IndexedTransactions:
             .where(t.transaction_id == transaction.transaction_id, t.expires_at_ms == transaction.expires_at_ms)
             .values(expires_at_ms=until_ms)
         )
-        return self._database.write(lambda connection: connection.execute(statement).rowcount == 1)
+        return self._database.change(statement) == 1
 
     def move(self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None) -> bool:
         """Return whether the transaction was in one of the states and now is in the other."""
@@ -304,14 +294,10 @@ class IndexedTransactions:
         self._database.write(work)
 
     def remember_undone(self, transaction: Transaction, error: str) -> Transaction:
-        """Record a reserved transaction that the index has forgotten as ``aborting``, and return it.
+        """Record a transaction, reserved and then forgotten by the index, as ``aborting`` with the reason; return it.
 
         So it is recovered like any other from then on, and no repair registers its files. One that is committed after
         all stays as it is.
-
-        Args:
-            transaction: As its owner has reserved it, and has acknowledged nothing of.
-            error: Why it is undone.
         """
         plan = transaction.plan
         asked = to_row(replace(transaction, plan=replace(plan, locations={}) if plan.asks_locations else plan))

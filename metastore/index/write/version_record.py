@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -29,39 +29,34 @@ COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files
 """The counts of an applier that the history has for every commit."""
 
 
+_ADDED = ("total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions")
+"""The columns of ``tables`` to which ``PartitionSums.totals`` are added, in that order."""
+
+_SET = ("version", "next_partition_number", "next_file_id", "has_long_keys", "has_descriptors")
+
+
+def _update_table() -> sa.Update:
+    t = tables.c
+    given: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in (*_ADDED, *_SET)}
+    values = {**given, **{name: t[name] + given[name] for name in _ADDED}}
+    return sa.update(tables).where(t.table_id == sa.bindparam("id")).values(values)
+
+
+_UPDATE_TABLE = Prepared(_update_table())
+
+
 def _write_counters(applier: Applier) -> None:
     """Write the totals and counters of the table after the commit."""
-    sums = applier.sums
-    _UPDATE_TABLE.run(
-        applier.connection,
-        {
-            "id": applier.table.table_id,
-            "new_version": applier.version,
-            "partitions": sums.partitions,
-            "files": sums.files,
-            "bytes": sums.bytes,
-            "rows": sums.rows,
-            "uncounted": sums.uncounted,
-            "next_partition": applier.next_partition,
-            "next_file": applier.next_file,
-            "long_keys": int(applier.has_long_keys),
-            "described": int(applier.is_described),
-        },
-    )
+    new = (applier.version, applier.next_partition, applier.next_file, applier.has_long_keys, applier.is_described)
+    values = zip((*_ADDED, *_SET), map(int, (*applier.sums.totals, *new)), strict=True)
+    asked = {"id": applier.table.table_id, **{f"new_{name}": value for name, value in values}}
+    _UPDATE_TABLE.run(applier.connection, asked)
 
 
 def record(
     applier: Applier, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None
 ) -> int:
-    """Write the table's counters and the history of a version; return the number of messages for the metastore.
-
-    Args:
-        applier: It has written the rows of the version.
-        operation: What made the version.
-        summary: Kept in the history, beside the counts and the user.
-        deliver: Whether to enqueue the changes for the metastore.
-        transaction_id: Of a write.
-    """
+    """Write the table's counters and the history of a version; return the number of messages for the metastore."""
     _write_counters(applier)
     _publish_successors(applier)
     counts = {
@@ -135,26 +130,3 @@ def _log_carried(applier: Applier, operation: str) -> None:
         len(applier.carried),
         applier.carried[0],
     )
-
-
-def _update_table() -> sa.Update:
-    t = tables.c
-    return (
-        sa.update(tables)
-        .where(t.table_id == sa.bindparam("id"))
-        .values(
-            version=sa.bindparam("new_version"),
-            total_partitions=t.total_partitions + sa.bindparam("partitions"),
-            total_files=t.total_files + sa.bindparam("files"),
-            total_bytes=t.total_bytes + sa.bindparam("bytes"),
-            counted_rows=t.counted_rows + sa.bindparam("rows"),
-            uncounted_partitions=t.uncounted_partitions + sa.bindparam("uncounted"),
-            next_partition_number=sa.bindparam("next_partition"),
-            next_file_id=sa.bindparam("next_file"),
-            has_long_keys=sa.bindparam("long_keys"),
-            has_descriptors=sa.bindparam("described"),
-        )
-    )
-
-
-_UPDATE_TABLE = Prepared(_update_table())

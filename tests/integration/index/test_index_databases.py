@@ -97,7 +97,7 @@ def test_etags_are_kept_and_noted_where_they_are_unknown(index: Index) -> None:
     index.commits.apply_changes(table.table_id, [AddPartition("k=a", files)], operation="test", deliver=False)
     table = index.tables.load(table.identifier)
     listed = [DataFile("known", 1, 5, etag=7), DataFile("unknown", 1, 5, etag=7), DataFile("changed", 1, 6, etag=7)]
-    index.etags.note(table, [("k=a", file) for file in (*listed, DataFile(own, 1, 6, etag=8))])
+    index.file_statistics.note_etags(table, [("k=a", file) for file in (*listed, DataFile(own, 1, 6, etag=8))])
     rows = index.files.known(table, None).read_all().to_pylist()
     assert {row["path"]: row["etag_hash"] for row in rows} == {
         "known": known.etag, "unknown": 7, "changed": None, own: 8,

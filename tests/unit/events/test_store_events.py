@@ -147,7 +147,7 @@ def test_own_file_is_looked_at_when_its_etag_changes(catalog: Catalog, root: Pat
     (file,) = (root / A).glob("part-*")
     first = created(file)
     known = DataFile(file.name, first.size or 0, first.at_ms or 0, etag=1)
-    catalog.index.etags.note(catalog.load_table("s.t"), [(A, known)])
+    catalog.index.file_statistics.note_etags(catalog.load_table("s.t"), [(A, known)])
     for etag in (1, None):
         catalog.events.take([replace(first, etag=etag)])
         assert listed == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -211,6 +212,22 @@ def test_without_room_the_driver_reads_the_rows(
     monkeypatch.delenv("SQLITE_TMPDIR")
     assert index.files.plan(table, None).read_all().num_rows == COUNT
     assert not caplog.records
+
+
+@pytest.mark.parametrize("variable", ["SQLITE_TMPDIR", "TMPDIR"])
+def test_the_driver_reads_the_rows_if_the_temporary_directory_is_not_utf8(
+    index: Index, table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path,
+    variable: str,
+) -> None:  # fmt: skip
+    """SQLite takes paths as UTF-8 text; Python keeps the other bytes of a path as lone surrogates."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    monkeypatch.delenv("SQLITE_TMPDIR", raising=False)
+    monkeypatch.setenv(variable, str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert index.files.plan(table, None).read_all().num_rows == COUNT
+    assert "not UTF-8" in caplog.text
+    assert list(folder.iterdir()) == []
 
 
 def test_a_spilled_file_that_breaks_is_an_error(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
