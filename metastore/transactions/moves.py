@@ -9,16 +9,26 @@ from catalog_ext.metastore.commit.plan import RenamePartition
 from catalog_ext.metastore.commit.transaction import State
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Partition, Table
 
 
-def covered_partitions(index: Index, plan: WritePlan, table: Table) -> list[Partition]:
-    """Return the living partitions that a plan's predicate is true for; none without a predicate."""
+def covered_partitions(index: Index, plan: WritePlan, table: Table, limit: int | None = None) -> list[Partition]:
+    """Return the living partitions that a plan's predicate is true for, or so many; none without a predicate."""
     predicate = bound_predicate(plan, table)
-    return [] if predicate is None else index.living_partitions.matching(table, predicate)
+    return [] if predicate is None else index.living_partitions.matching(table, predicate, limit)
+
+
+def moving_partitions(index: Index, command: Transaction, table: Table, names: Collection[str]) -> list[Partition]:
+    """Return the living partitions of a table that a command moves: of a rename those with the values of the names."""
+    if isinstance(command.plan.asked, RenamePartition):
+        # As the store spells them.
+        return index.living_partitions.of_values(table, sorted(names))
+    return covered_partitions(index, command.plan, table)
 
 
 class Moves:
@@ -55,9 +65,4 @@ class Moves:
 
     def _names(self, command: Transaction, table: Table) -> set[str]:
         names = touched(command.plan, ()) if command.table_id == self._table_id else set()
-        if isinstance(command.plan.asked, RenamePartition):
-            # As the store spells them.
-            living = self._index.living_partitions.of_values(table, sorted(names))
-        else:
-            living = covered_partitions(self._index, command.plan, table)
-        return names | {partition.name for partition in living}
+        return names | {partition.name for partition in moving_partitions(self._index, command, table, names)}

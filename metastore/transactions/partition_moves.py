@@ -18,7 +18,7 @@ from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.moving import Mover, name_beside
 from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
 from catalog_ext.metastore.transactions.deletion_gate import named_directories
-from catalog_ext.metastore.transactions.moves import covered_partitions
+from catalog_ext.metastore.transactions.moves import moving_partitions
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import DataFile, Partition, Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Partition, Table, TableDefinition
     from catalog_ext.metastore.storage.moving import Displaced
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
@@ -49,7 +49,6 @@ class PartitionMoves:
         self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
     ) -> None:
         self._index = index
-        self._living = index.living_partitions
         self._transactions = index.transactions
         self._storage = storage
         self._deliver = deliver
@@ -328,7 +327,8 @@ class PartitionMoves:
                 changes.append(ReplaceFiles(partition.name, location=place))
                 logger.warning("%s takes no files: partition %s lies at %s now.", directory, partition.name, place)
                 continue
-            known = {file.path: file for file in self._known(partition)}
+            files = self._index.living_partitions.files([partition.partition_id])
+            known = {file.path: file for file in files.get(partition.partition_id, ())}
             names = {one.file.source.name: one.place.name for one in here if one.file.source is not None}
             renamed = {old: new for old, new in names.items() if old in known}
             for old, new in renamed.items():
@@ -342,9 +342,8 @@ class PartitionMoves:
 
     def _moving(self, transaction: Transaction, table: Table) -> list[Partition]:
         asked = transaction.plan.asked
-        if isinstance(asked, RenamePartition):
-            return self._living.of_values(table, [asked.name])
-        return covered_partitions(self._index, transaction.plan, table)
+        names = [asked.name] if isinstance(asked, RenamePartition) else []
+        return moving_partitions(self._index, transaction, table, names)
 
     def _staged(self, transaction: Transaction) -> Iterator[StagedFile]:
         return self._index.transaction_files.staged_files(transaction.transaction_id)
@@ -352,9 +351,6 @@ class PartitionMoves:
     def _source_table(self, transaction: Transaction) -> Table:
         """Return the table whose partitions a command moves."""
         return self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
-
-    def _known(self, partition: Partition) -> list[DataFile]:
-        return self._living.files([partition.partition_id]).get(partition.partition_id, [])
 
 
 def _report_displaced(displaced: Sequence[Displaced]) -> None:

@@ -108,7 +108,7 @@ class Strays:
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
             listed = self._seen(root, partial(self._files, root))
-            own = self._uncommitted()
+            own = uncommitted(self._index, self._table)
             ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
             known = self._index.forgotten_transactions.known(ids)
             named = self._index.partitions.locations_ever(self._table, version).union(replaced)
@@ -250,10 +250,6 @@ class Strays:
             logger.warning("What writes to table %s may have left at %s is not known: %s", self._table.identifier,
                            place, error.message)  # fmt: skip
             return ()
-
-    def _uncommitted(self) -> Mapping[str, State]:
-        """Return the table's transactions whose files its newest version does not show."""
-        return uncommitted(self._index, self._index.tables.load_by_id(self._table.table_id))
 
 
 def _staged_by(file: ListedFile) -> str | None:

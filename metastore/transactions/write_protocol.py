@@ -23,7 +23,7 @@ from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.begin import Beginning
 from catalog_ext.metastore.transactions.commit_locks import CommitLocks
-from catalog_ext.metastore.transactions.lease import LeaseRenewal
+from catalog_ext.metastore.transactions.lease import LeaseRenewal, renew
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.recovery import Recovery
@@ -35,8 +35,7 @@ from catalog_ext.metastore.transactions.steps.undo import abort, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
-from catalog_ext.metastore.transactions.waiting import Waiting
-from catalog_ext.metastore.transactions.waiting_commits import WaitingCommits
+from catalog_ext.metastore.transactions.waiting import Waiting, WaitingCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BegunWrite, Transaction, WriteOutcome
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
@@ -134,10 +134,10 @@ class Transactions:
             TransactionStateError: It is finished, or another process has undone it.
         """
         transaction = self._resources.load(transaction_id)
-        until = self._index.now_ms() + transaction.plan.lease_ms
-        if not self._index.transactions.extend_lease(transaction_id, until):
+        until_ms = renew(self._index, transaction_id, transaction.plan.lease_ms)
+        if until_ms is None:
             raise was_undone(self._resources.load(transaction_id))
-        return until
+        return until_ms
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
         """Return where the tasks of an open write put the files of some partitions that have locations of their own.
@@ -302,14 +302,17 @@ class Transactions:
         self._resources.cleanup.remove_table(table)
 
     def recover(
-        self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
+        self, table: TableIdentifier | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
         """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
 
         Args:
-            table: Only its transactions, or (a name) those of a table that is not there; None for all.
+            table: Only its transactions, or those of this name where the table is not there; None for all.
             older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
             dry_run: Preview only.
+
+        Raises:
+            TableNotFoundError: There is no such table, no write that was to create it, and no files of it.
         """
         if not dry_run:
             self._index.incarnations.require_current()

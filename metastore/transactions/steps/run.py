@@ -27,7 +27,7 @@ from catalog_ext.metastore.transactions.steps.forward import WriteUndoneError, f
 from catalog_ext.metastore.transactions.steps.publish import publish
 from catalog_ext.metastore.transactions.steps.reserve import reserve
 from catalog_ext.metastore.transactions.steps.stage import stage
-from catalog_ext.metastore.transactions.steps.undo import abort, forgotten_error, undo
+from catalog_ext.metastore.transactions.steps.undo import abort, forgotten_error, undo_forgotten
 from catalog_ext.metastore.transactions.unknown_state import is_retryable, reason_of, state_unknown
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
         with_reserve = commit.all_files is not None
         stage(resources, commit.transaction, commit.files, commit.recorded, with_reserve=with_reserve)
         # Take the locks before the check looks at the table, and before other writers can wait for the reservation.
-        resources.lock.take(commit.all_files, commit.options.static_partition)
+        resources.lock.take(resources.staged_files(commit), commit.options.static_partition)
         checked = _checked(resources, commit)
     except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
         return _undone(resources, commit, error)
@@ -204,7 +204,7 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
     def attempted(attempt: int) -> Commit:
         if commit.state is State.RESERVED:
             # The locks of a commit that an earlier call has reserved are not held yet.
-            resources.lock.take()
+            resources.lock.take(resources.staged_files(commit))
         if attempt and commit.state is State.RESERVED:
             return forward_again(resources, commit)
         if attempt:
@@ -270,7 +270,7 @@ def _undo_open(resources: Resources, commit: Commit, error: BaseException) -> No
         try:
             abort(resources, commit.transaction_id, reason, files)
         except TransactionNotFoundError:
-            undo(resources, resources.index.transactions.remember_undone(commit.transaction, reason), files)
+            undo_forgotten(resources, commit.transaction, reason, files)
     except CatalogExtError as trouble:
         logger.warning(
             "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
