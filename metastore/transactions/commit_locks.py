@@ -25,7 +25,7 @@ from catalog_ext.metastore.commit.plan import (
     RenamePartition,
     Replace,
 )
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError
 from catalog_ext.metastore.hive.locks.hive_lock import HiveLock
 from catalog_ext.metastore.hive.locks.model import LockComponent, LockedOperation, LockType
 from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive
@@ -80,12 +80,8 @@ NO_LOCK = NoLock()
 
 def target_table(index: Index, transaction: Transaction) -> Table | None:
     """Return the table whose files a transaction changes or replaces; None of one that it makes, or that is gone."""
-    try:
-        if transaction.table_id is not None:
-            return index.tables.load_by_id(transaction.table_id)
-        return index.tables.load(TableIdentifier.parse(transaction.table))
-    except TableNotFoundError:
-        return None
+    number = transaction.table_id
+    return index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
 
 
 class CommitLocks:

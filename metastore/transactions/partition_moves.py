@@ -22,7 +22,7 @@ from catalog_ext.metastore.transactions.moves import moving_partitions
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -83,17 +83,15 @@ class PartitionMoves:
             return
         files = self._staged(transaction) if staged is None else staged
         own = {file.source for file in files if file.source is not None}
-        self._require_unregistered(transaction, own)
-        if transaction.plan.promotion is not Promotion.UPLOAD:
-            # A rename takes a file once.
-            return
-        for other in self._transactions.moving_commands((State.RESERVED, State.COMMITTED)):
-            if not other.plan.moves_user_files or other.transaction_id == transaction.transaction_id:
+        others = self._transactions.all(states=(State.RESERVED, State.COMMITTED))
+        self._require_unregistered(transaction, own, others)
+        # A rename takes a file once.
+        copies = transaction.plan.promotion is Promotion.UPLOAD
+        loads = (other for other in others if copies and other.plan.moves_user_files)
+        for other in loads:
+            if other.transaction_id == transaction.transaction_id:
                 continue
-            shared = next(
-                (f.source for f in self._staged(other) if f.source in own),
-                None,
-            )
+            shared = next((file.source for file in self._staged(other) if file.source in own), None)
             if shared is not None:
                 raise ConflictError(
                     f"The file {shown(shared)} is being loaded into table {other.table} by the write "
@@ -102,7 +100,9 @@ class PartitionMoves:
                     {"table": transaction.table, "location": shared, "transaction": other.transaction_id},
                 )
 
-    def _require_unregistered(self, transaction: Transaction, sources: Collection[str]) -> None:
+    def _require_unregistered(
+        self, transaction: Transaction, sources: Collection[str], others: Iterable[Transaction]
+    ) -> None:
         """Return if no partition has a file that a reserved load moves, and no reserved command is to register it.
 
         The files may lie near no table, so that no lock puts the commit of a command before ``reserve`` or after it.
@@ -110,10 +110,11 @@ class PartitionMoves:
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
-            for one in self._transactions.all(states=(State.RESERVED,))
+            for one in others
+            if one.state is State.RESERVED
             for place in named_directories(one)
         }
-        # Commands first: one that ends between the two questions has its files in the index by the second.
+        # The commands were read first: one that ends in between has its files in the index by the second question.
         found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
         users = self._index.needed_files.users(sources)
         found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}

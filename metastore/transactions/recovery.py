@@ -119,9 +119,7 @@ class Recovery:
         now = self._index.now_ms()
         return self._transactions.all(states=IN_FLIGHT), now
 
-    def _of(
-        self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool
-    ) -> list[Transaction]:
+    def _of(self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool) -> list[Transaction]:
         """Return the transactions of the table; where none has the name, those that were to create or outlived it.
 
         Raises:

@@ -22,7 +22,6 @@ from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StorageAccessDeniedError,
-    TableNotFoundError,
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import directory_identity, is_other_directory
@@ -279,11 +278,8 @@ class StoreCleanup:
 
     def _registered(self, table_id: int | None, directories: Collection[Location]) -> set[Location]:
         """Return those of the directories that a partition of the table has."""
-        if table_id is None or not directories:
-            return set()
-        try:
-            table = self._index.tables.load_by_id(table_id)
-        except TableNotFoundError:
+        table = None if table_id is None or not directories else self._index.tables.find(table_id)
+        if table is None:
             return set()
         there = self._index.partitions.at(table, [str(place) for place in directories])
         return {place for place in directories if str(place) in there}

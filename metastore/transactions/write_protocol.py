@@ -98,7 +98,6 @@ class Transactions:
         metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:
         self._index = index
-        self._storage = storage
         waiting, moves = (
             Waiting(index.waiting_files, index.transactions, storage),
             PartitionMoves(index, storage, deliver, threads),
@@ -360,10 +359,8 @@ class Transactions:
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
-        return Vacuum(
-            self._index, self._storage, self._resources.cleanup, table, retention_s, named,
-            unknown_writes=unknown_writes, dry_run=dry_run,
-        ).run()  # fmt: skip
+        vacuum = Vacuum(self._resources, table, retention_s, named, unknown_writes=unknown_writes, dry_run=dry_run)
+        return vacuum.run()
 
 
 @contextmanager

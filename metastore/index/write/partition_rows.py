@@ -17,7 +17,9 @@ from catalog_ext.metastore.index.database.prepared import Prepared, together
 from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of, table_row_of
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.table_lock import LOCK, locked_row
@@ -28,7 +30,7 @@ from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
@@ -90,6 +92,22 @@ class LivingPartitions:
         """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
         with self._database.reading() as connection:
             return living_files(connection, partition_ids)
+
+    def files_at(self, table: Table, directories: Collection[str]) -> dict[str, list[DataFile]]:
+        """Return the living files of the partitions that lie in some directories, by the partitions' own URIs of these.
+
+        A partition that has a directory by another name (a link, another address of one HDFS) lies there, too.
+        """
+        found: dict[str, list[DataFile]] = {}
+        with self._database.reading() as connection:
+            wanted = by_name(directories, other_spellings(connection, directories))
+            names = {name for there in partitions_at_within(connection, table, wanted).values() for name in there}
+            there = by_values(connection, table, sorted(names), living(partitions, table.table_id))
+            places = {partition.partition_id: table.directory_of(partition) for partition in there}
+            for some in batched(places, _STREAMED_AT_ONCE):
+                for number, files_there in living_files(connection, some).items():
+                    found.setdefault(places[number], []).extend(files_there)
+        return found
 
 
 def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:

@@ -21,7 +21,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write.beginning import DeadWritersError, check_table, replaced_meanwhile, same_request
+from catalog_ext.metastore.index.write.beginning import check_table, replaced_meanwhile, same_request
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.index.write.transaction_queries import (
     END_CLAIMS,
@@ -131,13 +131,6 @@ class IndexedTransactions:
             if row is None:
                 raise
             return same_request(from_row(row), transaction)
-
-    def begin_among_living(self, transaction: Transaction, planned: PlannedFormat | None = None) -> Transaction | None:
-        """Begin a transaction that makes no table; None, and nothing done, where the lease of a writer is over."""
-        try:
-            return self.begin(transaction, planned=planned, looks=True)
-        except DeadWritersError:
-            return None
 
     def finish(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.

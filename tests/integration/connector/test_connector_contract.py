@@ -721,7 +721,7 @@ class TestWrites:
     def test_locations_are_asked_for_together(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("catalog_ext.metastore.transactions.planning.LOCATIONS_IN_PLAN", 2)
+        monkeypatch.setattr("catalog_ext.metastore.transactions.begin.LOCATIONS_IN_PLAN", 2)
         (tmp_path / "located").mkdir()
         keys = {"k": "int"}
         table = service.add_table("located", tmp_path / "located", {"id": "bigint"}, keys, mode="declared")

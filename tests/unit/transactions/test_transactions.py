@@ -31,7 +31,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore.transactions.planning import LOCATIONS_IN_PLAN
+from catalog_ext.metastore.transactions.begin import LOCATIONS_IN_PLAN
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from tests.index_cases import local_index
