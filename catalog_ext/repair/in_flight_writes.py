@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.file_identity import is_same
-from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.removals import Removal, is_same
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
+from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations
 from catalog_ext.metastore.transactions.moves import Moves
-from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.repair.report import MOVING
 
 if TYPE_CHECKING:

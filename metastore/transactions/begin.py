@@ -59,7 +59,6 @@ class Beginning:
     """Begins writes.
 
     Args:
-        resources: Those of commits.
         recovery: Recovers what dead writers left.
     """
 

@@ -88,7 +88,6 @@ class CommitLocks:
     """Takes Hive's locks for the commits of an index.
 
     Args:
-        index: The index.
         accepts: Says whether the metastore holds a table: what it does not hold no Hive engine writes.
         metastore: Returns the metastore; None where there is none.
     """
@@ -237,12 +236,7 @@ def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
 
 
 class CommitLock:
-    """The locks of one transaction, taken by ``take`` and released at the end of the context.
-
-    Args:
-        locks: Takes them.
-        transaction: The transaction.
-    """
+    """The locks of one transaction, taken by ``take`` and released at the end of the context."""
 
     def __init__(self, locks: CommitLocks, transaction: Transaction) -> None:
         self._locks = locks

@@ -28,8 +28,6 @@ class LeaseRenewal:
     A transaction that another process undoes is not renewed; its owner learns of that by its next step.
 
     Args:
-        index: Holds the transaction.
-        transaction_id: Its id.
         lease_ms: How long a lease lasts.
         undoing: Whether it is renewed while it is being undone, too.
     """

@@ -38,8 +38,6 @@ class Moves:
     meanwhile has made none, although the listing may hold the files that it had moved.
 
     Args:
-        index: Knows the transactions.
-        table_id: The table's number.
         exist: Whether there may be any before the listing.
     """
 

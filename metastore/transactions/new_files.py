@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.file_identity import indexed_file
-from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.removals import Removal, indexed_file
 from catalog_ext.metastore.commit.transaction import VACUUM, State, transaction_id_in
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.batches import batched
@@ -19,10 +18,13 @@ from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.deletion_gate import without_needed
-from catalog_ext.metastore.transactions.identity import is_same_file, is_unchanged
+from catalog_ext.metastore.transactions.deletion_gate import (
+    is_same_file,
+    is_unchanged,
+    replaced_by_relocations,
+    without_needed,
+)
 from catalog_ext.metastore.transactions.moves import Moves
-from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
@@ -46,8 +48,6 @@ class NewFiles:
     """Looks at directories of partitions; nothing is changed.
 
     Args:
-        index: The index.
-        storage: The stores.
         threads: Directories that are listed at the same time.
     """
 

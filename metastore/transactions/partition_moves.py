@@ -40,7 +40,6 @@ class PartitionMoves:
 
     Args:
         index: The index, which is asked before and after a file is taken whether its transaction still wants that.
-        storage: The stores.
         deliver: Says whether changes of a table are enqueued for the metastore.
         threads: Files that are moved at the same time.
     """

@@ -38,7 +38,6 @@ class Recovery:
     """Finishes or undoes transactions whose owner is gone.
 
     Args:
-        resources: Those of commits.
         locks: Takes Hive's locks for those that are finished.
     """
 

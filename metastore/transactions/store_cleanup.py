@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.file_identity import has_only_its_name
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     CheckedAdd,
@@ -17,6 +16,7 @@ from catalog_ext.metastore.commit.plan import (
     Promotion,
     RelocatePartition,
 )
+from catalog_ext.metastore.commit.removals import has_only_its_name
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -30,7 +30,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.identity import is_unchanged
+from catalog_ext.metastore.transactions.deletion_gate import is_unchanged
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
@@ -54,12 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoreCleanup:
-    """Removes what transactions leave on the store; each call may be repeated.
-
-    Args:
-        index: The index.
-        storage: The stores.
-    """
+    """Removes what transactions leave on the store; each call may be repeated."""
 
     def __init__(self, index: Index, storage: Storage) -> None:
         self._index = index

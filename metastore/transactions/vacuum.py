@@ -13,8 +13,7 @@ from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, MetastoreError
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, needed_by
-from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, is_same_file, needed_by
 from catalog_ext.metastore.transactions.reports import KeptFiles, VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
 from catalog_ext.metastore.transactions.strays import Found, Strays
@@ -48,7 +47,6 @@ class Vacuum:
     """One vacuum of one table.
 
     Args:
-        resources: Those of commits.
         table: The table, which is loaded again: recovery may have changed it.
         retention_s: Seconds for which versions are kept.
         named: Says which of some directories the metastore has partitions of these names at; None where there is no

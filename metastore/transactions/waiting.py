@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction, WriteOutcome
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.write.transactions import IndexedTransactions
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles, WaitingLists
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.metastore.transactions.steps.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ class Waiting:
     Args:
         lists: The lists of waiting files.
         transactions: Has the epochs that left them.
-        storage: The stores.
     """
 
     def __init__(self, lists: WaitingLists, transactions: IndexedTransactions, storage: Storage) -> None:
@@ -168,16 +167,18 @@ class WaitingCommits:
     """Commits or gives up what epochs of streams have kept back until its partitions are due.
 
     Args:
-        resources: Those of commits.
         commit_final: Begins a write and commits it as the end of its query.
     """
 
-    def __init__(self, resources: Resources, commit_final: Callable[[BeginWrite], WriteOutcome]) -> None:
+    def __init__(
+        self, index: Index, storage: Storage, waiting: Waiting, threads: int,
+        commit_final: Callable[[BeginWrite], WriteOutcome],
+    ) -> None:  # fmt: skip
+        self._index = index
+        self._storage = storage
+        self._waiting = waiting
+        self._threads = threads
         self._commit_final = commit_final
-        self._index = resources.index
-        self._storage = resources.storage
-        self._waiting = resources.waiting
-        self._threads = resources.threads
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.

@@ -29,11 +29,10 @@ from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.recovery import Recovery
 from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps.resources import Resources
-from catalog_ext.metastore.transactions.steps.run import load, run
+from catalog_ext.metastore.transactions.steps.run import DEFAULT_UNKNOWN_TIMEOUT_S, attempts, load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
 from catalog_ext.metastore.transactions.steps.undo import abort, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
-from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.metastore.transactions.waiting import Waiting, WaitingCommits
 
@@ -70,8 +69,6 @@ class Transactions:
     """Writes to the tables of an index; threads may share it.
 
     Args:
-        index: The index.
-        storage: The stores.
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
         deliver: Says whether changes of a table are enqueued for the metastore.
@@ -107,7 +104,7 @@ class Transactions:
             publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
         )  # fmt: skip
         self.locks = CommitLocks(index, deliver, metastore)
-        self.waiting = WaitingCommits(self._resources, self._commit_final)
+        self.waiting = WaitingCommits(index, storage, waiting, threads, self._commit_final)
         self._recovery = Recovery(self._resources, self.locks)
         self._beginning = Beginning(self._resources, self._recovery)
 

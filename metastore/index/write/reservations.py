@@ -17,8 +17,8 @@ from catalog_ext.metastore.commit.claims import (
     replaces,
     touched,
 )
+from catalog_ext.metastore.commit.json import plan_to_dict
 from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
-from catalog_ext.metastore.commit.plan_json import plan_to_dict
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import (
     ConflictError,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
-from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict, plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import (
     TransactionNotFoundError,

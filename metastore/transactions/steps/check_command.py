@@ -49,7 +49,6 @@ class CommandCheck:
     """The check of one partition command, an object a check; only directories of new partitions are made.
 
     Args:
-        resources: Those of the commit.
         transaction: It is open.
     """
 

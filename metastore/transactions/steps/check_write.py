@@ -40,7 +40,6 @@ class WriteCheck:
     """The check of one write, an object a check; nothing is changed.
 
     Args:
-        resources: Those of the commit.
         commit: Its transaction is open.
     """
 

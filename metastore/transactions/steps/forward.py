@@ -43,11 +43,7 @@ class WriteUndoneError(Exception):
 
 
 def forward(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, committed now or before.
-
-    Args:
-        resources: Those of the commit.
-        commit: In any state but ``open``.
+    """Return the commit, committed now or before; it comes in any state but ``open``.
 
     Raises:
         WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.

@@ -18,9 +18,8 @@ from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import keep, vanished
 from catalog_ext.metastore.storage.promotion import promote as promote_files
 from catalog_ext.metastore.transactions.commit_locks import target_table
-from catalog_ext.metastore.transactions.deletion_gate import without_needed
+from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations, without_needed
 from catalog_ext.metastore.transactions.moves import covered_partitions
-from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.due_files import promote_due
 

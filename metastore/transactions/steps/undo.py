@@ -154,12 +154,6 @@ def undo_quietly(resources: Resources, transaction: Transaction) -> None:
 def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Sequence[StagedFile] = ()) -> None:
     """Undo a transaction that is not reserved.
 
-    Args:
-        resources: Those of its commit.
-        transaction_id: The transaction's.
-        reason: Why.
-        unrecorded: Its files that the index may not know.
-
     Raises:
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: It is reserved or committed, and is not undone any more.

@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.runtime.processes import this_host
-from catalog_ext.metastore.transactions.unknown_state import state_unknown
+from catalog_ext.metastore.transactions.steps.run import state_unknown
 from catalog_ext.service.server import Service
 from tests.integration.lake import rows
 from tests.integration.scans import files_read
