@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.removals import Removal, is_same
+from catalog_ext.metastore.commit.file_identity import is_same
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations

@@ -41,7 +41,8 @@ from catalog_ext.metastore.transactions.staging_locations import DATA, DEFAULT_S
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BeginWrite
-    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.transactions.recovery import Recovery
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
@@ -144,9 +145,7 @@ class Beginning:
         fresh = creates and not in_place and self._is_new(location, staging)
         located = LocatedPartitions(exist=False, are_all=True, locations={})
         if request.table is not None and not (relocate or creates or commands):
-            # What has waited for its time may become visible with any write.
-            touches = None if partition_commit else request.touches
-            located = self._index.partitions.located_for_write(request.table, touches, LOCATIONS_IN_PLAN)
+            located = self._located(request.table, request.touches, waits=bool(partition_commit))
         promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
         return WritePlan(
             change=request.asked,
@@ -165,6 +164,10 @@ class Beginning:
             hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
             moves_user_files=request.moves_user_files,
         )
+
+    def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
+        # What has waited for its time may become visible with any write.
+        return self._index.partitions.located_for_write(table, None if waits else touches, LOCATIONS_IN_PLAN)
 
     def _is_new(self, location: str, staging: str) -> bool:
         """Return whether the directory of a table that is to be created is not there yet.

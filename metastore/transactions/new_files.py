@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.removals import Removal, indexed_file
+from catalog_ext.metastore.commit.file_identity import indexed_file
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM, State, transaction_id_in
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.batches import batched

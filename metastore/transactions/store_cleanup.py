@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.file_identity import has_only_its_name
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     CheckedAdd,
@@ -16,7 +17,6 @@ from catalog_ext.metastore.commit.plan import (
     Promotion,
     RelocatePartition,
 )
-from catalog_ext.metastore.commit.removals import has_only_its_name
 from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import (
     CatalogExtError,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.removals import indexed_file, is_same
+from catalog_ext.metastore.commit.file_identity import indexed_file, is_same
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.rows import FILE, PARTITION, file_of, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions

@@ -11,6 +11,7 @@ from typing_extensions import assert_never
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
+from catalog_ext.metastore.commit.file_identity import indexed_file, is_unchanged
 from catalog_ext.metastore.commit.plan import (
     CheckedAdd,
     CheckedDrop,
@@ -19,7 +20,7 @@ from catalog_ext.metastore.commit.plan import (
     CheckedRename,
     Promotion,
 )
-from catalog_ext.metastore.commit.removals import Removal, indexed_file, is_unchanged
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import VACUUM
 from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, transactions

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.removals import Removal, indexed_file, removal_from_json, removal_to_json
+from catalog_ext.metastore.commit.file_identity import indexed_file
+from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.index.database.rows import FILE, file_of
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
 from catalog_ext.metastore.index.database.texts import name_hash

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from catalog_ext.metastore.commit.removals import Removal, indexed_file, is_same, removal_from_json, removal_to_json
+from catalog_ext.metastore.commit.file_identity import indexed_file, is_same
+from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
 from catalog_ext.metastore.model.etags import etag_hash, same_etag
 from catalog_ext.metastore.model.tables import DataFile
 
