@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.private_paths import private_paths
 from catalog_ext.conf.service_keys import allowed_locations
-from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.allowed_locations import AllowedLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
@@ -185,12 +185,4 @@ class Context:
 
     def find_table(self, identifier: TableIdentifier) -> Table | None:
         """Return the table at its newest version, or None."""
-        return find_table(self.index, identifier)
-
-
-def find_table(index: Index, identifier: TableIdentifier) -> Table | None:
-    """Return the table at its newest version, or None."""
-    try:
-        return index.tables.load(identifier)
-    except TableNotFoundError:
-        return None
+        return self.index.tables.find(identifier)

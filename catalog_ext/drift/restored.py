@@ -26,7 +26,7 @@ from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.runtime.wording import counted
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore.transactions.deletion_gate import is_same_file
 from catalog_ext.metastore_sync.counter_file import CounterUnknownError
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.index.write.transaction_rows import IN_FLIGHT
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.transactions.moves import Moves, replaced_by_relocations
+from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations
+from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.repair.report import MOVING
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore.transactions.deletion_gate import is_same_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

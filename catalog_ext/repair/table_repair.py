@@ -17,7 +17,6 @@ from catalog_ext.metastore.runtime.error_kinds import FIELDS
 from catalog_ext.metastore.runtime.measures import Repaired, emit
 from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.runtime.users import current_user
-from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore_sync.comparison import still_named
 from catalog_ext.repair.options import MetastoreState, RepairMode, RepairOptions, Verify
 from catalog_ext.repair.repair import Repair
@@ -192,7 +191,7 @@ class TableRepair:
 
     def _recover(self, table: str) -> None:
         context = self._context
-        context.transactions.recover(recoverable(context.index, context.identify(table)))
+        context.transactions.recover(context.identify(table))
 
 
 def _emit(report: RepairReport, seconds: float, *, is_logged: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.context import find_table
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import Source
@@ -92,7 +91,7 @@ class ViewRefresh:
     def tables(self, query: ViewQuery) -> list[Table]:
         """Return the tables that the query reads and that are there."""
         identifiers = [TableIdentifier.parse(name) for name in query.tables]
-        found = (find_table(self._index, identifier) for identifier in identifiers)
+        found = (self._index.tables.find(identifier) for identifier in identifiers)
         return [table for table in found if table is not None]
 
 

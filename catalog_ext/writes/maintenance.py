@@ -23,7 +23,6 @@ from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
-from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import NamedPlaces
 from catalog_ext.writes.status import StatusEntry, not_taken_entries, status_entries
@@ -104,8 +103,8 @@ class WriteMaintenance:
                 raise InvalidInputError("recover undoes one write: give 'undo' without a table and without an age.")
             return self._context.transactions.undo(undo, dry_run=dry_run)
         age = seconds_of(older_than, "older_than")
-        left = None if table is None else recoverable(self._context.index, self._context.identify(table))
-        return self._context.transactions.recover(left, age, dry_run=dry_run)
+        identifier = None if table is None else self._context.identify(table)
+        return self._context.transactions.recover(identifier, age, dry_run=dry_run)
 
     def release_waiting(self, table: str, *, application: str | None = None, dry_run: bool = False) -> ReleaseReport:
         """Commit what streams have kept back until their partitions are due; return what that was.

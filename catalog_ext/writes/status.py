@@ -76,13 +76,7 @@ def not_taken_entries(index: Index, connection: MetastoreConnection) -> Iterator
 
 
 def status_entries(index: Index, table: Table | None, most: int | None = None) -> Iterator[StatusEntry]:
-    """Yield everything that is in flight or pending, of one table or (``table`` is None) of all.
-
-    Args:
-        index: The index.
-        table: The table.
-        most: So many of each kind, and no more; None for all.
-    """
+    """Yield everything that is in flight or pending, of one table or (``table`` is None) of all."""
     yield from _transactions(index, table, most)
     yield from islice(_waiting(index, table), most)
     yield from islice(_deliveries(index, table), most)

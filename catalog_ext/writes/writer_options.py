@@ -123,10 +123,6 @@ def options_of_new_table(definition: TableDefinition, written: Mapping[str, str]
     The table gets what Spark's reader or writer of its format knows. What is about the write alone (``path``,
     ``maxRecordsPerFile``, ``partitionOverwriteMode``, settings of catalog-ext, names without meaning to the format,
     secrets) is left out.
-
-    Args:
-        definition: The table, with the options of its statement.
-        written: The options of the write that makes it.
     """
     file_format = definition.format.lower()
     names = {name.lower(): name for name in (*OF_FORMAT.get(file_format, ()), _ZONE)}

@@ -95,7 +95,6 @@ class Writes:
     """Begins writes to the tables of a catalog.
 
     Args:
-        context: What the parts share.
         creation: Checks the tables that a write is to create.
     """
 

@@ -1,18 +1,62 @@
-"""Staged files and outcomes as JSON values; a staged file has the form that ``docs/spec/service.md`` gives it."""
+"""Staged files, outcomes and plans as JSON values, as ``docs/spec/service.md`` and ``docs/spec/index.md`` give them.
+
+A plan is one flat object, whatever its kind. Every field is written, those of other kinds empty, so that a process of
+another release on the same index reads it.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
-from typing import TYPE_CHECKING
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.commit.lock_settings import WITHOUT_LOCKS, LockMode, LockSettings
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    Append,
+    Asked,
+    AskedCommand,
+    Checked,
+    CheckedAdd,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    MovingPartition,
+    NewPartition,
+    Overwrite,
+    OverwritePartitions,
+    Promotion,
+    RelocatePartition,
+    RenamePartition,
+    Replace,
+    WriteKind,
+    WritePlan,
+    asked_write,
+)
+from catalog_ext.metastore.commit.removals import removal_from_json, removal_to_json
 from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import WriteOutcome
-from catalog_ext.metastore.model.json import statistics_from_dict, statistics_to_dict, to_json
+from catalog_ext.metastore.model.json import (
+    definition_from_dict,
+    definition_to_dict,
+    statistics_from_dict,
+    statistics_to_dict,
+    to_json,
+)
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.json import predicate_from_json, predicate_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.json import JsonObject
 
 
@@ -64,3 +108,240 @@ def outcome_to_dict(outcome: WriteOutcome) -> JsonObject:
 def outcome_from_dict(value: JsonObject) -> WriteOutcome:
     """Return the outcome that ``outcome_to_dict`` wrote."""
     return WriteOutcome(**value)
+
+
+_OF_OTHER_KINDS: JsonObject = {
+    "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {},
+    "removes": {}, "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
+}  # fmt: skip
+
+
+def plan_to_dict(plan: WritePlan) -> JsonObject:
+    """Return the plan as JSON values."""
+    return {
+        **_OF_OTHER_KINDS,
+        "kind": plan.asked.kind,
+        "location": plan.location,
+        "staging": plan.staging,
+        "base": plan.base,
+        "promotion": plan.promotion,
+        "relocate": plan.relocate,
+        "locations": plan.locations,
+        "lease_ms": plan.lease_ms,
+        "created_location": plan.created_location,
+        # Where it is so, only: most plans are as they always were.
+        **({"aside": True} if plan.hides_uploads else {}),
+        **({"asks_locations": True} if plan.asks_locations else {}),
+        **({"beside_located": True} if plan.beside_located else {}),
+        **({} if plan.hive_locks == WITHOUT_LOCKS else {"hive_locks": asdict(plan.hive_locks)}),
+        "partition_commit": plan.partition_commit,
+        **_change_to_dict(plan.change),
+        **({"moves": True} if plan.moves_user_files else {}),
+    }
+
+
+def _change_to_dict(change: Asked | Checked) -> JsonObject:
+    match change:
+        case CheckedWrite():
+            return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
+        case Overwrite():
+            predicate = None if change.predicate is None else predicate_to_json(change.predicate)
+            others = {"adds_others": True} if change.adds_others else {}
+            return {"predicate": predicate, "keep_emptied": change.keep_emptied, **others}
+        case Create() | Replace() | CreateOrReplace():
+            return {"definition": definition_to_dict(change.definition)}
+        case Append() | OverwritePartitions():
+            return {}
+        case DropPartitions() | CheckedDrop():
+            asked, unknown = (change.asked, change.unknown) if isinstance(change, CheckedDrop) else (change, {})
+            predicate = predicate_to_json(asked.predicate)
+            return {
+                "predicate": predicate,
+                "command": {"deletes": asked.deletes},
+                "removes": _removals_to_dict(unknown),
+            }
+        case ExchangePartitions():
+            return {"predicate": predicate_to_json(change.predicate), "command": _exchange_to_dict(change)}
+        case _:
+            return _command_to_dict(change)
+
+
+def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
+    return {
+        "keep": write.static_partition,
+        "waiting": write.waiting,
+        "due": write.due,
+        "announces": write.published,
+        "takes_in": _files_to_dict(write.found),
+        "removes": _removals_to_dict(write.unknown),
+        **({"brought": write.digest} if write.digest else {}),
+        **({} if write.replaced_version is None else {"replaced_version": write.replaced_version}),
+    }
+
+
+def _command_to_dict(
+    change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
+    | CheckedExchange,
+) -> JsonObject:  # fmt: skip
+    """Return the fields of a command; ``names``, once it is checked, are the partitions of the table that it claims."""
+    match change:
+        case AddPartitions():
+            return {"command": _add_to_dict(change.partitions, change)}
+        case CheckedAdd():
+            names = [partition.name for partition in change.partitions]
+            command = {**_add_to_dict(change.partitions, change.asked), "names": names}
+            return {"command": command, "takes_in": _files_to_dict(change.found)}
+        case RenamePartition():
+            return {"command": {"from": change.name, "to": change.to}}
+        case CheckedRename():
+            asked = change.asked
+            rows = [[moving.partition_id, moving.begin_version] for moving in change.partitions]
+            command = {"from": asked.name, "to": asked.to, "names": [asked.name, asked.to], "rows": rows}
+            return {"command": {**command, "moved": change.moves}, "moves": change.moves}
+        case RelocatePartition():
+            return {"command": {"name": change.name, "location": change.location}}
+        case CheckedRelocate():
+            name = change.asked.name
+            command = {"name": name, "location": change.location, "names": [name]}
+            return {"command": command, "takes_in": _files_to_dict({name: change.found})}
+        case CheckedExchange():
+            named = [[moving.partition_id, moving.begin_version, moving.name] for moving in change.partitions]
+            command = {
+                **_exchange_to_dict(change.asked), "names": [moving.name for moving in change.partitions],
+                "rows": named, "source_location": change.source_location,
+            }  # fmt: skip
+            predicate = predicate_to_json(change.asked.predicate)
+            return {"predicate": predicate, "command": command, "moves": change.moves}
+
+
+def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> JsonObject:
+    return {"partitions": [[p.name, p.location] for p in partitions], "if_not_exists": asked.if_not_exists}
+
+
+def _exchange_to_dict(asked: ExchangePartitions) -> JsonObject:
+    return {"source_id": asked.source_id, "source": asked.source, "source_version": asked.source_version}
+
+
+def _files_to_dict(found: Mapping[str, Iterable[DataFile]]) -> dict[str, list[list[Any]]]:
+    return {name: [_file_to_list(file) for file in files] for name, files in found.items()}
+
+
+def _file_to_list(file: DataFile) -> list[Any]:
+    known = [file.path, file.size, file.modified_ms]
+    return known if file.etag is None else [*known, file.etag]
+
+
+def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
+    """Return the plan that ``plan_to_dict`` of this release or of an earlier one wrote, after a passage through JSON.
+
+    Args:
+        value: The JSON object.
+        checked: Whether the transaction may have passed ``check``; a command shows by itself whether it has.
+    """
+    # An index keeps plans from before a field was there, too.
+    value = {**_OF_OTHER_KINDS, **value}
+    asked = _asked(value)
+    return WritePlan(
+        change=_checked(value, asked) if checked else asked,
+        location=value["location"],
+        staging=value["staging"],
+        base=value["base"],
+        promotion=Promotion(value["promotion"]),
+        relocate=value["relocate"],
+        locations=value["locations"],
+        lease_ms=value["lease_ms"],
+        created_location=value["created_location"],
+        hides_uploads=value.get("aside", False),
+        asks_locations=value.get("asks_locations", False),
+        beside_located=value.get("beside_located", False),
+        partition_commit=value["partition_commit"],
+        hive_locks=_locks_from_dict(value["hive_locks"]) if "hive_locks" in value else WITHOUT_LOCKS,
+        # What else moves files is a command.
+        moves_user_files=value["moves"] and not value["command"],
+    )
+
+
+def _locks_from_dict(value: JsonObject) -> LockSettings:
+    return LockSettings(LockMode(value["mode"]), value["wait_s"])
+
+
+def _asked(value: JsonObject) -> Asked:
+    kind = WriteKind(value["kind"])
+    if value["command"]:
+        return _asked_command(kind, value["command"], value)
+    return asked_write(
+        kind,
+        predicate=None if value["predicate"] is None else predicate_from_json(value["predicate"]),
+        keep_emptied=value["keep_emptied"],
+        adds_others=value.get("adds_others", False),
+        definition=None if value["definition"] is None else definition_from_dict(value["definition"]),
+    )
+
+
+def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> AskedCommand:
+    match kind:
+        case WriteKind.ADD_PARTITIONS:
+            partitions = tuple(NewPartition(name, location) for name, location in command["partitions"])
+            return AddPartitions(partitions, command["if_not_exists"])
+        case WriteKind.DROP_PARTITIONS:
+            return DropPartitions(predicate_from_json(value["predicate"]), DataDeletion(command["deletes"]))
+        case WriteKind.RENAME_PARTITION:
+            return RenamePartition(command["from"], command["to"])
+        case WriteKind.RELOCATE_PARTITION:
+            name = command["name"]
+            # Once it is checked, the default location stands there as null.
+            return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
+        case _:
+            predicate = predicate_from_json(value["predicate"])
+            return ExchangePartitions(command["source_id"], command["source"], command["source_version"], predicate)
+
+
+def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
+    command = value["command"]
+    match asked:
+        case DropPartitions():
+            return CheckedDrop(asked, _removals_from_dict(value["removes"]))
+        case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions():
+            return _checked_command(value, command, asked) if "names" in command else asked
+        case _:
+            return CheckedWrite(
+                asked, static_partition=value["keep"], waiting=tuple(value["waiting"]), due=tuple(value["due"]),
+                published=tuple(value["announces"]), found=_files_from_dict(value["takes_in"]),
+                unknown=_removals_from_dict(value["removes"]), digest=value.get("brought", ""),
+                replaced_version=value.get("replaced_version"),
+            )  # fmt: skip
+
+
+def _checked_command(
+    value: JsonObject,
+    command: JsonObject,
+    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions,
+) -> Checked:
+    found = _files_from_dict(value["takes_in"])
+    match asked:
+        case AddPartitions():
+            return CheckedAdd(asked, asked.partitions, found)
+        case RenamePartition():
+            moving = tuple(MovingPartition(number, version, asked.to) for number, version in command["rows"])
+            return CheckedRename(asked, moving, command["moved"])
+        case RelocatePartition():
+            return CheckedRelocate(asked, command["location"], found[asked.name])
+        case ExchangePartitions():
+            moving = tuple(MovingPartition(*row) for row in command["rows"])
+            return CheckedExchange(asked, moving, command["source_location"], value["moves"])
+
+
+def _removals_to_dict(removals: Mapping[str, Iterable[Removal]]) -> JsonObject:
+    return {name: [removal_to_json(removal) for removal in some] for name, some in removals.items()}
+
+
+def _removals_from_dict(value: JsonObject) -> dict[str, tuple[Removal, ...]]:
+    return {name: tuple(map(removal_from_json, some)) for name, some in value.items()}
+
+
+def _files_from_dict(value: JsonObject) -> dict[str, tuple[DataFile, ...]]:
+    return {name: tuple(_file_from_list(*file) for file in files) for name, files in value.items()}
+
+
+def _file_from_list(path: str, size: int, modified_ms: int, etag: int | None = None) -> DataFile:
+    return DataFile(path, size, modified_ms, etag=etag)

@@ -1,32 +1,72 @@
-"""The begin of a write: dead writers of its table are recovered, then its row is made in the index."""
+"""The begin of a write: dead writers of its table are recovered, then its plan is made, and its row in the index."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.plan import CREATIONS
+from catalog_ext.metastore.commit.lock_settings import (
+    DEFAULT_WAIT_S,
+    HIVE_LOCKS,
+    HIVE_LOCKS_WAIT,
+    WITHOUT_LOCKS,
+    LockMode,
+    LockSettings,
+)
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
+from catalog_ext.metastore.commit.plan import (
+    COMMANDS,
+    CREATIONS,
+    Create,
+    CreateOrReplace,
+    Overwrite,
+    OverwritePartitions,
+    Promotion,
+    Replace,
+    WritePlan,
+)
 from catalog_ext.metastore.commit.transaction import NOT_READ, BegunWrite, State, Transaction
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    LocationNotFoundError,
+    TableLayoutError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.index.read.partitions import LocatedPartitions
+from catalog_ext.metastore.index.write.transaction_queries import DeadWritersError
+from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.runtime.users import signed
-from catalog_ext.metastore.transactions.planning import Planner, definition_of
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.transactions.staging_locations import DATA, DEFAULT_STAGING, relocation_base
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BeginWrite
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.transactions.recovery import Recovery
     from catalog_ext.metastore.transactions.steps.resources import Resources
+
+LEASE = "transaction.lease"
+STAGING = "staging-dir"
+STAGING_ALIAS = "hive_staging_dir"
+OVERWRITE_MODE = "overwrite-mode"
+RELOCATE = "relocate"
+DEFAULT_LEASE_S = 600.0
+LOCATIONS_IN_PLAN = 1000
+"""Partitions with locations of their own that a plan names; the tasks of a write that can touch more ask for them."""
 
 
 class Beginning:
     """Begins writes.
 
     Args:
-        resources: Those of commits.
         recovery: Recovers what dead writers left.
     """
 
     def __init__(self, resources: Resources, recovery: Recovery) -> None:
+        self._index = resources.index
         self._transactions = resources.index.transactions
-        self._planner = Planner(resources.index, resources.storage)
+        self._storage = resources.storage
         self._recovery = recovery
 
     def begin(self, request: BeginWrite) -> BegunWrite:
@@ -34,25 +74,30 @@ class Beginning:
         fault_point("begin.before")
         # A creation, and a batch of an application, always look for dead writers first.
         if request.app_id is None and not isinstance(request.asked, CREATIONS):
-            begun = self._begun(request, looks=True)
-            if begun is not None:
-                return begun
+            try:
+                return self._begun(request, looks=True)
+            except DeadWritersError:
+                # Nothing was begun.
+                pass
         shown = str(definition_of(request).identifier)
         self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
-        begun = self._begun(request, looks=False)
-        assert begun is not None, "without looking for dead writers it begins"
-        return begun
+        return self._begun(request, looks=False)
 
-    def _begun(self, request: BeginWrite, *, looks: bool) -> BegunWrite | None:
-        """Plan and begin a write; None where it looks for dead writers (``looks``) and finds some."""
+    def _begun(self, request: BeginWrite, *, looks: bool) -> BegunWrite:
+        """Plan and begin a write.
+
+        Raises:
+            DeadWritersError: The lease of another writer is over, and the write looks for that (``looks``).
+        """
         transaction_id = request.transaction_id
-        plan = self._planner.plan(request, transaction_id)
+        plan = self._plan(request, transaction_id)
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
+        number = None if request.table is None else request.table.table_id
         creates = isinstance(request.asked, CREATIONS)
         transaction = Transaction(
             transaction_id=transaction_id,
-            table_id=None if creates or request.table is None else request.table.table_id,
+            table_id=None if creates else number,
             table=str(definition_of(request).identifier),
             operation=request.operation,
             state=State.OPEN,
@@ -64,14 +109,7 @@ class Beginning:
             app_id=request.app_id,
             app_version=request.app_version,
         )
-        replaced = request.table.table_id if creates and request.table is not None else None
-        begun = (
-            self._transactions.begin_among_living(transaction, request.planned)
-            if looks
-            else self._transactions.begin(transaction, replaced, request.planned)
-        )
-        if begun is None:
-            return None
+        begun = self._transactions.begin(transaction, number if creates else None, request.planned, looks=looks)
         fault_point("begin.after")
         return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
 
@@ -81,9 +119,109 @@ class Beginning:
         known = self._transactions.find_application(request.table.table_id, request.app_id)
         return known is not None and known.app_version >= request.app_version
 
+    def _plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:
+        """Return the plan of a new transaction.
+
+        Raises:
+            InvalidConfigurationError: An option has a value that its key may not have.
+            TableLayoutError: A table is to be created in a directory that is not empty.
+            StorageError: The store refuses or does not answer.
+        """
+        definition = definition_of(request)
+        options = request.options
+        location = definition.location
+        staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
+        creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
+        partition_commit = {} if commands else chosen_options(definition.properties, options)
+        policies = PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns])
+        policies.custom_policy()
+        relocate = (
+            isinstance(request.asked, Overwrite | OverwritePartitions)
+            and options.get(OVERWRITE_MODE) == RELOCATE
+            # The table's own directory stays where it is.
+            and bool(definition.partition_columns)
+        )
+        in_place = request.table is not None and request.table.definition.location == location
+        fresh = creates and not in_place and self._is_new(location, staging)
+        located = LocatedPartitions(exist=False, are_all=True, locations={})
+        if request.table is not None and not (relocate or creates or commands):
+            located = self._located(request.table, request.touches, waits=bool(partition_commit))
+        promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
+        return WritePlan(
+            change=request.asked,
+            location=location,
+            staging=staging,
+            base=relocation_base(location, transaction_id) if relocate else location,
+            promotion=promotion,
+            hides_uploads=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
+            relocate=relocate,
+            locations=located.locations,
+            asks_locations=not located.are_all,
+            beside_located=located.exist,
+            lease_ms=_lease_ms(options.get(LEASE)),
+            created_location=fresh,
+            partition_commit=partition_commit,
+            hive_locks=_locks(options.get(HIVE_LOCKS), options.get(HIVE_LOCKS_WAIT)),
+            moves_user_files=request.moves_user_files,
+        )
+
+    def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
+        # What has waited for its time may become visible with any write.
+        return self._index.partitions.located_for_write(table, None if waits else touches, LOCATIONS_IN_PLAN)
+
+    def _is_new(self, location: str, staging: str) -> bool:
+        """Return whether the directory of a table that is to be created is not there yet.
+
+        Raises:
+            TableLayoutError: It is there and not empty.
+            StorageError: The store refuses or does not answer.
+        """
+        place = Location.parse(location)
+        try:
+            entries = self._storage.list_directory(place)
+        except LocationNotFoundError:
+            # S3 has no directory before it has a file in it, but the bucket has to be there.
+            if self._storage.stat(Location(place.scheme, place.bucket, "")) is None:
+                raise
+            return True
+        found = [entry for entry in entries if entry.location.name not in (staging, DATA)]
+        if found:
+            raise TableLayoutError(
+                f"A table cannot be created with contents at {shown(location)}: the directory is not empty, it has "
+                f"{shown(found[0].location.name)}. Choose another location, or empty it.",
+                {"location": location},
+            )
+        return False
+
 
 def _base_version(request: BeginWrite) -> int:
     if request.table is None:
         return 0
     is_read = request.reads_replaced or not isinstance(request.asked, CREATIONS)
     return request.table.version if is_read else NOT_READ
+
+
+def definition_of(request: BeginWrite) -> TableDefinition:
+    """Return the definition of the table that is written, there or to come."""
+    if isinstance(request.asked, Create | Replace | CreateOrReplace):
+        return request.asked.definition
+    if request.table is None:
+        raise TableNotFoundError("A write needs a table or the definition of one.")
+    return request.table.definition
+
+
+def _locks(mode: str | None, wait: str | None) -> LockSettings:
+    """Return the settings of Hive's locks; the caller has checked them."""
+    if mode is None or LockMode(mode.strip().lower()) is LockMode.NONE:
+        return WITHOUT_LOCKS
+    wait_s = None if wait is None else duration_s(wait.strip())
+    return LockSettings(LockMode(mode.strip().lower()), DEFAULT_WAIT_S if wait_s is None else wait_s)
+
+
+def _lease_ms(text: str | None) -> int:
+    seconds = DEFAULT_LEASE_S if text is None else duration_s(text)
+    if seconds is None or seconds <= 0:
+        raise InvalidConfigurationError(
+            f"{text!r} is not a value of {LEASE!r}. Give a duration such as 10m.", {"key": LEASE}
+        )
+    return round(seconds * 1000)

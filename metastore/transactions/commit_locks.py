@@ -25,26 +25,26 @@ from catalog_ext.metastore.commit.plan import (
     RenamePartition,
     Replace,
 )
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidPartitionNameError
 from catalog_ext.metastore.hive.locks.hive_lock import HiveLock
 from catalog_ext.metastore.hive.locks.model import LockComponent, LockedOperation, LockType
 from catalog_ext.metastore.hive.mapping.conversion import hive_partition_name, to_hive
 from catalog_ext.metastore.hive.thrift.hive_metastore import SMALL_BATCH
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.transactions.moves import covered_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from catalog_ext.metastore.commit.lock_settings import LockSettings
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.hive.mapping.model import HiveTable
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
-    from catalog_ext.metastore.predicates.tree import Predicate
 
 MOST_PARTITIONS = SMALL_BATCH
 """Partitions that a request names; of more the whole table is locked. The server puts all names into one condition."""
@@ -68,7 +68,7 @@ class Held(Protocol):
 class NoLock:
     """What is held where no lock is needed."""
 
-    def take(self, files: Sequence[StagedFile] | None = None, static: str | None = None) -> None:
+    def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
         """Return."""
 
     def confirm(self) -> None:
@@ -78,11 +78,16 @@ class NoLock:
 NO_LOCK = NoLock()
 
 
+def target_table(index: Index, transaction: Transaction) -> Table | None:
+    """Return the table whose files a transaction changes or replaces; None of one that it makes, or that is gone."""
+    number = transaction.table_id
+    return index.tables.find(TableIdentifier.parse(transaction.table) if number is None else number)
+
+
 class CommitLocks:
     """Takes Hive's locks for the commits of an index.
 
     Args:
-        index: The index.
         accepts: Says whether the metastore holds a table: what it does not hold no Hive engine writes.
         metastore: Returns the metastore; None where there is none.
     """
@@ -90,7 +95,7 @@ class CommitLocks:
     def __init__(
         self, index: Index, accepts: Callable[[TableDefinition], bool], metastore: Callable[[], HiveMetastore] | None
     ) -> None:
-        self._index = index
+        self.index = index
         self._accepts = accepts
         self._metastore = metastore
 
@@ -154,37 +159,20 @@ class CommitLocks:
         lock.acquire()
         return lock
 
-    def target(self, transaction: Transaction) -> Table | None:
-        """Return the table whose files a transaction changes; None of one that is made by it, or is gone."""
-        try:
-            if transaction.table_id is not None:
-                return self._index.tables.load_by_id(transaction.table_id)
-            return self._index.tables.load(TableIdentifier.parse(transaction.table))
-        except TableNotFoundError:
-            return None
-
     def components(
-        self, transaction: Transaction, table: Table, files: Sequence[StagedFile] | None, static: str | None
+        self, transaction: Transaction, table: Table, files: Iterable[StagedFile], static: str | None
     ) -> list[LockComponent]:
-        """Return what a transaction locks.
-
-        Args:
-            transaction: The transaction.
-            table: Its table.
-            files: All its files; None where the index has them.
-            static: The fully static partition of its statement.
-        """
-        asked = transaction.plan.asked
+        """Return what a transaction locks; arguments as in ``CommitLock.take``."""
+        plan, asked = transaction.plan, transaction.plan.asked
         exclusive = (LockType.EXCLUSIVE, LockedOperation.NO_TXN)
-        staged = self._index.transaction_files.staged_files(transaction.transaction_id) if files is None else files
-        new = ({static} if static is not None else set()) | {file.partition for file in staged}
+        new = ({static} if static is not None else set()) | {file.partition for file in files}
         match asked:
             case Append():
                 return self._of_append(transaction, table, new)
             case OverwritePartitions():
                 return self._components(table, *exclusive, self._with_same_values(table, new))
             case Overwrite():
-                names = None if asked.predicate is None else self._matching(table, asked.predicate) | new
+                names = None if asked.predicate is None else self._matching(table, plan) | new
                 return self._components(table, *exclusive, names)
             case Replace() | CreateOrReplace():
                 return self._components(table, *exclusive, None)
@@ -192,13 +180,16 @@ class CommitLocks:
                 added = {partition.name for partition in asked.partitions}
                 return self._components(table, LockType.SHARED_READ, LockedOperation.NO_TXN, added)
             case DropPartitions():
-                return self._components(table, *exclusive, self._matching(table, asked.predicate))
+                return self._components(table, *exclusive, self._matching(table, plan))
             case RenamePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name, asked.to}))
             case RelocatePartition():
                 return self._components(table, *exclusive, self._with_same_values(table, {asked.name}))
             case ExchangePartitions():
-                return self._of_exchange(asked, table)
+                source = self.index.tables.load_by_id(asked.source_id)
+                moving = self._matching(source, plan)
+                # Both tables have the same key names, except for case.
+                return [part for one in (source, table) for part in self._components(one, *exclusive, moving)]
             case Create():
                 return []
         assert_never(asked)
@@ -208,31 +199,19 @@ class CommitLocks:
         kind = LockType.EXCLUSIVE if plan.hive_locks.mode is LockMode.STRICT else LockType.SHARED_READ
         if plan.partition_commit:
             # Files that earlier epochs have left waiting may be due with this one.
-            waiting = self._index.waiting_files.all(table.table_id, transaction.app_id)
+            waiting = self.index.waiting_files.all(table.table_id, transaction.app_id)
             names = names | {one.partition for one in waiting}
         return self._components(table, kind, LockedOperation.INSERT, names)
 
-    def _of_exchange(self, asked: ExchangePartitions, table: Table) -> list[LockComponent]:
-        source = self._index.tables.load_by_id(asked.source_id)
-        moving = self._matching(source, asked.predicate)
-        # Both tables have the same key names, except for case.
-        return [
-            component
-            for one in (source, table)
-            for component in self._components(one, LockType.EXCLUSIVE, LockedOperation.NO_TXN, moving)
-        ]
-
-    def _matching(self, table: Table, predicate: Predicate) -> set[str]:
+    def _matching(self, table: Table, plan: WritePlan) -> set[str]:
         # More than a request names are as good as all: the whole table is locked.
-        bound = bind(predicate, table.definition.keys, str(table.identifier))
-        return {
-            partition.name for partition in self._index.living_partitions.matching(table, bound, MOST_PARTITIONS + 1)
-        }
+        covered = covered_partitions(self.index, plan, table, MOST_PARTITIONS + 1)
+        return {partition.name for partition in covered}
 
     def _with_same_values(self, table: Table, names: set[str]) -> set[str]:
         if not table.definition.partition_columns or len(names) > MOST_PARTITIONS:
             return names
-        return names | {partition.name for partition in self._index.living_partitions.of_values(table, sorted(names))}
+        return names | {partition.name for partition in self.index.living_partitions.of_values(table, sorted(names))}
 
     def _components(
         self, table: Table, kind: LockType, operation: LockedOperation, names: Iterable[str] | None
@@ -257,12 +236,7 @@ def _held(table: HiveTable, names: Iterable[str]) -> Iterator[str]:
 
 
 class CommitLock:
-    """The locks of one transaction, taken by ``take`` and released at the end of the context.
-
-    Args:
-        locks: Takes them.
-        transaction: The transaction.
-    """
+    """The locks of one transaction, taken by ``take`` and released at the end of the context."""
 
     def __init__(self, locks: CommitLocks, transaction: Transaction) -> None:
         self._locks = locks
@@ -279,11 +253,11 @@ class CommitLock:
         if self._lock is not None:
             self._lock.release()
 
-    def take(self, files: Sequence[StagedFile] | None = None, static: str | None = None) -> None:
+    def take(self, files: Iterable[StagedFile], static: str | None = None) -> None:
         """Return when they are held, as they have to be.
 
         Args:
-            files: All files of the transaction; None where the index has them.
+            files: All files of the transaction; read only where locks are taken.
             static: The fully static partition of its statement.
 
         Raises:
@@ -293,7 +267,7 @@ class CommitLock:
         plan = self._transaction.plan
         if self._asked or plan.hive_locks.mode is LockMode.NONE:
             return
-        table = self._locks.target(self._transaction)
+        table = target_table(self._locks.index, self._transaction)
         if table is not None and self._locks.concerns(table, plan.hive_locks):
             components = self._locks.components(self._transaction, table, files, static)
             agent = f"catalog-ext {self._transaction.operation} {self._transaction.transaction_id}"

@@ -1,25 +1,29 @@
-"""The one question before a deletion: may this file be deleted, and if not, who needs it?
+"""The one question before a deletion: is this still the recorded file, may it be deleted, and if not, who needs it?
 
 ``docs/design/15-file-lifetime.md`` says which states a file has, and which deletions ask here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.file_identity import is_same
+from catalog_ext.metastore.commit.file_identity import is_unchanged as is_as_recorded
 from catalog_ext.metastore.commit.plan import AddPartitions, RelocatePartition
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.transaction import State, transaction_id_in
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.needed_files import FileUser
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.entries import Entry
 
     StillNamed = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
     """Takes names of partitions and directories; returns the directories that metastore partitions have."""
@@ -136,3 +140,29 @@ def _partition_below(directory: str) -> str:
 def without_needed(index: Index, table: Table, uris: Collection[str]) -> set[str]:
     """Return those of the files that nothing else needs; see ``DeletionGate.needs``."""
     return set(uris) - DeletionGate(index, table).needs(uris).keys() if uris else set()
+
+
+def is_unchanged(there: Entry, recorded: Removal) -> bool:
+    """Return whether a file is as it was recorded, in size, time and ETag, as far as they were known."""
+    placed = replace(recorded, path=str(there.location))
+    return is_as_recorded(placed, there.size, there.modified_ms, there.etag)
+
+
+def is_same_file(there: Entry, recorded: Removal) -> bool:
+    """Return whether what is at a place now is the file that was recorded there, whatever any clock says."""
+    placed = replace(recorded, path=str(there.location))
+    return is_same(placed, there.size, there.modified_ms, there.etag)
+
+
+def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
+    """Yield the files that a relocating overwrite has replaced and that no later version of the table has named.
+
+    A repair does not take them for new ones when their partition is gone. A path that a later version named again
+    (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is not among them, whatever became of it afterwards. A file that
+    differs from the one that the index knew is another one under the same name; names that carry a transaction's id
+    come without a size, a time and an ETag: the overwrite has also replaced one that was rewritten before it.
+    """
+    for page in index.ended_files.pages(table, table.version):
+        for file in page:
+            own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
+            yield Removal(file.uri) if own else Removal(file.uri, file.size, file.modified_ms, file.etag)

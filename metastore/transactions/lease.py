@@ -16,14 +16,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+def renew(index: Index, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> int | None:
+    """Return when the lease ends now, in milliseconds since the epoch; None where the transaction has ended."""
+    until_ms = index.now_ms() + lease_ms
+    return until_ms if index.transactions.extend_lease(transaction_id, until_ms, undoing=undoing) else None
+
+
 class LeaseRenewal:
     """A context in which a lease does not end: a thread renews it at each third of its time.
 
     A transaction that another process undoes is not renewed; its owner learns of that by its next step.
 
     Args:
-        index: Holds the transaction.
-        transaction_id: Its id.
         lease_ms: How long a lease lasts.
         undoing: Whether it is renewed while it is being undone, too.
     """
@@ -49,8 +53,7 @@ class LeaseRenewal:
     def _run(self) -> None:
         while not self._ended.wait(self._lease_ms / 3000):
             try:
-                until_ms = self._index.now_ms() + self._lease_ms
-                if not self._index.transactions.extend_lease(self._id, until_ms, undoing=self._undoing):
+                if renew(self._index, self._id, self._lease_ms, undoing=self._undoing) is None:
                     return
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, touched
 from catalog_ext.metastore.commit.plan import RenamePartition
-from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import State, transaction_id_in
+from catalog_ext.metastore.commit.transaction import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -18,10 +17,18 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Partition, Table
 
 
-def covered_partitions(index: Index, plan: WritePlan, table: Table) -> list[Partition]:
-    """Return the living partitions that a plan's predicate is true for; none without a predicate."""
+def covered_partitions(index: Index, plan: WritePlan, table: Table, limit: int | None = None) -> list[Partition]:
+    """Return the living partitions that a plan's predicate is true for, or so many; none without a predicate."""
     predicate = bound_predicate(plan, table)
-    return [] if predicate is None else index.living_partitions.matching(table, predicate)
+    return [] if predicate is None else index.living_partitions.matching(table, predicate, limit)
+
+
+def moving_partitions(index: Index, command: Transaction, table: Table, names: Collection[str]) -> list[Partition]:
+    """Return the living partitions of a table that a command moves: of a rename those with the values of the names."""
+    if isinstance(command.plan.asked, RenamePartition):
+        # As the store spells them.
+        return index.living_partitions.of_values(table, sorted(names))
+    return covered_partitions(index, command.plan, table)
 
 
 class Moves:
@@ -31,8 +38,6 @@ class Moves:
     meanwhile has made none, although the listing may hold the files that it had moved.
 
     Args:
-        index: Knows the transactions.
-        table_id: The table's number.
         exist: Whether there may be any before the listing.
     """
 
@@ -58,23 +63,4 @@ class Moves:
 
     def _names(self, command: Transaction, table: Table) -> set[str]:
         names = touched(command.plan, ()) if command.table_id == self._table_id else set()
-        if isinstance(command.plan.asked, RenamePartition):
-            # As the store spells them.
-            living = self._index.living_partitions.of_values(table, sorted(names))
-        else:
-            living = covered_partitions(self._index, command.plan, table)
-        return names | {partition.name for partition in living}
-
-
-def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
-    """Yield the files that a relocating overwrite has replaced and that no later version of the table has named.
-
-    A repair does not take them for new ones when their partition is gone. A path that a later version named again
-    (``SET LOCATION``, ``ADD PARTITION … LOCATION``) is not among them, whatever became of it afterwards. A file that
-    differs from the one that the index knew is another one under the same name; names that carry a transaction's id
-    come without a size, a time and an ETag: the overwrite has also replaced one that was rewritten before it.
-    """
-    for page in index.ended_files.pages(table, table.version):
-        for file in page:
-            own = transaction_id_in(file.uri.rpartition("/")[2]) is not None
-            yield Removal(file.uri) if own else Removal(file.uri, file.size, file.modified_ms, file.etag)
+        return names | {partition.name for partition in moving_partitions(self._index, command, table, names)}

@@ -19,9 +19,13 @@ from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.deletion_gate import without_needed
-from catalog_ext.metastore.transactions.identity import is_same_file, is_unchanged
-from catalog_ext.metastore.transactions.moves import Moves, replaced_by_relocations
+from catalog_ext.metastore.transactions.deletion_gate import (
+    is_same_file,
+    is_unchanged,
+    replaced_by_relocations,
+    without_needed,
+)
+from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
@@ -45,8 +49,6 @@ class NewFiles:
     """Looks at directories of partitions; nothing is changed.
 
     Args:
-        index: The index.
-        storage: The stores.
         threads: Directories that are listed at the same time.
     """
 
@@ -153,15 +155,14 @@ class NewFiles:
         }
         unknown = {name: entries for name, entries in unknown.items() if entries}
         # Two partitions may have come to one directory, by a RENAME of an external one or a location given by hand.
-        others = self._living_at(table, {str(e.location.parent) for entries in unknown.values() for e in entries})
+        directories = {str(entry.location.parent) for entries in unknown.values() for entry in entries}
+        others = {
+            f"{place}/{file.path}": indexed_file(file.path, file)
+            for place, files in self._living.files_at(table, directories).items()
+            for file in files
+        }
         left = {name: [e for e in entries if not _is_as_known(e, others)] for name, entries in unknown.items()}
         return {name: entries for name, entries in left.items() if entries}
-
-    def _living_at(self, table: Table, directories: Collection[str]) -> dict[str, Removal]:
-        """Return the living files of all partitions that lie in one of the directories, by URI."""
-        names = {name for there in self._index.partitions.at(table, directories).values() for name in there}
-        living = self._living.of_values(table, sorted(names)) if names else []
-        return self.known_of({partition.partition_id: table.directory_of(partition) for partition in living})
 
     def _pending_removals(self, directories: Mapping[str, Location], by_hand: Collection[str]) -> dict[str, Removal]:
         """Return the files in the directories that committed writes of any table are to delete, by URI.

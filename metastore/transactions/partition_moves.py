@@ -18,16 +18,16 @@ from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.moving import Mover, name_beside
 from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
 from catalog_ext.metastore.transactions.deletion_gate import named_directories
-from catalog_ext.metastore.transactions.moves import covered_partitions
+from catalog_ext.metastore.transactions.moves import moving_partitions
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import DataFile, Partition, Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Partition, Table, TableDefinition
     from catalog_ext.metastore.storage.moving import Displaced
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
@@ -40,7 +40,6 @@ class PartitionMoves:
 
     Args:
         index: The index, which is asked before and after a file is taken whether its transaction still wants that.
-        storage: The stores.
         deliver: Says whether changes of a table are enqueued for the metastore.
         threads: Files that are moved at the same time.
     """
@@ -49,7 +48,6 @@ class PartitionMoves:
         self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
     ) -> None:
         self._index = index
-        self._living = index.living_partitions
         self._transactions = index.transactions
         self._storage = storage
         self._deliver = deliver
@@ -84,17 +82,15 @@ class PartitionMoves:
             return
         files = self._staged(transaction) if staged is None else staged
         own = {file.source for file in files if file.source is not None}
-        self._require_unregistered(transaction, own)
-        if transaction.plan.promotion is not Promotion.UPLOAD:
-            # A rename takes a file once.
-            return
-        for other in self._transactions.moving_commands((State.RESERVED, State.COMMITTED)):
-            if not other.plan.moves_user_files or other.transaction_id == transaction.transaction_id:
+        others = self._transactions.all(states=(State.RESERVED, State.COMMITTED))
+        self._require_unregistered(transaction, own, others)
+        # A rename takes a file once.
+        copies = transaction.plan.promotion is Promotion.UPLOAD
+        loads = (other for other in others if copies and other.plan.moves_user_files)
+        for other in loads:
+            if other.transaction_id == transaction.transaction_id:
                 continue
-            shared = next(
-                (f.source for f in self._staged(other) if f.source in own),
-                None,
-            )
+            shared = next((file.source for file in self._staged(other) if file.source in own), None)
             if shared is not None:
                 raise ConflictError(
                     f"The file {shown(shared)} is being loaded into table {other.table} by the write "
@@ -103,7 +99,9 @@ class PartitionMoves:
                     {"table": transaction.table, "location": shared, "transaction": other.transaction_id},
                 )
 
-    def _require_unregistered(self, transaction: Transaction, sources: Collection[str]) -> None:
+    def _require_unregistered(
+        self, transaction: Transaction, sources: Collection[str], others: Iterable[Transaction]
+    ) -> None:
         """Return if no partition has a file that a reserved load moves, and no reserved command is to register it.
 
         The files may lie near no table, so that no lock puts the commit of a command before ``reserve`` or after it.
@@ -111,10 +109,11 @@ class PartitionMoves:
         """
         commands = {
             place: f"the {one.operation} {one.transaction_id} of table {one.table}"
-            for one in self._transactions.all(states=(State.RESERVED,))
+            for one in others
+            if one.state is State.RESERVED
             for place in named_directories(one)
         }
-        # Commands first: one that ends between the two questions has its files in the index by the second.
+        # The commands were read first: one that ends in between has its files in the index by the second question.
         found = {uri: by for uri in sources if (by := commands.get(uri.rpartition("/")[0])) is not None}
         users = self._index.needed_files.users(sources)
         found |= {uri: f"partition {shown(user.partition)} of table {user.table}" for uri, user in users.items()}
@@ -328,7 +327,8 @@ class PartitionMoves:
                 changes.append(ReplaceFiles(partition.name, location=place))
                 logger.warning("%s takes no files: partition %s lies at %s now.", directory, partition.name, place)
                 continue
-            known = {file.path: file for file in self._known(partition)}
+            files = self._index.living_partitions.files([partition.partition_id])
+            known = {file.path: file for file in files.get(partition.partition_id, ())}
             names = {one.file.source.name: one.place.name for one in here if one.file.source is not None}
             renamed = {old: new for old, new in names.items() if old in known}
             for old, new in renamed.items():
@@ -342,9 +342,8 @@ class PartitionMoves:
 
     def _moving(self, transaction: Transaction, table: Table) -> list[Partition]:
         asked = transaction.plan.asked
-        if isinstance(asked, RenamePartition):
-            return self._living.of_values(table, [asked.name])
-        return covered_partitions(self._index, transaction.plan, table)
+        names = [asked.name] if isinstance(asked, RenamePartition) else []
+        return moving_partitions(self._index, transaction, table, names)
 
     def _staged(self, transaction: Transaction) -> Iterator[StagedFile]:
         return self._index.transaction_files.staged_files(transaction.transaction_id)
@@ -352,9 +351,6 @@ class PartitionMoves:
     def _source_table(self, transaction: Transaction) -> Table:
         """Return the table whose partitions a command moves."""
         return self._index.tables.load_by_id(transaction.plan.source_id or transaction.table_id or 0)
-
-    def _known(self, partition: Partition) -> list[DataFile]:
-        return self._living.files([partition.partition_id]).get(partition.partition_id, [])
 
 
 def _report_displaced(displaced: Sequence[Displaced]) -> None:

@@ -19,10 +19,8 @@ from catalog_ext.metastore.transactions.steps.undo import abandon, undo
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.identifiers import TableIdentifier
-    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.commit_locks import CommitLocks
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
@@ -40,7 +38,6 @@ class Recovery:
     """Finishes or undoes transactions whose owner is gone.
 
     Args:
-        resources: Those of commits.
         locks: Takes Hive's locks for those that are finished.
     """
 
@@ -57,36 +54,31 @@ class Recovery:
         its lease says: an application that was started again, such as a streaming query, need not wait for the lease of
         the process that died.
         """
-        left = self._found(None)
-        if table_id is not None:
-            # An exchange that died keeps writers from the table that it takes partitions from, too.
-            left = [t for t in left if table_id in (t.table_id, t.plan.source_id)]
-        if table_id is not None and app_id is not None:
-            known = {transaction.transaction_id for transaction in left}
-            batches = self._transactions.all(table_id, states=(State.RESERVED, State.ABORTING))
-            left += [t for t in batches if t.app_id == app_id and t.transaction_id not in known]
+        in_flight, now = self._in_flight()
         failures: PolicyFailures = {}
-        for transaction in left:
-            if table_id is not None or (transaction.table == name and transaction.table_id is None):
-                pause_ms = self._claim(transaction)
-                own = app_id is not None and transaction.app_id == app_id and transaction.state is not State.OPEN
-                if pause_ms is None and not own:
-                    continue
-                found = self._recover(transaction, failures, pause_ms)
-                if found.action is RecoveryAction.FAILED:
-                    logger.warning(
-                        "The dead write %s to table %s could not be recovered yet: %s",
-                        found.transaction_id,
-                        found.table,
-                        found.error,
-                    )
+        for transaction in in_flight:
+            own = app_id is not None and transaction.app_id == app_id and transaction.state is not State.OPEN
+            restarted = own and transaction.state is not State.COMMITTED and transaction.table_id is not None
+            if not (_is_of(transaction, table_id, name) and (restarted or _is_left(transaction, now, None))):
+                continue
+            pause_ms = self._claim(transaction)
+            if pause_ms is None and not own:
+                continue
+            found = self._recover(transaction, failures, pause_ms)
+            if found.action is RecoveryAction.FAILED:
+                logger.warning(
+                    "The dead write %s to table %s could not be recovered yet: %s",
+                    found.transaction_id, found.table, found.error,
+                )  # fmt: skip
 
     def finish_committed(self, table_id: int) -> None:
         """Clean up after the committed writes of a table, whatever their leases say: no later write would do it.
 
         Their owners may be at it, too: a file is deleted once. One that fails is left to ``recover``.
         """
-        for transaction in self._transactions.all(table_id, states=(State.COMMITTED,)):
+        for transaction in self._in_flight()[0]:
+            if transaction.table_id != table_id or transaction.state is not State.COMMITTED:
+                continue
             try:
                 clean(self._resources, Commit(transaction, by_owner=False))
             except CatalogExtError as error:
@@ -95,11 +87,19 @@ class Recovery:
                     transaction.transaction_id, transaction.table, error.message,
                 )  # fmt: skip
 
-    def recover(self, table: Table | str | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
+    def recover(
+        self, identifier: TableIdentifier | None, older_than_s: float | None, *, dry_run: bool
+    ) -> RecoveryReport:
         """Return what became of every transaction whose owner is gone; see ``Transactions.recover``."""
-        found = _of(table, self._found(older_than_s))
-        found.sort(key=lambda t: t.began_at_ms)
-        waiting = self._waiting(table, {t.transaction_id for t in found})
+        in_flight, now = self._in_flight()
+        dropped = self._index.dropped_tables.undeleted()
+        if identifier is not None:
+            dropped = [one for one in dropped if one.name == str(identifier)]
+            in_flight = self._of(identifier, in_flight, is_dropped=bool(dropped))
+        in_flight.sort(key=lambda t: t.began_at_ms)
+        found = [t for t in in_flight if _is_left(t, now, older_than_s)]
+        left_alone = [t for t in in_flight if not _is_left(t, now, older_than_s)]
+        waiting = tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left_alone)
         if dry_run:
             recovered = [self._preview(t) for t in found]
         else:
@@ -109,16 +109,31 @@ class Recovery:
             failures: PolicyFailures = {}
             recovered = [self._recover(t, failures, pause_ms) for t, pause_ms in mine]
             self._return_strays()
-        of = table if table is None or isinstance(table, str) else str(table.identifier)
-        dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
-        recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped]
+        before_ms = now - 1000 * (_DROP_LEASE_S if older_than_s is None else older_than_s)
+        recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped if one.dropped_at_ms <= before_ms]
         return RecoveryReport(tuple(recovered), dry_run, waiting)
 
-    def _waiting(self, table: Table | str | None, taken: set[str]) -> tuple[RecoveredTransaction, ...]:
+    def _in_flight(self) -> tuple[list[Transaction], int]:
+        """Return all transactions in flight, newest first, and the database's time in milliseconds."""
         now = self._index.now_ms()
-        left = _of(table, self._transactions.all(states=IN_FLIGHT))
-        left = sorted((t for t in left if t.transaction_id not in taken), key=lambda t: t.began_at_ms)
-        return tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left)
+        return self._transactions.all(states=IN_FLIGHT), now
+
+    def _of(self, identifier: TableIdentifier, in_flight: list[Transaction], *, is_dropped: bool) -> list[Transaction]:
+        """Return the transactions of the table; where none has the name, those that were to create or outlived it.
+
+        Raises:
+            TableNotFoundError: There is no table of this name, and nothing is left of one.
+        """
+        name = str(identifier)
+        named = [t for t in in_flight if t.table == name]
+        try:
+            number = self._index.tables.load(identifier).table_id
+        except TableNotFoundError:
+            if named or is_dropped:
+                return named
+            raise
+        # A replacement belongs to no table before it is committed.
+        return [t for t in in_flight if t.table_id == number or (t.table_id is None and t.table == name)]
 
     def _return_strays(self) -> None:
         """Put back files that a process had taken when it died, of commands that ended without it."""
@@ -145,14 +160,6 @@ class Recovery:
         abandon(self._resources, transaction, _BY_ORDER)
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
-    def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
-        before = self._index.now_ms() - older_than_s * 1000
-        return [
-            one
-            for one in self._index.dropped_tables.undeleted()
-            if name in (None, one.name) and one.dropped_at_ms <= before
-        ]
-
     def _finish_drop(self, dropped: DroppedTable, *, dry_run: bool) -> RecoveredTransaction:
         action, error = RecoveryAction.WOULD_FINISH, None
         if not dry_run:
@@ -174,16 +181,6 @@ class Recovery:
         failing_ms = now - (transaction.ended_at_ms or now)
         pause_ms = min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
         return pause_ms if self._transactions.claim_recovery(transaction, now + pause_ms) else None
-
-    def _found(self, older_than_s: float | None) -> list[Transaction]:
-        """Return the transactions in flight whose lease is over, or whose owner has been silent for so many seconds."""
-        found = self._transactions.all(states=IN_FLIGHT, expired=older_than_s is None)
-        if older_than_s is None:
-            return found
-        now = self._index.now_ms()
-        seen = ((t, t.expires_at_ms - t.plan.lease_ms) for t in found)
-        # A lease that was renewed in the future is a recoverer's: it tried, and set a pause before the next attempt.
-        return [t for t, seen_ms in seen if seen_ms > now or seen_ms <= now - older_than_s * 1000]
 
     def _preview(self, transaction: Transaction) -> RecoveredTransaction:
         undone = transaction.state in (State.OPEN, State.ABORTING)
@@ -230,7 +227,7 @@ class Recovery:
             return RecoveryAction.UNDONE, transaction.error
         with self._locks.of_commit(transaction) as lock:
             if transaction.state is State.RESERVED:
-                lock.take()
+                lock.take(self._resources.recorded_files(transaction.transaction_id))
             resources = replace(self._resources, lock=lock)
             try:
                 commit = forward(resources, Commit(transaction, by_owner=False))
@@ -254,33 +251,24 @@ class Recovery:
         )  # fmt: skip
 
 
-def _of(table: Table | str | None, transactions: list[Transaction]) -> list[Transaction]:
-    if table is None:
-        return transactions
-    if isinstance(table, str):
-        return [t for t in transactions if t.table == table]
-    # A replacement belongs to no table before it is committed.
-    name, number = str(table.identifier), table.table_id
-    return [t for t in transactions if t.table_id == number or (t.table_id is None and t.table == name)]
+def _is_of(transaction: Transaction, table_id: int | None, name: str) -> bool:
+    """Return whether a transaction stands in the way of writers of a table, or (without a number) is to make it."""
+    if table_id is None:
+        return transaction.table_id is None and transaction.table == name
+    # An exchange that died keeps writers from the table that it takes partitions from, too.
+    return table_id in (transaction.table_id, transaction.plan.source_id)
+
+
+def _is_left(transaction: Transaction, now: int, older_than_s: float | None) -> bool:
+    """Return whether the lease is over, or (with an age) the owner has been silent for so many seconds."""
+    if older_than_s is None:
+        return transaction.expires_at_ms < now
+    seen_ms = transaction.expires_at_ms - transaction.plan.lease_ms
+    # A lease that was renewed in the future is a recoverer's: it tried, and set a pause before the next attempt.
+    return seen_ms > now or seen_ms <= now - older_than_s * 1000
 
 
 def _lease(transaction: Transaction, now: int) -> str:
     left_s = (transaction.expires_at_ms - now) // 1000
     owner = "its process is gone" if is_gone(transaction.owner) else "its owner may be at work"
     return f"{owner}; its lease lasts for {left_s} s more"
-
-
-def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
-    """Return the table, or its name where only writes that were to create it (or outlived it), or its files, are there.
-
-    Raises:
-        TableNotFoundError: There is neither.
-    """
-    try:
-        return index.tables.load(identifier)
-    except TableNotFoundError:
-        name = str(identifier)
-        in_flight = any(t.table == name for t in index.transactions.all(states=IN_FLIGHT))
-        if in_flight or any(dropped.name == name for dropped in index.dropped_tables.undeleted()):
-            return name
-        raise

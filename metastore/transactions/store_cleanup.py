@@ -22,7 +22,6 @@ from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StorageAccessDeniedError,
-    TableNotFoundError,
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import directory_identity, is_other_directory
@@ -31,7 +30,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListedOther, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.transactions.identity import is_unchanged
+from catalog_ext.metastore.transactions.deletion_gate import is_unchanged
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
@@ -55,12 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class StoreCleanup:
-    """Removes what transactions leave on the store; each call may be repeated.
-
-    Args:
-        index: The index.
-        storage: The stores.
-    """
+    """Removes what transactions leave on the store; each call may be repeated."""
 
     def __init__(self, index: Index, storage: Storage) -> None:
         self._index = index
@@ -88,7 +82,9 @@ class StoreCleanup:
         """
         files: list[Location] = []
         compared: list[tuple[Location, Removal]] = []
-        again = self._registered_again(table_id, removals, upto)
+        markers = {Location.parse(removal.path).parent for removal in removals if removal.is_marker}
+        # A partition that was made again has a marker of its own.
+        again = self._registered(table_id, set(filter(upto.contains, markers)))
         for removal in removals:
             location = Location.parse(removal.path)
             if removal.is_marker and location.parent in again:
@@ -266,34 +262,22 @@ class StoreCleanup:
 
     def remove_directories(self, table_id: int | None, directories: Iterable[Location], upto: Location) -> None:
         """Remove directories below ``upto`` that are empty now, unless they are of a registered partition."""
-        below = {d.relative_to(upto): d for d in directories if d != upto and upto.contains(d)}
+        below = {place for place in directories if place != upto and upto.contains(place)}
         if not below or not self._storage.store_has_directories(upto):
             return
-        registered = self._registered(table_id, below)
         try:
-            self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
+            self._storage.remove_empty_directories(sorted(below - self._registered(table_id, below)), upto)
         except StorageAccessDeniedError as error:
             # An empty directory does no harm. A transaction that can never be finished keeps its claims.
             logger.warning("Empty directories below %s stay: %s", upto, error.message)
 
-    def _registered_again(self, table_id: int | None, removals: Iterable[Removal], upto: Location) -> set[Location]:
-        """Return the directories of markers that a partition of the table has again."""
-        places = {Location.parse(removal.path).parent for removal in removals if removal.is_marker}
-        below = {place.relative_to(upto): place for place in places if upto.contains(place)}
-        return {below[name] for name in self._registered(table_id, below)} if below else set()
-
-    def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
-        """Return those of the directories, relative to the table's, that a partition of the table has."""
-        if table_id is None:
+    def _registered(self, table_id: int | None, directories: Collection[Location]) -> set[Location]:
+        """Return those of the directories that a partition of the table has."""
+        table = None if table_id is None or not directories else self._index.tables.find(table_id)
+        if table is None:
             return set()
-        try:
-            table = self._index.tables.load_by_id(table_id)
-        except TableNotFoundError:
-            return set()
-        own = self._index.partitions.located(table)
-        there = {str(Location.parse(place)) for place in own.values()}
-        moved = {name for name in names if f"{table.definition.location}/{name}" in there}
-        return moved | self._index.partitions.existing(table, [name for name in names if name not in own])
+        there = self._index.partitions.at(table, [str(place) for place in directories])
+        return {place for place in directories if str(place) in there}
 
 
 def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:

@@ -74,9 +74,6 @@ class Strays:
     """Finds what the writes to one table have left.
 
     Args:
-        index: The index.
-        storage: The stores.
-        table: The table.
         before_ms: What is younger stays, in milliseconds since the epoch, UTC.
         unknown_writes: Whether what this index does not know goes, too.
 
@@ -93,6 +90,7 @@ class Strays:
         self._before_ms = before_ms
         self._unknown_writes = unknown_writes
         self._copied: list[ListedFile] = []
+        self._known: dict[str, KnownTransaction | None] = {}
         self.too_young: set[str] = set()
         self.unseen = False
 
@@ -108,9 +106,9 @@ class Strays:
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
             listed = self._seen(root, partial(self._files, root))
-            own = self._uncommitted()
+            own = uncommitted(self._index, self._table)
             ids = {found for file in listed for found in (_staged_by(file), _relocated_by(file)) if found}
-            known = self._index.forgotten_transactions.known(ids)
+            known = self._known_of(ids)
             named = self._index.partitions.locations_ever(self._table, version).union(replaced)
             for file in listed:
                 found = self._stray(root, file, own, known)
@@ -209,7 +207,7 @@ class Strays:
             uploads = self._seen(prefix, partial(self._storage.list_uploads, prefix))
             found = ((upload, transaction_id_in(upload.location.name)) for upload in uploads)
             pending = [(upload, named) for upload, named in found if named is not None]
-            known = self._index.forgotten_transactions.known({named for _, named in pending})
+            known = self._known_of({named for _, named in pending})
             for upload, named in pending:
                 if upload.initiated_ms > self._before_ms:
                     self.too_young.add(named)
@@ -218,6 +216,12 @@ class Strays:
                 if verdict is not None:
                     action = VacuumAction.ABORT_UPLOAD if verdict[0] else VacuumAction.SKIPPED
                     yield Found(VacuumEntry(action, str(upload.location), 0, verdict[1]), upload.upload_id)
+
+    def _known_of(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
+        """Return those of the transactions that the index knows; each is asked for once, since places repeat them."""
+        unasked = set(ids) - self._known.keys()
+        self._known |= {**dict.fromkeys(unasked), **self._index.forgotten_transactions.known(unasked)}
+        return {number: one for number in ids if (one := self._known[number]) is not None}
 
     def _verdict(self, transaction_id: str, known: dict[str, KnownTransaction]) -> tuple[bool, str] | None:
         """Return whether what a write has staged goes, and why or why not; None while it can be committed."""
@@ -250,10 +254,6 @@ class Strays:
             logger.warning("What writes to table %s may have left at %s is not known: %s", self._table.identifier,
                            place, error.message)  # fmt: skip
             return ()
-
-    def _uncommitted(self) -> Mapping[str, State]:
-        """Return the table's transactions whose files its newest version does not show."""
-        return uncommitted(self._index, self._index.tables.load_by_id(self._table.table_id))
 
 
 def _staged_by(file: ListedFile) -> str | None:

@@ -13,8 +13,7 @@ from catalog_ext.metastore.commit.transaction import transaction_id_in
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, MetastoreError
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, needed_by
-from catalog_ext.metastore.transactions.identity import is_same_file
+from catalog_ext.metastore.transactions.deletion_gate import DeletionGate, is_same_file, needed_by
 from catalog_ext.metastore.transactions.reports import KeptFiles, VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
 from catalog_ext.metastore.transactions.strays import Found, Strays
@@ -22,12 +21,10 @@ from catalog_ext.metastore.transactions.strays import Found, Strays
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.deletion_gate import Need, StillNamed
-    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+    from catalog_ext.metastore.transactions.steps.resources import Resources
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +47,7 @@ class Vacuum:
     """One vacuum of one table.
 
     Args:
-        index: The index.
-        storage: The stores.
-        cleanup: Removes directories that are empty then.
-        table: The table.
+        table: The table, which is loaded again: recovery may have changed it.
         retention_s: Seconds for which versions are kept.
         named: Says which of some directories the metastore has partitions of these names at; None where there is no
             metastore.
@@ -62,13 +56,13 @@ class Vacuum:
     """
 
     def __init__(
-        self, index: Index, storage: Storage, cleanup: StoreCleanup, table: Table, retention_s: float,
-        named: StillNamed | None, *, unknown_writes: bool = False, dry_run: bool,
+        self, resources: Resources, table: Table, retention_s: float, named: StillNamed | None, *,
+        unknown_writes: bool, dry_run: bool,
     ) -> None:  # fmt: skip
-        self._index = index
-        self._storage = storage
-        self._cleanup = cleanup
-        self._table = index.tables.load_by_id(table.table_id)
+        index = self._index = resources.index
+        storage = self._storage = resources.storage
+        self._cleanup = resources.cleanup
+        self._table = resources.table_of(table.table_id)
         self._root = Location.parse(self._table.definition.location)
         self._began_ms = index.now_ms()
         self._before_ms = self._began_ms - round(retention_s * 1000)

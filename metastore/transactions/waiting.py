@@ -1,26 +1,35 @@
-"""Files of a stream that wait for their partitions to be due: where they are, and which of them are gone."""
+"""Files of a stream that wait for their partitions to be due: where they are, which are gone, and their commits."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import WaitingFilesMissingError
+from catalog_ext.metastore.commit.lock_settings import HIVE_LOCKS, HIVE_LOCKS_WAIT
+from catalog_ext.metastore.commit.plan import Append
+from catalog_ext.metastore.commit.transaction import BeginWrite
+from catalog_ext.metastore.errors import InvalidInputError, WaitingFilesMissingError
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.transactions.reports import LostFile, WaitingPartition
+from catalog_ext.metastore.storage.promotion import discard
+from catalog_ext.metastore.transactions.reports import DiscardReport, LostFile, ReleaseReport, WaitingPartition
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
-    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction, WriteOutcome
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.write.transactions import IndexedTransactions
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles, WaitingLists
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
+
+logger = logging.getLogger(__name__)
 
 
 class Waiting:
@@ -29,7 +38,6 @@ class Waiting:
     Args:
         lists: The lists of waiting files.
         transactions: Has the epochs that left them.
-        storage: The stores.
     """
 
     def __init__(self, lists: WaitingLists, transactions: IndexedTransactions, storage: Storage) -> None:
@@ -41,10 +49,14 @@ class Waiting:
         """Yield the lists of a table's waiting files; with ``app_id`` those of one query."""
         return self._lists.all(table_id, app_id)
 
-    def epochs(self, table_id: int, app_id: str | None = None) -> list[Transaction]:
-        """Return the transactions of the epochs that have left files waiting, sorted by id."""
-        origins = {waiting.transaction_id for waiting in self.documents(table_id, app_id)}
-        return [self._transactions.load(origin) for origin in sorted(origins)]
+    def with_epochs(self, table_id: int, app_id: str | None = None) -> Iterator[tuple[WaitingFiles, Transaction]]:
+        """Yield the lists, each with the transaction of the epoch that has left it."""
+        epochs: dict[str, Transaction] = {}
+        for waiting in self.documents(table_id, app_id):
+            origin = waiting.transaction_id
+            if origin not in epochs:
+                epochs[origin] = self._transactions.load(origin)
+            yield waiting, epochs[origin]
 
     def files(
         self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
@@ -58,11 +70,9 @@ class Waiting:
                 it matters where they are.
         """
         origins: dict[str, StagingLocations] = {}
-        for waiting in self.documents(table_id, app_id):
-            origin = waiting.transaction_id
-            if origin not in origins:
-                origins[origin] = StagingLocations(origin, self._transactions.load(origin).plan)
-            places = ((file, origins[origin].locate(file)) for file in waiting.files)
+        for waiting, epoch in self.with_epochs(table_id, app_id):
+            origin = origins.setdefault(waiting.transaction_id, StagingLocations(waiting.transaction_id, epoch.plan))
+            places = ((file, origin.locate(file)) for file in waiting.files)
             if directory is None:
                 yield waiting, list(places)
             else:
@@ -110,12 +120,8 @@ class Waiting:
     def partitions(self, table_id: int, app_id: str | None = None) -> list[WaitingPartition]:
         """Return what waits of each partition and query, sorted; of one query only, where it is given."""
         found: dict[tuple[str, str], WaitingPartition] = {}
-        applications: dict[str, str] = {}
-        for waiting in self.documents(table_id, app_id):
-            origin = waiting.transaction_id
-            if origin not in applications:
-                applications[origin] = self._transactions.load(origin).app_id or ""
-            key = (waiting.partition, applications[origin])
+        for waiting, epoch in self.with_epochs(table_id, app_id):
+            key = (waiting.partition, epoch.app_id or "")
             before = found.get(key, WaitingPartition(*key, 0, 0, 0, waiting.since_ms))
             counts = [before.rows, *(file.rows for file in waiting.files)]
             found[key] = WaitingPartition(
@@ -155,6 +161,137 @@ class Waiting:
             known.clear()
             known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}
         return known[directory]
+
+
+class WaitingCommits:
+    """Commits or gives up what epochs of streams have kept back until its partitions are due.
+
+    Args:
+        commit_final: Begins a write and commits it as the end of its query.
+    """
+
+    def __init__(
+        self, index: Index, storage: Storage, waiting: Waiting, threads: int,
+        commit_final: Callable[[BeginWrite], WriteOutcome],
+    ) -> None:  # fmt: skip
+        self._index = index
+        self._storage = storage
+        self._waiting = waiting
+        self._threads = threads
+        self._commit_final = commit_final
+
+    def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
+        """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
+
+        Args:
+            table: The table.
+            app_id: The query's id, under which its epochs were committed.
+            owner: Names the process, for messages.
+            options: As the epochs had them.
+
+        Raises:
+            ConflictError: Another process is committing an epoch of the query.
+            CatalogExtError: As ``commit``.
+        """
+        if next(self._waiting.documents(table.table_id, app_id), None) is None:
+            return None
+        request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
+        return self._commit_final(request)
+
+    def release_all(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
+        """Commit what epochs of one query, or of all, have kept back, although its time has not come.
+
+        The policies are those of the query's last epoch that kept something back, whose options may have named them.
+
+        Args:
+            table: The table.
+            app_id: The query's id; None for all.
+            owner: Names the process, for messages.
+            dry_run: Preview only.
+
+        Raises:
+            ConflictError: Another process is committing an epoch of the query; those before it are committed.
+            InvalidInputError: No such query has written to the table.
+            CatalogExtError: As ``commit``.
+        """
+        found = self._waiting.partitions(table.table_id, app_id)
+        if app_id is not None and not found:
+            self._require_known(table, app_id)
+        version: int | None = None
+        for one in () if dry_run else sorted({partition.application for partition in found}):
+            outcome = self.release(table, one, owner, self._options_of_waiting(table, one))
+            version = version if outcome is None else outcome.version
+        return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
+
+    def _require_known(self, table: Table, app_id: str) -> None:
+        """Return if a query of this id has written to the table."""
+        if self._index.transactions.find_application(table.table_id, app_id) is not None:
+            return
+        others = sorted({one.application for one in self._waiting.partitions(table.table_id)})
+        known = f"Rows wait of {', '.join(others[:5])}" if others else "No rows wait in it"
+        raise InvalidInputError(
+            f"No query {app_id[:100]!r} has written to table {table.identifier}. {known}; t.transactions has the ids "
+            "of queries as app_id.",
+            {"table": str(table.identifier), "application": app_id[:100]},
+        )
+
+    def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
+        """Return the options of the query's newest epoch that has kept something back."""
+        epochs = (epoch for _, epoch in self._waiting.with_epochs(table.table_id, app_id))
+        newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
+        if newest is None:
+            return {}
+        locks = newest.plan.hive_locks
+        return {**newest.plan.partition_commit, HIVE_LOCKS: locks.mode, HIVE_LOCKS_WAIT: f"{locks.wait_s}s"}
+
+    def discard(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
+        """Discard waiting files that are gone, so that their stream can go on; return them.
+
+        Raises:
+            LocationNotFoundError: The table's directory is not there, as when a mount is away: nothing was given up.
+            TableNotFoundError: The table is gone.
+            StorageError: The store refuses or does not answer.
+        """
+        self._storage.check_directory(table.definition.location)
+
+        def directory(partition: str) -> str:
+            return table.directory(partition, self._index.partitions.locations(table, [partition]).get(partition))
+
+        lost = tuple(self._waiting.lost(table.table_id, directory))
+        if lost and not dry_run:
+            self._index.waiting_files.discard(
+                table.table_id, [(file.transaction_id, file.partition, file.name) for file in lost]
+            )
+            for file in lost:
+                logger.warning(
+                    "%s of table %s was given up: %s rows of partition %s that waited to be due are lost.",
+                    file.location,
+                    table.identifier,
+                    "some" if file.rows is None else file.rows,
+                    file.partition,
+                )
+        return DiscardReport(str(table.identifier), lost, dry_run)
+
+    def locations(self, table: Table) -> list[StagedLocation]:
+        """Return where everything of a table is that waits for its partition to be due."""
+        return [place for _, batch in self._waiting.files(table.table_id) for _, place in batch]
+
+    def remove(self, table: Table, locations: Sequence[StagedLocation]) -> None:
+        """Remove what was waiting in a table that is gone.
+
+        Raises:
+            CatalogExtError: Something could not be removed.
+        """
+        if locations:
+            # What was committed meanwhile has its final name, and stays.
+            discard(self._storage, locations, threads=self._threads)
+            staged = [place.source.parent for place in locations if place.source is not None]
+            self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
+            logger.warning(
+                "Table %s was dropped while %d files waited for their partitions to be due; they are removed.",
+                table.identifier,
+                len(locations),
+            )
 
 
 def _sent_to(place: StagedLocation, target: Location) -> StagedLocation:

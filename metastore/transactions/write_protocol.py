@@ -23,20 +23,18 @@ from catalog_ext.metastore.runtime.users import current_user
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.begin import Beginning
 from catalog_ext.metastore.transactions.commit_locks import CommitLocks
-from catalog_ext.metastore.transactions.lease import LeaseRenewal
+from catalog_ext.metastore.transactions.lease import LeaseRenewal, renew
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.recovery import Recovery
 from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps.resources import Resources
-from catalog_ext.metastore.transactions.steps.run import load, run
+from catalog_ext.metastore.transactions.steps.run import DEFAULT_UNKNOWN_TIMEOUT_S, attempts, load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
 from catalog_ext.metastore.transactions.steps.undo import abort, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
-from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
-from catalog_ext.metastore.transactions.waiting import Waiting
-from catalog_ext.metastore.transactions.waiting_commits import WaitingCommits
+from catalog_ext.metastore.transactions.waiting import Waiting, WaitingCommits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BegunWrite, Transaction, WriteOutcome
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
@@ -70,8 +69,6 @@ class Transactions:
     """Writes to the tables of an index; threads may share it.
 
     Args:
-        index: The index.
-        storage: The stores.
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
         deliver: Says whether changes of a table are enqueued for the metastore.
@@ -98,7 +95,6 @@ class Transactions:
         metastore: Callable[[], HiveMetastore] | None = None,
     ) -> None:
         self._index = index
-        self._storage = storage
         waiting, moves = (
             Waiting(index.waiting_files, index.transactions, storage),
             PartitionMoves(index, storage, deliver, threads),
@@ -108,7 +104,7 @@ class Transactions:
             publish, threads, partial(attempts, unknown_timeout_s, pause or threading.Event().wait),
         )  # fmt: skip
         self.locks = CommitLocks(index, deliver, metastore)
-        self.waiting = WaitingCommits(self._resources, self._commit_final)
+        self.waiting = WaitingCommits(index, storage, waiting, threads, self._commit_final)
         self._recovery = Recovery(self._resources, self.locks)
         self._beginning = Beginning(self._resources, self._recovery)
 
@@ -134,10 +130,10 @@ class Transactions:
             TransactionStateError: It is finished, or another process has undone it.
         """
         transaction = self._resources.load(transaction_id)
-        until = self._index.now_ms() + transaction.plan.lease_ms
-        if not self._index.transactions.extend_lease(transaction_id, until):
+        until_ms = renew(self._index, transaction_id, transaction.plan.lease_ms)
+        if until_ms is None:
             raise was_undone(self._resources.load(transaction_id))
-        return until
+        return until_ms
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
         """Return where the tasks of an open write put the files of some partitions that have locations of their own.
@@ -302,14 +298,17 @@ class Transactions:
         self._resources.cleanup.remove_table(table)
 
     def recover(
-        self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
+        self, table: TableIdentifier | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
         """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
 
         Args:
-            table: Only its transactions, or (a name) those of a table that is not there; None for all.
+            table: Only its transactions, or those of this name where the table is not there; None for all.
             older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
             dry_run: Preview only.
+
+        Raises:
+            TableNotFoundError: There is no such table, no write that was to create it, and no files of it.
         """
         if not dry_run:
             self._index.incarnations.require_current()
@@ -357,10 +356,8 @@ class Transactions:
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
-        return Vacuum(
-            self._index, self._storage, self._resources.cleanup, table, retention_s, named,
-            unknown_writes=unknown_writes, dry_run=dry_run,
-        ).run()  # fmt: skip
+        vacuum = Vacuum(self._resources, table, retention_s, named, unknown_writes=unknown_writes, dry_run=dry_run)
+        return vacuum.run()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.schema import (
     dropped_tables,
     namespaces,
@@ -96,6 +97,13 @@ class Tables:
         """
         with self._database.reading() as connection:
             return self._noted(load_row_by_id(connection, table_id).table)
+
+    def find(self, key: int | TableIdentifier) -> Table | None:
+        """Return the table of a number or a name; None where there is none."""
+        try:
+            return self.load_by_id(key) if isinstance(key, int) else self.load(key)
+        except TableNotFoundError:
+            return None
 
     def _noted(self, table: Table) -> Table:
         self._database.note_version(table.table_id, table.version)

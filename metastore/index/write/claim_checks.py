@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import Claims, chosen_places, claimed_predicate, covers, touched
-from catalog_ext.metastore.commit.plan_json import plan_from_dict
+from catalog_ext.metastore.commit.json import plan_from_dict
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidPartitionNameError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import database_now_ms

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import database_now_ms
-from catalog_ext.metastore.index.database.schema import outbox
+from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
 from catalog_ext.metastore.index.write.partition_descriptors import documents
 from catalog_ext.metastore.messages import (
     AlterTableStatistics,
@@ -35,6 +35,7 @@ NAMES_PER_MESSAGE = 1000
 """The most partitions that one message adds, alters, or drops."""
 
 _ERROR_LENGTH = 4000
+_MARKED_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,3 +309,11 @@ def _now(dialect: str) -> sa.ScalarSelect[Any]:
 def ascii_safe(text: str) -> str:
     """Return the text without what a database cannot keep: errors quote whatever the other side sent."""
     return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def mark_published(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
+    """Record that the metastore has living partitions, which it had not."""
+    p = partitions.c
+    for chunk in batched(partition_ids, _MARKED_AT_ONCE):
+        given = sa.update(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)
+        connection.execute(given.values(in_metastore=1))

@@ -26,7 +26,9 @@ from catalog_ext.metastore.index.database.rows import (
 )
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, living, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.read.partitions import partitions_at_within
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.index.read.spellings import by_name, other_spellings
 from catalog_ext.metastore.index.tables.table_rows import load_row_by_id
 from catalog_ext.metastore.index.write.deferred_deletes import require_complete
 from catalog_ext.metastore.index.write.transaction_rows import ask_locked_row
@@ -36,7 +38,7 @@ from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
@@ -98,6 +100,22 @@ class LivingPartitions:
         """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
         with self._database.reading() as connection:
             return living_files(connection, partition_ids)
+
+    def files_at(self, table: Table, directories: Collection[str]) -> dict[str, list[DataFile]]:
+        """Return the living files of the partitions that lie in some directories, by the partitions' own URIs of these.
+
+        A partition that has a directory by another name (a link, another address of one HDFS) lies there, too.
+        """
+        found: dict[str, list[DataFile]] = {}
+        with self._database.reading() as connection:
+            wanted = by_name(directories, other_spellings(connection, directories))
+            names = {name for there in partitions_at_within(connection, table, wanted).values() for name in there}
+            there = by_values(connection, table, sorted(names), living(partitions, table.table_id))
+            places = {partition.partition_id: table.directory_of(partition) for partition in there}
+            for some in batched(places, _STREAMED_AT_ONCE):
+                for number, files_there in living_files(connection, some).items():
+                    found.setdefault(places[number], []).extend(files_there)
+        return found
 
 
 def living_files(connection: sa.Connection, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
@@ -373,18 +391,3 @@ def successors(
         return (not found.in_metastore, found.name != hives, found.name)
 
     return {values: min(alike, key=rank) for values, alike in found.items()}
-
-
-def has_unpublished(connection: sa.Connection, table: Table) -> bool:
-    """Return whether a living partition is not in the metastore, which may have another one of equal values."""
-    p = partitions.c
-    apart = sa.select(p.partition_id).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
-    return connection.execute(apart.limit(1)).one_or_none() is not None
-
-
-def mark_published(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
-    """Record that the metastore has living partitions, which it had not."""
-    p = partitions.c
-    for chunk in batched(partition_ids, _AT_ONCE):
-        given = sa.update(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)
-        connection.execute(given.values(in_metastore=1))

@@ -11,14 +11,20 @@ from catalog_ext.metastore.index.database.rows import PARTITION, partition_of
 from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
 from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.view_partitions import all_as_added
-from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue, enqueue_changes, forget_table, published
+from catalog_ext.metastore.index.write.outbox import (
+    PartitionChanges,
+    enqueue,
+    enqueue_changes,
+    forget_table,
+    mark_published,
+    published,
+)
 from catalog_ext.metastore.index.write.partition_descriptors import living_descriptors
 from catalog_ext.metastore.index.write.partition_rows import (
     living_named,
     living_page,
     living_pages,
     lock_table,
-    mark_published,
     successors,
 )
 from catalog_ext.metastore.messages import AlterTable, CreateTable, PutView

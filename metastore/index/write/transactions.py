@@ -22,7 +22,6 @@ from catalog_ext.metastore.index.write.transaction_queries import (
     FORGET_FILES_UNLESS_MOVING,
     OF_TABLE,
     AtWork,
-    DeadWritersError,
     at_work,
     check_table,
     move_query,
@@ -129,13 +128,6 @@ class IndexedTransactions:
             if row is None:
                 raise
             return same_request(from_row(row), transaction)
-
-    def begin_among_living(self, transaction: Transaction, planned: PlannedFormat | None = None) -> Transaction | None:
-        """Begin a transaction that makes no table; None, and nothing done, where the lease of a writer is over."""
-        try:
-            return self.begin(transaction, planned=planned, looks=True)
-        except DeadWritersError:
-            return None
 
     def finish(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.prepared import Prepared
-from catalog_ext.metastore.index.database.schema import tables
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions, tables
 from catalog_ext.metastore.index.database.version_rows import insert_version, version_date
-from catalog_ext.metastore.index.write.outbox import enqueue_changes
-from catalog_ext.metastore.index.write.partition_rows import has_unpublished, mark_published, successors
+from catalog_ext.metastore.index.write.outbox import enqueue_changes, mark_published
+from catalog_ext.metastore.index.write.partition_rows import successors
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.runtime.users import current_user
@@ -19,6 +19,7 @@ from catalog_ext.metastore.runtime.users import current_user
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.model.changes import Summary
+    from catalog_ext.metastore.model.tables import Table
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def _publish_successors(applier: Applier) -> None:
         return
     published = {partition_values(found.name) for found in (*applier.published.added, *applier.published.altered)}
     gone = [name for name in dropped if partition_values(name) not in published]
-    if len(gone) > _FEW_NAMES and not has_unpublished(applier.connection, applier.table):
+    if len(gone) > _FEW_NAMES and not _has_unpublished(applier.connection, applier.table):
         return
     found = successors(applier.connection, applier.table, gone)
     new = [successor.partition_id for successor in found.values() if not successor.in_metastore]
@@ -130,3 +131,10 @@ def _log_carried(applier: Applier, operation: str) -> None:
         len(applier.carried),
         applier.carried[0],
     )
+
+
+def _has_unpublished(connection: sa.Connection, table: Table) -> bool:
+    """Return whether a living partition is not in the metastore, which may have another one of equal values."""
+    p = partitions.c
+    apart = sa.select(p.partition_id).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
+    return connection.execute(apart.limit(1)).one_or_none() is not None

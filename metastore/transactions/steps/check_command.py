@@ -25,10 +25,11 @@ from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
-from catalog_ext.metastore.predicates.tree import Predicate, bind
+from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked
+from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.new_files import pending_deletions, removal_of
 from catalog_ext.metastore.transactions.staging_locations import below, relocation_base
 
@@ -48,7 +49,6 @@ class CommandCheck:
     """The check of one partition command, an object a check; only directories of new partitions are made.
 
     Args:
-        resources: Those of the commit.
         transaction: It is open.
     """
 
@@ -134,10 +134,9 @@ class CommandCheck:
     def _drop(self, asked: DropPartitions) -> CheckedDrop:
         """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
         table = self._table
-        predicate = _bound(asked.predicate, table)
         directories = {
             partition.name: Location.parse(directory)
-            for partition in self._index.living_partitions.matching(table, predicate)
+            for partition in covered_partitions(self._index, self._transaction.plan, table)
             if rules.deletes(asked, table, directory := table.directory_of(partition))
         }
         self._refuse_linked(table, directories)
@@ -145,7 +144,7 @@ class CommandCheck:
         if not any(found.values()):
             return CheckedDrop(asked)
         table = self._resources.table_of(table.table_id)
-        known = self._new_files.known(table, predicate)
+        known = self._new_files.known(table, bind(asked.predicate, table.definition.keys, str(table.identifier)))
         unknown = self._unknown(table, found, known)
         return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
 
@@ -174,7 +173,7 @@ class CommandCheck:
     def _exchange(self, asked: ExchangePartitions) -> CheckedExchange:
         table = self._table
         source = self._resources.table_of(asked.source_id)
-        found = self._index.living_partitions.matching(source, _bound(asked.predicate, source))
+        found = covered_partitions(self._index, self._transaction.plan, source)
         pairs = rules.exchanged_names(table, source, found)
         names = [name for _, name in pairs]
         rules.require_free(table, names, self._living(names))
@@ -328,10 +327,6 @@ def _shared(table: Table, operation: str, source: str, user: str, partition: str
         "directory and SET LOCATION to that, or copy the rows with INSERT … SELECT.",
         {"table": str(table.identifier), "partition": partition[:200], "location": directory},
     )
-
-
-def _bound(predicate: Predicate, table: Table) -> Predicate:
-    return bind(predicate, table.definition.keys, str(table.identifier))
 
 
 def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition]) -> set[tuple[int, str]]:

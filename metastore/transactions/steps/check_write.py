@@ -21,6 +21,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
+from catalog_ext.metastore.transactions.commit_locks import target_table
 from catalog_ext.metastore.transactions.linked_directories import refuse_linked
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.replaced_directories import ReplacedDirectories, covered_names
@@ -39,7 +40,6 @@ class WriteCheck:
     """The check of one write, an object a check; nothing is changed.
 
     Args:
-        resources: Those of the commit.
         commit: Its transaction is open.
     """
 
@@ -76,7 +76,7 @@ class WriteCheck:
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(plan, asked, names)
         # Before anything is listed: what is registered later was not looked at.
-        old = self._resources.named_table(self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
+        old = target_table(self._index, self._transaction) if isinstance(asked, Replace | CreateOrReplace) else None
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
         nothing_there = False
@@ -209,7 +209,7 @@ class WriteCheck:
             )
         if not plan.relocate:
             return
-        added_to = self._index.partitions.existing(table, sorted(others))
+        added_to = others - self._new_directories(others).keys()
         if added_to:
             raise InvalidInputError(
                 f"The overwrite of table {transaction.table} adds rows to {shown(min(added_to))}, which its condition "

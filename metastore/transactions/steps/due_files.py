@@ -15,7 +15,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, hide, promote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -68,9 +68,17 @@ def _promote_waiting(resources: Resources, transaction: Transaction, places: Seq
         )  # fmt: skip
         return
     for some in batched(places, _WHILE_HELD):
-        work = partial(promote, resources.storage, some, threads=resources.threads)
-        if not resources.index.transactions.while_in_state(transaction.transaction_id, State.RESERVED, work):
+        if not _done_in_state(resources, transaction, State.RESERVED, promote, some):
             raise OvertakenError
+
+
+def _done_in_state(
+    resources: Resources, transaction: Transaction, state: State, work: Callable[..., object],
+    places: Sequence[StagedLocation],
+) -> bool:  # fmt: skip
+    """Promote or hide some files while the transaction stays in a state; return False in another state."""
+    on_files = partial(work, resources.storage, places, threads=resources.threads)
+    return resources.index.transactions.while_in_state(transaction.transaction_id, state, on_files)
 
 
 def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
@@ -92,9 +100,8 @@ def hide_due(resources: Resources, transaction: Transaction) -> set[Location]:
 
 def _hidden(resources: Resources, transaction: Transaction, places: Sequence[StagedLocation]) -> bool:
     """Hide some files; return False where another process has ended the undoing: they may be the next epoch's."""
-    work = partial(hide, resources.storage, places, threads=resources.threads)
     try:
-        return resources.index.transactions.while_in_state(transaction.transaction_id, State.ABORTING, work)
+        return _done_in_state(resources, transaction, State.ABORTING, hide, places)
     except StorageError as error:
         if error.retryable:
             raise

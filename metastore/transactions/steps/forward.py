@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.storage.promotion import OvertakenError
 from catalog_ext.metastore.transactions.steps.apply import apply
 from catalog_ext.metastore.transactions.steps.promote import promote
-from catalog_ext.metastore.transactions.steps.undo import forgotten_error, undo, undo_quietly, was_undone
+from catalog_ext.metastore.transactions.steps.undo import forgotten_error, undo_forgotten, undo_quietly, was_undone
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.commit import Commit
@@ -43,11 +43,7 @@ class WriteUndoneError(Exception):
 
 
 def forward(resources: Resources, commit: Commit) -> Commit:
-    """Return the commit, committed now or before.
-
-    Args:
-        resources: Those of the commit.
-        commit: In any state but ``open``.
+    """Return the commit, committed now or before; it comes in any state but ``open``.
 
     Raises:
         WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
@@ -154,12 +150,9 @@ def _take_back_forgotten(resources: Resources, commit: Commit) -> Commit:
     if not commit.by_owner:
         # Its owner may have acknowledged it before.
         raise forgotten
-    current = resources.index.transactions.remember_undone(commit.transaction, forgotten.message)
-    if current.state not in (State.ABORTING, State.ABORTED):
-        # Another call of the same commit has reserved it again since: its files are that one's, too.
-        return forward_again(resources, commit)
     # What was written is deleted wherever it is; what was moved goes back. LOAD DATA sends all its files with the call:
     # its list survives an index that forgets.
-    files = commit.files if current.plan.moves_user_files else ()
-    undo(resources, current, files, commit.promoted)
+    files = commit.files if commit.plan.moves_user_files else ()
+    if not undo_forgotten(resources, commit.transaction, forgotten.message, files, commit.promoted):
+        return forward_again(resources, commit)
     raise WriteUndoneError(forgotten)

@@ -17,8 +17,9 @@ from catalog_ext.metastore.runtime.tracing import span
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import keep, vanished
 from catalog_ext.metastore.storage.promotion import promote as promote_files
-from catalog_ext.metastore.transactions.deletion_gate import without_needed
-from catalog_ext.metastore.transactions.moves import covered_partitions, replaced_by_relocations
+from catalog_ext.metastore.transactions.commit_locks import target_table
+from catalog_ext.metastore.transactions.deletion_gate import replaced_by_relocations, without_needed
+from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.due_files import promote_due
 
@@ -187,7 +188,7 @@ def _left_of_replaced(resources: Resources, transaction: Transaction) -> list[Re
     """Return what relocations have left of a table that is replaced in its place: no table will know it any more."""
     if transaction.plan.definition is None:
         return []
-    table = resources.named_table(transaction)
+    table = target_table(resources.index, transaction)
     if table is None or table.definition.location != transaction.plan.location:
         return []
     left = {removal.path: removal for removal in replaced_by_relocations(resources.index, table)}

@@ -32,13 +32,7 @@ _LISTED_AT_ONCE = 20_000
 
 
 class ReplacedDirectories:
-    """The directories that one write replaces; nothing is changed.
-
-    Args:
-        resources: Those of the commit.
-        transaction: The write's.
-        plan: Its plan, with the locations of partitions.
-    """
+    """The directories that one write replaces; nothing is changed."""
 
     def __init__(self, resources: Resources, transaction: Transaction, plan: WritePlan) -> None:
         self._resources = resources

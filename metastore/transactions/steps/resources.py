@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import TableNotFoundError, TransactionNotFoundError
-from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.errors import TransactionNotFoundError
 from catalog_ext.metastore.transactions.commit_locks import NO_LOCK
 
 if TYPE_CHECKING:
@@ -88,13 +87,6 @@ class Resources:
             TableNotFoundError: There is none.
         """
         return self.index.tables.load_by_id(table_id)
-
-    def named_table(self, transaction: Transaction) -> Table | None:
-        """Return the table that has the name of a transaction's table now; None where none has it."""
-        try:
-            return self.index.tables.load(TableIdentifier.parse(transaction.table))
-        except TableNotFoundError:
-            return None
 
     def definition(self, transaction: Transaction) -> TableDefinition:
         """Return the definition of the table that a transaction changes or makes.

@@ -27,16 +27,19 @@ from catalog_ext.metastore.transactions.steps.forward import WriteUndoneError, f
 from catalog_ext.metastore.transactions.steps.publish import publish
 from catalog_ext.metastore.transactions.steps.reserve import reserve
 from catalog_ext.metastore.transactions.steps.stage import stage
-from catalog_ext.metastore.transactions.steps.undo import abort, forgotten_error, undo
-from catalog_ext.metastore.transactions.unknown_state import is_retryable, reason_of, state_unknown
+from catalog_ext.metastore.transactions.steps.undo import abort, forgotten_error, undo_forgotten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.transactions.steps.resources import Resources
 
 logger = logging.getLogger(__name__)
+
+DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
 
 _FORGOTTEN = (
     "the index has no transaction of this id any more, because its database has failed over or was put back to an "
@@ -54,14 +57,6 @@ def load(
     is_retry: bool,
 ) -> Commit:
     """Return the commit of a transaction, which may be reserved or committed already; an index that is away is awaited.
-
-    Args:
-        resources: Those of the commit.
-        transaction_id: The transaction's.
-        files: As ``Commit.files``.
-        recorded: As ``Commit.recorded``.
-        options: As ``Commit.options``.
-        is_retry: As ``Commit.is_retry``.
 
     Raises:
         CommitStateUnknownError: The index stays away, or has forgotten a transaction that may have been committed.
@@ -127,7 +122,7 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
         with_reserve = commit.all_files is not None
         stage(resources, commit.transaction, commit.files, commit.recorded, with_reserve=with_reserve)
         # Take the locks before the check looks at the table, and before other writers can wait for the reservation.
-        resources.lock.take(commit.all_files, commit.options.static_partition)
+        resources.lock.take(resources.staged_files(commit), commit.options.static_partition)
         checked = _checked(resources, commit)
     except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
         return _undone(resources, commit, error)
@@ -204,7 +199,7 @@ def _committed(resources: Resources, commit: Commit) -> Commit:
     def attempted(attempt: int) -> Commit:
         if commit.state is State.RESERVED:
             # The locks of a commit that an earlier call has reserved are not held yet.
-            resources.lock.take()
+            resources.lock.take(resources.staged_files(commit))
         if attempt and commit.state is State.RESERVED:
             return forward_again(resources, commit)
         if attempt:
@@ -270,7 +265,7 @@ def _undo_open(resources: Resources, commit: Commit, error: BaseException) -> No
         try:
             abort(resources, commit.transaction_id, reason, files)
         except TransactionNotFoundError:
-            undo(resources, resources.index.transactions.remember_undone(commit.transaction, reason), files)
+            undo_forgotten(resources, commit.transaction, reason, files)
     except CatalogExtError as trouble:
         logger.warning(
             "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
@@ -291,3 +286,50 @@ def _clean_quietly(resources: Resources, commit: Commit) -> None:
             commit.transaction.table,
             error,
         )
+
+
+def attempts(timeout_s: float, pause: Callable[[float], object]) -> Iterator[int]:
+    """Yield the number of each attempt until the time is over, with pauses in between; there is one at least.
+
+    Args:
+        timeout_s: For how long, in seconds (``commit.unknown-timeout``).
+        pause: Waits so many seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    attempt = 0
+    while True:
+        yield attempt
+        if time.monotonic() >= deadline:
+            return
+        pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
+        attempt += 1
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong, for people."""
+    return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Return whether a repeated commit may succeed."""
+    return isinstance(error, CatalogExtError) and error.retryable
+
+
+def state_unknown(
+    transaction_id: str, table: str | None, why: str, *, ask_again: bool = True
+) -> CommitStateUnknownError:
+    """Return the error for the owner of a transaction that may be committed or not.
+
+    Args:
+        transaction_id: The transaction.
+        table: Its table, where it is known.
+        why: What went wrong, for people.
+        ask_again: Whether asking for the commit again may end it; otherwise something has to be mended first.
+    """
+    of_table = f" to table {table}" if table else ""
+    return CommitStateUnknownError(
+        f"Whether the write {transaction_id}{of_table} is committed is not known yet: {why}. Nothing was deleted. "
+        "Do not run the statement again before recover (by the next writer of the table, or by 'catalog-ext recover') "
+        "has seen the transaction through.",
+        {"transaction": transaction_id, "ask_again": str(ask_again).lower(), **({"table": table} if table else {})},
+    )

@@ -121,6 +121,23 @@ def _undo_moves(
     return len(moved)
 
 
+def undo_forgotten(
+    resources: Resources, transaction: Transaction, reason: str, files: Sequence[StagedFile],
+    promoted: Collection[str] = (),
+) -> bool:  # fmt: skip
+    """Undo a transaction that the index has forgotten, and record it; arguments as of ``undo``.
+
+    Returns:
+        False, with nothing removed, where another call of the same commit has reserved it again: its files are that
+        call's, too.
+    """
+    current = resources.index.transactions.remember_undone(transaction, reason)
+    if current.state not in (State.ABORTING, State.ABORTED):
+        return False
+    undo(resources, current, files, promoted)
+    return True
+
+
 def undo_quietly(resources: Resources, transaction: Transaction) -> None:
     """Undo, where the caller has an error of its own to raise: what goes wrong is logged, and left to recovery."""
     try:
@@ -136,12 +153,6 @@ def undo_quietly(resources: Resources, transaction: Transaction) -> None:
 
 def abort(resources: Resources, transaction_id: str, reason: str, unrecorded: Sequence[StagedFile] = ()) -> None:
     """Undo a transaction that is not reserved.
-
-    Args:
-        resources: Those of its commit.
-        transaction_id: The transaction's.
-        reason: Why.
-        unrecorded: Its files that the index may not know.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.

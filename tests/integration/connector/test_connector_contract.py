@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.runtime.processes import this_host
-from catalog_ext.metastore.transactions.unknown_state import state_unknown
+from catalog_ext.metastore.transactions.steps.run import state_unknown
 from catalog_ext.service.server import Service
 from tests.integration.lake import rows
 from tests.integration.scans import files_read
@@ -721,7 +721,7 @@ class TestWrites:
     def test_locations_are_asked_for_together(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("catalog_ext.metastore.transactions.planning.LOCATIONS_IN_PLAN", 2)
+        monkeypatch.setattr("catalog_ext.metastore.transactions.begin.LOCATIONS_IN_PLAN", 2)
         (tmp_path / "located").mkdir()
         keys = {"k": "int"}
         table = service.add_table("located", tmp_path / "located", {"id": "bigint"}, keys, mode="declared")

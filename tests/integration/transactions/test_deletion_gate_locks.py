@@ -195,6 +195,10 @@ def test_load_fails_when_a_registration_of_its_files_commits_during_its_reserve(
         wait([loading], timeout=min(shared.patience_s, 10))
         looked.go.set()
         errors = [registering.exception(), loading.exception()]
-    assert any(isinstance(error, ConflictError) for error in errors), errors
+    # On SQLite the load waits in ``reserve``, whose own check then finds the registered file. Elsewhere it is reserved
+    # meanwhile, and ``PartitionMoves._require_unregistered`` has to refuse it.
+    said = " has it since this statement looked" if index.url.startswith("sqlite") else " takes. Nothing was changed;"
+    assert isinstance(errors[1], ConflictError), errors
+    assert said in errors[1].message, errors
     # Raises where a row's file is gone.
-    assert (stand.rows(shared.gaining), landed.exists()) in (({"k=7": "7\n"}, True), ({}, False), ({}, True))
+    assert (stand.rows(shared.gaining), landed.exists()) in (({"k=7": "7\n"}, True), ({}, True))

@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.partition_names import format_partition_name
-from catalog_ext.metastore.transactions.planning import LOCATIONS_IN_PLAN
+from catalog_ext.metastore.transactions.begin import LOCATIONS_IN_PLAN
 from tests.integration.lake import Lake, local_lake
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.metastore.commit.json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.lock_settings import LockMode, LockSettings
 from catalog_ext.metastore.commit.plan import (
     CHECKED,
@@ -25,7 +26,6 @@ from catalog_ext.metastore.commit.plan import (
     WriteKind,
     WritePlan,
 )
-from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.predicates.tree import IsNull
 

@@ -31,7 +31,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from catalog_ext.metastore.transactions.planning import LOCATIONS_IN_PLAN
+from catalog_ext.metastore.transactions.begin import LOCATIONS_IN_PLAN
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from tests.index_cases import local_index
@@ -482,10 +482,10 @@ def test_recover_undoes_what_a_dead_writer_left(stand: Stand) -> None:
     stand.write({"k=1": "1\n"})
     begun = stand.begin()
     stand.put(begun, {"k=1": "2\n", "k=2": "2\n"})
-    assert stand.engine.recover(stand.table()).transactions == (), "its lease is not over"
+    assert stand.engine.recover(stand.table().identifier).transactions == (), "its lease is not over"
     preview = stand.engine.recover(older_than_s=0, dry_run=True)
     assert [t.action for t in preview.transactions] == [RecoveryAction.WOULD_UNDO]
-    (line,) = stand.engine.recover(stand.table(), 0).transactions
+    (line,) = stand.engine.recover(stand.table().identifier, 0).transactions
     assert (line.transaction_id, line.action) == (begun.transaction_id, RecoveryAction.UNDONE)
     assert line.owner == f"{getpass.getuser()}/test"
     check(stand, {"k=1": "1\n"})
