@@ -31,7 +31,7 @@ from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps.resources import Resources
 from catalog_ext.metastore.transactions.steps.run import load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
-from catalog_ext.metastore.transactions.steps.undo import abort, was_undone
+from catalog_ext.metastore.transactions.steps.undo import abort, lease_ended
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
@@ -136,7 +136,7 @@ class Transactions:
         transaction = self._resources.load(transaction_id)
         until = self._index.now_ms() + transaction.plan.lease_ms
         if not self._index.transactions.extend_lease(transaction_id, until):
-            raise was_undone(self._resources.load(transaction_id))
+            raise lease_ended(self._resources.load(transaction_id))
         return until
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
