@@ -488,9 +488,7 @@ def test_heartbeat_of_a_finished_write_says_that_its_rows_are_in(stand: Stand) -
         stand.engine.heartbeat(begun.transaction_id)
 
 
-def test_commit_waits_for_an_index_that_is_away_before_the_check(
-    stand: Stand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_waits_for_an_index_that_is_away_before_the_check(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of recorded files is asked for at the begin of a commit: the write is neither failed nor left open."""
     engine = Transactions(stand.index, stand.storage, unknown_timeout_s=30.0, pause=lambda _: None)
     begun = stand.begin()
