@@ -452,7 +452,7 @@ def test_open_process_goes_on_with_the_restored_file(tmp_path: Path) -> None:
     with opened(tmp_path) as catalog:
         made(catalog, tmp_path, "t")
         write(catalog, "t", "old")
-        copied(tmp_path)("")
+        catalog.backup(str(tmp_path / "backup.db"))
         overwrite(catalog)
         for file in tmp_path.glob("index.db*"):
             file.unlink()
