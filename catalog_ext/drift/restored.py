@@ -208,8 +208,9 @@ class Restoring:
             ) from error
         try:
             with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(target)) as here:
+                # The copy keeps the write-ahead log: without it a process that reads the restored file, and notes in it
+                # that it is older, would wait for its own read lock.
                 there.backup(here)
-                here.execute("PRAGMA journal_mode = DELETE")
         except sqlite3.Error as error:
             target.unlink()
             raise IndexUnavailableError(

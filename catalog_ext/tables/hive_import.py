@@ -146,10 +146,21 @@ class HiveImport:
         try:
             index.namespaces.load(name)
         except NamespaceNotFoundError:
-            database = from_hive_database(client.get_database(name))
+            database = self._without_chosen_location(from_hive_database(client.get_database(name)))
             self._require_allowed(database)
             with suppress(NamespaceAlreadyExistsError):  # another import of its tables was first
                 index.namespaces.create(database, deliver=False)
+
+    def _without_chosen_location(self, database: Namespace) -> Namespace:
+        """Return a database without the location that the embedded metastore chose for it.
+
+        The embedded metastore puts a database without a location into its own folder, which no statement may name. New
+        tables of such a namespace go to the warehouse of the index, as before the namespace was published.
+        """
+        chosen = Location.parse((self._context.settings.embedded_folder / "warehouse").absolute().as_uri())
+        if database.location is None or not chosen.contains(Location.parse(database.location)):
+            return database
+        return replace(database, location=None)
 
     def _require_allowed(self, database: Namespace) -> None:
         if database.location is None:

@@ -116,8 +116,8 @@ class Loading:
         _refuse_hidden_and_links(table, found, parameters)
         if not found:
             raise InvalidInputError(
-                f"There is no file at {shown(str(path))} that could be loaded into table {table.identifier}. TRUNCATE "
-                "TABLE empties a table or a partition.",
+                f"There is no file at {shown(str(path))} that could be loaded into table {table.identifier}. Nothing "
+                "was changed. Correct the path; to empty a table or a partition, run TRUNCATE TABLE.",
                 parameters,
             )
         self._refuse_matched(table, found, tables)

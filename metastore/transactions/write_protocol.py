@@ -31,7 +31,7 @@ from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps.resources import Resources
 from catalog_ext.metastore.transactions.steps.run import DEFAULT_UNKNOWN_TIMEOUT_S, attempts, load, run
 from catalog_ext.metastore.transactions.steps.stage import stage
-from catalog_ext.metastore.transactions.steps.undo import abort, was_undone
+from catalog_ext.metastore.transactions.steps.undo import abort, lease_ended
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.metastore.transactions.waiting import Waiting, WaitingCommits
@@ -132,7 +132,7 @@ class Transactions:
         transaction = self._resources.load(transaction_id)
         until_ms = renew(self._index, transaction_id, transaction.plan.lease_ms)
         if until_ms is None:
-            raise was_undone(self._resources.load(transaction_id))
+            raise lease_ended(self._resources.load(transaction_id))
         return until_ms
 
     def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from catalog_ext.metastore.index.database.engines import (
     POOL_OVERFLOW,
     POOL_SIZE,
     POOL_WAIT_S,
+    file_identity,
     is_locked,
     look_for_pooler,
     make_engine,
@@ -102,9 +103,11 @@ class Database:
         self._counter = itertools.count()
         self._counted = 0
         self._streams = threading.BoundedSemaphore(MOST_STREAMS)
+        self._opened_file: tuple[int, int] | None = None
         self.guard: IndexGuard | None = None
         """Is asked before each change whether the index is older than what it once wrote."""
         self.engine = make_engine(url)
+        self._file = url.database if self.dialect == "sqlite" else None
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         if self.dialect != "sqlite":
             sa.event.listen(self.engine, "connect", self._note_connection)
@@ -145,6 +148,17 @@ class Database:
         # Its database may have failed over since the last connection.
         if self.guard is not None:
             self.guard.forget()
+
+    def _note_replaced_file(self) -> None:
+        """Have the guard compare again where a restored backup, or a copy, took the place of the SQLite file.
+
+        Otherwise the first change would go into the restored index before its age is known.
+        """
+        found = None if self._file is None else file_identity(self._file)
+        if found is not None and found != self._opened_file:
+            if self.guard is not None:
+                self.guard.forget()
+            self._opened_file = found
 
     def note_version(self, table_id: int, version: int) -> None:
         """Note the newest version of a table: one that is older than a version noted before shows a lost commit."""
@@ -221,6 +235,7 @@ class Database:
             IndexDatabaseError: It refused a statement.
             IndexRestoredError: The index was put back to an earlier time.
         """
+        self._note_replaced_file()
         if self.guard is not None:
             self.guard.require_current()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import select
 import sqlite3
@@ -29,6 +30,7 @@ POOL_SIZE, POOL_OVERFLOW = 5, 25
 POOL_WAIT_S = 30
 _RESTS_SINCE = "catalog_ext_rests_since"
 _REST_S = 5.0
+_FILE = "catalog_ext_file"
 _WRITE_LOCK_ASKED_EVERY_S = 0.003
 """SQLite's own waiting gets longer up to 100 ms, many times what a commit holds the lock: the lock lies idle then."""
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
@@ -112,6 +114,8 @@ def _sqlite_engine(url: URL) -> sa.Engine:
     )
     if url.database is not None and not url.database.startswith("file:"):
         sa.event.listen(engine, "do_connect", partial(_make_private, Path(url.database)))
+        sa.event.listen(engine, "connect", partial(_note_file, Path(url.database)))
+        sa.event.listen(engine, "checkout", partial(_require_same_file, Path(url.database)))
     sa.event.listen(engine, "connect", _prepare_sqlite)
     wait_s = _timeout_s(url)
 
@@ -149,6 +153,33 @@ def _make_private(file: Path, *_: object) -> None:
     # Where no file can be made, SQLite fails as well, and its error is translated with what can be done.
     with suppress(OSError):
         make_private_file(file)
+
+
+def _note_file(file: Path, _: object, record: ConnectionPoolEntry) -> None:
+    """Note which file a new connection has open."""
+    record.info[_FILE] = file_identity(file)
+
+
+def _require_same_file(file: Path, _: object, record: ConnectionPoolEntry, __: object) -> None:
+    """Have the pool open another connection where the file was replaced, as by a restored backup.
+
+    The old connection still has the deleted file: what it commits would be in no index that any process opens later.
+
+    Raises:
+        DisconnectionError: Another file is at the path now.
+    """
+    found = file_identity(file)
+    if found is not None and found != record.info.get(_FILE):
+        raise sa.exc.DisconnectionError(f"{file} was replaced by another file")
+
+
+def file_identity(file: str | Path) -> tuple[int, int] | None:
+    """Return the device and the number of a file; None where there is none."""
+    try:
+        status = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:

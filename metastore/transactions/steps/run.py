@@ -66,7 +66,8 @@ def load(
     def attempted(_: int) -> Commit:
         fault_point("commit.called")
         transaction, table = resources.index.transactions.load_with_table(transaction_id)
-        return Commit(transaction, options, files, recorded, table=table, is_retry=is_retry)
+        loaded = Commit(transaction, options, files, recorded, table=table, is_retry=is_retry)
+        return _with_all_files(resources, loaded) if loaded.state is State.OPEN else loaded
 
     try:
         return _until_answered(resources, transaction_id, None, attempted)
@@ -115,7 +116,6 @@ def _reserved(resources: Resources, commit: Commit) -> Commit:
         CommitStateUnknownError: The index stays away, and it is not known whether the commit is reserved.
         CatalogExtError: The write failed and is undone.
     """
-    commit = _with_all_files(resources, commit)
     try:
         if commit.is_retry:
             resources.index.transactions.suspect_reservation(commit.transaction_id)

@@ -194,11 +194,22 @@ def _aborting(
     return current
 
 
-def was_undone(transaction: Transaction) -> CatalogExtError:
+def was_undone(transaction: Transaction) -> TransactionStateError:
     """Return the error for the owner of a transaction that another process has undone."""
     return TransactionStateError(
         f"The write {transaction.transaction_id} to table {transaction.table} was undone: "
         f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
+        {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
+    )
+
+
+def lease_ended(transaction: Transaction) -> TransactionStateError:
+    """Return the error for a heartbeat of a transaction that is finished, or that another process has undone."""
+    if transaction.state is not State.FINISHED:
+        return was_undone(transaction)
+    return TransactionStateError(
+        f"The write {transaction.transaction_id} to table {transaction.table} is finished: its rows are in the table, "
+        "and it has no lease any more.",
         {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
     )
 

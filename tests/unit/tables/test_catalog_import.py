@@ -207,6 +207,20 @@ def test_partitions_are_not_moved_into_buckets(catalog: Catalog, metastore: Fake
         )
 
 
+def test_import_leaves_out_the_location_that_the_embedded_metastore_chose(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    """It is in the metastore's private folder, which no statement may name; the namespace never had a location."""
+    root, chosen = tmp_path / "t", catalog.settings.embedded_folder / "warehouse" / "s.db"
+    write(root, "k=1/1.csv")
+    fill(metastore, root, "k=1")
+    metastore._databases["s"] = replace(metastore.get_database("s"), location=chosen.as_uri())
+    (entry,) = catalog.import_tables("s")
+    assert entry.action == "taken", entry
+    assert catalog.index.namespaces.load("s").location is None
+    assert indexed(catalog) == {"k=1": {"1.csv": 1}}
+
+
 @pytest.mark.parametrize("outside", ["table", "partition", "database"])
 def test_import_is_refused_where_its_location_is_not_allowed(
     catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, outside: str

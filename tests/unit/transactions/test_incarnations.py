@@ -445,3 +445,22 @@ def test_warehouse_whose_bucket_is_gone_stops_no_change(
         overwrite(catalog)
         assert rows(catalog, "t") == {"k=1": "new\n"}
         assert "cannot be kept" in caplog.text
+
+
+def test_open_process_goes_on_with_the_restored_file(tmp_path: Path) -> None:
+    """It had the deleted file open: what it committed there would be in no index that another process opens."""
+    with opened(tmp_path) as catalog:
+        made(catalog, tmp_path, "t")
+        write(catalog, "t", "old")
+        catalog.backup(str(tmp_path / "backup.db"))
+        overwrite(catalog)
+        for file in tmp_path.glob("index.db*"):
+            file.unlink()
+        shutil.copy(tmp_path / "backup.db", tmp_path / "index.db")
+        with pytest.raises(IndexRestoredError, match="restored --dry-run"):
+            write(catalog, "t", "lost", k=2)
+        catalog.restored()
+        write(catalog, "t", "later", k=2)
+        with opened(tmp_path) as other:
+            assert rows(other, "t") == rows(catalog, "t")
+            assert "later" in str(rows(other, "t"))

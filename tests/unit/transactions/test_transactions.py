@@ -18,6 +18,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
+    IndexUnavailableError,
     InvalidConfigurationError,
     InvalidInputError,
     StagedFileMissingError,
@@ -27,6 +28,7 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.schema import transaction_files
+from catalog_ext.metastore.index.write.transaction_files import TransactionFiles
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
@@ -34,6 +36,7 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.begin import LOCATIONS_IN_PLAN
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.write_protocol import Transactions
 from tests.index_cases import local_index
 from tests.repair_cases import write
 from tests.write_cases import Stand, definition
@@ -476,6 +479,30 @@ def test_a_heartbeat_extends_the_lease_of_a_live_transaction(stand: Stand) -> No
     stand.engine.abort(begun.transaction_id, "enough")
     with pytest.raises(TransactionStateError, match="enough"):
         stand.engine.heartbeat(begun.transaction_id)
+
+
+def test_heartbeat_of_a_finished_write_says_that_its_rows_are_in(stand: Stand) -> None:
+    begun = stand.begin()
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "1\n"}))
+    with pytest.raises(TransactionStateError, match="its rows are in the table"):
+        stand.engine.heartbeat(begun.transaction_id)
+
+
+def test_commit_waits_for_an_index_that_is_away_before_the_check(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of recorded files is asked for at the begin of a commit: the write is neither failed nor left open."""
+    engine = Transactions(stand.index, stand.storage, unknown_timeout_s=30.0, pause=lambda _: None)
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "1\n"})
+    whole, errors = TransactionFiles.staged_count, [IndexUnavailableError("away", {})]
+
+    def count(files: TransactionFiles, transaction_id: str) -> int:
+        if errors:
+            raise errors.pop()
+        return whole(files, transaction_id)
+
+    monkeypatch.setattr(TransactionFiles, "staged_count", count)
+    engine.commit(begun.transaction_id, staged)
+    check(stand, {"k=1": "1\n"})
 
 
 def test_recover_undoes_what_a_dead_writer_left(stand: Stand) -> None:

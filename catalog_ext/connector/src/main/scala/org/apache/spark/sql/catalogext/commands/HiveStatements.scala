@@ -91,8 +91,8 @@ case class LoadDataExec(
       s"$given holds the directory ${nested.getPath.getName}, and LOAD DATA loads the files of one directory into " +
         s"table ${table.name()}. Load each directory by a statement of its own."))
     if (files.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
-      s"There is no file at $given that could be loaded into table ${table.name()}. TRUNCATE TABLE empties a table or " +
-        "a partition.")
+      s"There is no file at $given that could be loaded into table ${table.name()}. Nothing was changed. " +
+        "Correct the path; to empty a table or a partition, run TRUNCATE TABLE.")
     files.map(_.getPath)
   }
 

@@ -42,8 +42,8 @@ object PartitionDeletion {
   def notOfPartitions(table: TableMetadata, condition: String): Throwable = {
     val keys = PartitionColumns.visible(table, SQLConf.get.resolver).fieldNames
     ConnectorErrors.notSupported(
-      s"Rows of table ${table.qualifiedName} go by whole partitions, and the index cannot tell the partitions of this " +
-        s"condition exactly: $condition. " +
+      s"DELETE removes whole partitions of table ${table.qualifiedName}, and this condition does not select whole " +
+        s"partitions: $condition. Nothing was deleted. " +
         (if (keys.isEmpty) "The table has no partition columns: delete without a condition, or write the rows that stay: " +
           "INSERT OVERWRITE ... from a query over the table."
         else s"Compare partition columns (${keys.mkString(", ")}) with constants. To delete single rows, write " +

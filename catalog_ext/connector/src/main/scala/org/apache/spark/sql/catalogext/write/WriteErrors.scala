@@ -80,6 +80,10 @@ object WriteErrors {
     case _ if e.getCause != null && depth < 8 => kind(e.getCause, depth + 1)
     case _ if String.valueOf(e.getMessage).contains("Permission denied") =>
       (StorageAccessDenied, "Check the permissions of the directory.")
+    // Hadoop does not say why a local directory could not be made: java.io.File returns false.
+    case _ if String.valueOf(e.getMessage).startsWith("Mkdirs failed") =>
+      (StorageAccessDenied, "Nothing of the write is visible. Check the permissions of the directory above, and that " +
+        "its file system can be written.")
     case _ => (StorageUnavailable, "Nothing of the write is visible; run it again.")
   }
 }
