@@ -143,7 +143,7 @@ def test_service_refuses_an_adhoc_path_with_403(standing: Catalog, lake: Path) -
         for operation, more in (("paths/load", {"format": "csv"}), ("paths/plan", {"keys": []})):
             answer = client.call(operation, path=str(lake / "elsewhere"), **more)
             assert (answer.status, answer.error["code"]) == (403, "CATALOG_EXT_LOCATION_NOT_ALLOWED")
-    assert PathPlan(str(lake), None, (), None, None).path == str(lake)
+    assert PathPlan(str(lake), None, (), None).path == str(lake)
 
 
 @pytest.mark.parametrize(
