@@ -67,7 +67,7 @@ def refuse_other_case(table: str, root: Location, directories: Mapping[str, Loca
         other = spelled.setdefault(name.lower(), name)
         if other == name and os.path.lexists(path):
             other = _name_on_disk(root.path, name)
-        elif other != name and not os.path.lexists(f"{os.path.dirname(root.path)}/{root.name.swapcase()}"):
+        elif other != name and not _ignores_case(root.path):
             continue
         if other != name:
             raise TableLayoutError(
@@ -79,12 +79,22 @@ def refuse_other_case(table: str, root: Location, directories: Mapping[str, Loca
             )
 
 
+def _ignores_case(path: str) -> bool:
+    """Return whether the nearest directory of a path whose name has letters is found under its name in other case."""
+    while path != "/":
+        path, name = os.path.split(path)
+        other = name.swapcase()
+        if other != name:
+            return os.path.lexists(f"{path}/{other}") and other not in os.listdir(path)
+    return False
+
+
 def _name_on_disk(root: str, name: str) -> str:
     """Return the name by which an existing directory is listed. Only where case does not count anything is listed."""
     place, found = root, []
     for part in name.split("/"):
         entries = os.listdir(place) if os.path.lexists(f"{place}/{part.swapcase()}") else [part]
-        found.append(part if part in entries else next(one for one in entries if one.lower() == part.lower()))
+        found.append(part if part in entries else next((one for one in entries if one.lower() == part.lower()), part))
         place = f"{place}/{part}"
     return "/".join(found)
 
