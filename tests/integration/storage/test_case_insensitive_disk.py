@@ -50,3 +50,6 @@ def test_values_that_differ_in_case_get_no_common_directory(tmp_path: Path) -> N
             stand.engine.command(stand.table(), AddPartitions((NewPartition("k=A"),)), "ADD PARTITION")
         stand.write({"k=a": "5\n"}, DYNAMIC)
         assert stand.rows() == stand.listed() == {"k=a": "5\n"}
+        made = definition(disk / "c", {"k": "string"}, name="c")
+        with pytest.raises(TableLayoutError, match="does not distinguish case"):
+            stand.write({"k=a": "1\n", "k=A": "2\n"}, WriteKind.CREATE, definition=made, table=None)
