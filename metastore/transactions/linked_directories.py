@@ -1,4 +1,4 @@
-"""Directories of partitions that are symbolic links into another table's directory: its files are not ours to touch."""
+"""Directories of partitions that are elsewhere than their names say: links into other tables, names in other case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def refuse_linked(index: Index, table: str, root: Location, directories: Mapping[str, Location]) -> None:
-    """Return if no link leads from a partition into a table that does not share files with the whole table anyhow.
+    """Return if no partition's directory is another one's.
+
+    A link may lead into a table that shares files with the whole table anyhow. Names may differ by more than case.
 
     The index is asked only where there are links.
 
@@ -32,6 +34,7 @@ def refuse_linked(index: Index, table: str, root: Location, directories: Mapping
     """
     if root.scheme != "file":
         return
+    refuse_other_case(table, root, directories)
     linked = _linked(root, directories)
     if not linked or not _others(index, table, os.path.commonpath(linked.values())):
         return
@@ -46,6 +49,54 @@ def refuse_linked(index: Index, table: str, root: Location, directories: Mapping
                 "statement again.",
                 {"table": table, "partition": name[:200], "location": place, "other": str(other)},
             )
+
+
+def refuse_other_case(table: str, root: Location, directories: Mapping[str, Location]) -> None:
+    """Refuse default directories that a file system without case finds under another name.
+
+    ``k=a`` and ``k=A`` are two partitions. In one directory, an overwrite or DROP of one deletes the other's files.
+
+    Raises:
+        TableLayoutError: One is; nothing was changed.
+    """
+    if root.scheme != "file":
+        return
+    default = {name: place.path for name, place in directories.items() if place == root.join(name)}
+    spelled: dict[str, str] = {}
+    for name, path in sorted(default.items()):
+        other = spelled.setdefault(name.lower(), name)
+        if other == name and os.path.lexists(path):
+            other = _name_on_disk(root.path, name)
+        elif other != name and not _ignores_case(root.path):
+            continue
+        if other != name:
+            raise TableLayoutError(
+                f"The directory {shown(path)} of partition {shown(name)} of table {table} is also that of "
+                f"{shown(other)}: the file system does not distinguish case, so that the files of both would be mixed, "
+                "and be deleted together. Nothing was changed. Use values that differ by more than case, or move the "
+                "table to a file system that distinguishes case.",
+                {"table": table, "partition": name[:200], "location": path, "other": other[:200]},
+            )
+
+
+def _ignores_case(path: str) -> bool:
+    """Return whether the nearest directory of a path whose name has letters is found under its name in other case."""
+    while path != "/":
+        path, name = os.path.split(path)
+        other = name.swapcase()
+        if other != name:
+            return os.path.lexists(f"{path}/{other}") and other not in os.listdir(path)
+    return False
+
+
+def _name_on_disk(root: str, name: str) -> str:
+    """Return the name by which an existing directory is listed. Only where case does not count anything is listed."""
+    place, found = root, []
+    for part in name.split("/"):
+        entries = os.listdir(place) if os.path.lexists(f"{place}/{part.swapcase()}") else [part]
+        found.append(part if part in entries else next((one for one in entries if one.lower() == part.lower()), part))
+        place = f"{place}/{part}"
+    return "/".join(found)
 
 
 def _linked(root: Location, directories: Mapping[str, Location]) -> dict[str, str]:

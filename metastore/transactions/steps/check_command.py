@@ -28,7 +28,7 @@ from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.transactions.linked_directories import refuse_linked
+from catalog_ext.metastore.transactions.linked_directories import refuse_linked, refuse_other_case
 from catalog_ext.metastore.transactions.moves import covered_partitions
 from catalog_ext.metastore.transactions.new_files import pending_deletions, removal_of
 from catalog_ext.metastore.transactions.staging_locations import below, relocation_base
@@ -95,6 +95,7 @@ class CommandCheck:
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
         by_hand = [p.name for p in wanted if p.location is not None]
         default = {p.name: _location(table, p.name, None) for p in wanted if p.location is None}
+        refuse_other_case(str(table.identifier), Location.parse(table.definition.location), default)
         left = self._new_files.left(table, default) if default else {}
         wanted = tuple(self._beside(p) if p.name in left else p for p in wanted)
         self._require_nothing_else({name: default[name] for name in left})

@@ -22,7 +22,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
 from catalog_ext.metastore.transactions.commit_locks import target_table
-from catalog_ext.metastore.transactions.linked_directories import refuse_linked
+from catalog_ext.metastore.transactions.linked_directories import refuse_linked, refuse_other_case
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps.replaced_directories import ReplacedDirectories, covered_names
 
@@ -113,9 +113,11 @@ class WriteCheck:
         """Refuse directories that others share, and waiting files that are gone."""
         transaction = self._transaction
         self._refuse_shared(plan, names)
+        directories = {name: Location.parse(plan.directory(name)) for name in names}
         if plan.definition is None:
-            directories = {name: Location.parse(plan.directory(name)) for name in names}
             refuse_linked(self._index, transaction.table, Location.parse(plan.location), directories)
+        else:
+            refuse_other_case(transaction.table, Location.parse(plan.location), directories)
         self._resources.waiting.check(self._table_id, transaction.table, transaction.app_id, due, plan.directory)
 
     def _refuse_shared(self, plan: WritePlan, names: Collection[str]) -> None:

@@ -189,3 +189,14 @@ def test_paths_are_compared_as_their_file_system_does(tmp_path: Path) -> None:
     assert PhysicalPaths().of(f"{tmp_path}/gone/x").endswith("/gone/x")
     (tmp_path / "abc").mkdir()
     assert PhysicalPaths().of(f"{tmp_path}/ABC/x") != PhysicalPaths().of(f"{tmp_path}/abc/x")
+
+
+@pytest.mark.parametrize("folder", ["t", "1"])
+def test_case_counts_where_the_file_system_distinguishes_it(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "T").mkdir()
+    with local_catalog(tmp_path) as catalog:
+        stand = Stand(catalog.index)
+        stand.create(definition(tmp_path / folder, {"k": "string"}))
+        stand.write({"k=a": "1\n", "k=A": "2\n"})
+        stand.write({"k=A": "3\n"}, DYNAMIC)
+        assert stand.rows() == stand.listed() == {"k=a": "1\n", "k=A": "3\n"}
