@@ -120,7 +120,7 @@ class SyncPartitions:
         added: Partitions that the index has added.
         altered: Partitions that the index has changed.
         dropped: Names of those to drop.
-        location: The table's, by which a stranger's of the same name is told from it; empty: that of a view; None in
+        location: The table's; it distinguishes the table from another one of the same name. Empty for a view; None in
             messages of earlier releases.
     """
 

@@ -55,7 +55,7 @@ reference in ``docs/errors.md`` is made of them.
     │   └── PathLayoutError               files of one ad-hoc path with different keys
     ├── SchemaConflictError               files whose columns cannot be reconciled
     ├── SchemaMismatchError               two tables (or a view and its partitions) that must have equal columns
-    ├── ConflictError                     somebody else committed first          (retryable)
+    ├── ConflictError                     another writer committed first         (retryable)
     ├── TransactionStateError             the transaction is no longer what the step needs, as when it was aborted
     ├── VersionExpiredError               vacuum has forgotten that version of the table
     ├── StreamChangedError                a stream cannot go on from its checkpoint
@@ -77,7 +77,7 @@ reference in ``docs/errors.md`` is made of them.
     │   │   └── MetastoreReplacedError    another one answers; nothing is changed there
     │   ├── MetastoreRefusedError         it answered, and said no
     │   │   └── HiveLocksRefusedError     it gives no locks
-    │   ├── HiveLockTimeoutError          somebody holds a lock of Hive's        (retryable)
+    │   ├── HiveLockTimeoutError          another holder keeps a Hive lock       (retryable)
     │   └── HiveLockLostError             a lock of ours was given up            (retryable)
     ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
     ├── RepairRefusedError                ``strict`` and something would be skipped

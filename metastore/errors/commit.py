@@ -6,7 +6,7 @@ from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class ConflictError(CatalogExtError):
-    """Somebody else changed the same partitions first; this statement was undone and left nothing behind.
+    """Another process changed the same partitions first; this statement was undone and left nothing behind.
 
     Remedy: Run it again: it then sees what the other did.
     """

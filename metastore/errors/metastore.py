@@ -58,7 +58,7 @@ class MetastoreRefusedError(MetastoreError):
 
 
 class HiveLockTimeoutError(MetastoreError):
-    """Somebody else holds a lock of Hive's on what is to be written, and did not give it up in time.
+    """Another holder kept a Hive lock on the table or partition that is written for longer than the timeout.
 
     Remedy: The message has who holds it. Run the statement again when that one is done, or raise `hive-locks.wait`.
     """

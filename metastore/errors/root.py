@@ -22,7 +22,7 @@ class ErrorKind(StrEnum):
 
 
 class CatalogExtError(Exception):
-    """An error that nobody foresaw; the root of every error that catalog-ext raises on purpose.
+    """An unexpected error; the root of every error that catalog-ext raises on purpose.
 
     Remedy: look into the service's log for its traceback, and report it.
 

@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 ID_PARAMETER = "catalog-ext.metastore-id"
 PROPOSED_PARAMETER = "catalog-ext.metastore-id.proposed"
 DATABASE = "default"
-"""Every metastore has it, and nobody drops it."""
+"""Every metastore has this database, and does not let it be dropped."""
 
 CONFIRM_AFTER_S = 3.0
-"""Seconds between an id's proposal and the second look at it: whoever found none before has proposed his own by then.
+"""Seconds between an id's proposal and the second look at it: by then each process that found none has proposed one.
 
 The parameters are set as a whole, so that of two proposals the later one wins. A metastore whose database has two that
 are set at the same time wait for each other (Derby does, for 20 s) tries again after two seconds what it gave up.
@@ -77,7 +77,7 @@ def _propose(metastore: HiveMetastore, database: HiveDatabase) -> None:
     try:
         metastore.alter_database(replace(database, parameters=new))
     except MetastoreRefusedError:
-        # Or somebody else's was in its way.
+        # Or the id of another process was there first.
         if not {ID_PARAMETER, PROPOSED_PARAMETER} & metastore.get_database(DATABASE).parameters.keys():
             raise
 

@@ -25,8 +25,7 @@ def same_etag(one: int | None, other: int | None) -> bool:
 def same_time(one: int | None, other: int | None) -> bool:
     """Return whether two answers about a file's modification (milliseconds since 1970) may be about the same one.
 
-    Some stores tell times by the second in one answer and by the millisecond in another. None is a time that nobody has
-    recorded.
+    Some stores give times by the second in one answer and by the millisecond in another. None is an unknown time.
     """
     if one is None or other is None or one == other:
         return True

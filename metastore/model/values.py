@@ -117,7 +117,7 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
             value = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
         except InvalidOperation:
             return None
-        # Adding zero turns -0 into 0, which Spark's decimals do not tell apart.
+        # Adding zero turns -0 into 0, which Spark's decimals do not distinguish.
         return value + 0 if abs(value.scaleb(scale)) < 10**precision else None
 
 

@@ -1,4 +1,4 @@
-"""Views: a query with a name, whose partitions somebody declares, or that follow those of the tables it reads."""
+"""Views: a named query. Its partitions are declared, or follow those of the tables that it reads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ViewQuery:
         schema_mode: What happens when the query's columns change: ``BINDING``, ``COMPENSATION``, ...
         query_columns: The names of the query's columns; empty where they are the view's.
         tables: The tables of this catalog that it reads, also by way of other views (``namespace.table``).
-        own_catalog: The name that this catalog had in the session; empty where nobody has said, and it was the current.
+        own_catalog: The name that this catalog had in the session; empty where it was not given, and was current.
     """
 
     text: str

@@ -41,7 +41,7 @@ def kept(
 ) -> Path:
     """Return a file or folder that is made now unless it is there.
 
-    Of processes that ask at once one makes it, and nobody sees a part of it.
+    If several processes ask at once, one of them makes it, and none sees a part of it.
 
     Args:
         target: Where it is.

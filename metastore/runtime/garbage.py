@@ -22,8 +22,8 @@ _before = _ours = gc.get_threshold()
 def collecting_rarely() -> Iterator[None]:
     """Look for cycles less often, in the whole process, while some block is in this.
 
-    What has no cycles goes when nobody has it, as always: rows and names have none. Each look walks over what the
-    process has imported, too, which took a third of a repair's time.
+    Objects without cycles, such as rows and names, are freed as always. Each search also walks over everything that the
+    process has imported, which took a third of a repair's time.
     """
     global _blocks, _before, _ours
     with _lock:
@@ -39,6 +39,6 @@ def collecting_rarely() -> Iterator[None]:
     finally:
         with _lock:
             _blocks -= 1
-            # Somebody else may have set others meanwhile.
+            # Other code may have set other thresholds meanwhile.
             if not _blocks and gc.get_threshold() == _ours:
                 gc.set_threshold(*_before)

@@ -114,15 +114,15 @@ def java_program() -> Path:
 
 
 def told_version(java: Path) -> int | None:
-    """Return the version that the runtime of a ``java`` program tells in its file ``release``, which starts no JVM.
+    """Return the version of a ``java`` program's runtime, from its file ``release``: no JVM is started.
 
     None where it has no such file, as a program has that only starts another one.
     """
     try:
-        told = (java.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
+        release = (java.resolve().parents[1] / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', told, re.MULTILINE)
+    match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE)
     return int(match.group(1)) if match else None
 
 

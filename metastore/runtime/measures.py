@@ -1,6 +1,6 @@
-"""What happens that somebody may count or time: told to whoever listens in this process.
+"""Events that can be counted or timed, and the listeners of this process that receive them.
 
-Nobody listens unless a service runs, so that the parts that tell know nothing of metrics and load nothing for them.
+Only a running service listens. The parts that emit events know nothing of metrics, and load nothing for them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MetastoreCalled:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message of the outbox was ``delivered``, ``refused``, or met nobody (``unavailable``)."""
+    """A message of the outbox was ``delivered``, ``refused``, or reached no metastore (``unavailable``)."""
 
     outcome: str
 
@@ -108,7 +108,7 @@ _lock = Lock()
 
 
 def emit(event: Event) -> None:
-    """Tell an event to everybody who listens; a listener that fails is logged, since what happened has happened."""
+    """Pass an event to all listeners. The error of a listener is logged: it must not fail the work that was done."""
     for listener in _listeners:
         try:
             listener(event)
@@ -117,14 +117,14 @@ def emit(event: Event) -> None:
 
 
 def failed(subject: Subject, error: _Error) -> _Error:
-    """Return the error, of which everybody who listens is told."""
+    """Emit the failure, and return its error."""
     emit(Failed(subject, error.code))
     return error
 
 
 @contextmanager
 def listening(listener: Callable[[Event], None]) -> Iterator[None]:
-    """Have a listener told of everything that happens in this process for as long as the context lasts."""
+    """Pass all events of this process to a listener for as long as the context lasts."""
     global _listeners
     with _lock:
         _listeners = (*_listeners, listener)

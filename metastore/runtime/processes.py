@@ -23,7 +23,7 @@ _HEX = 8
 
 
 def this_host() -> str:
-    """Return what tells the processes that this one can see from all others: ``name#machine``.
+    """Return what distinguishes the processes that this one can see from all others: ``name#machine``.
 
     Containers may have one name; ``machine`` is made of the kernel's boot and the namespace of process numbers, and is
     left out where the system says neither.

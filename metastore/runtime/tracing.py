@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry, in a process that has loaded it; nothing in any other.
 
-Whoever traces loads OpenTelemetry and gives it a provider: ``catalog-ext serve`` by its variables, a program or an
-agent by itself. So nothing is imported here, and without it a span costs a look-up.
+A process with tracing loads OpenTelemetry and gives it a provider: ``catalog-ext serve`` by its variables, a program or
+an agent by itself. So nothing is imported here, and without it a span costs a look-up.
 """
 
 from __future__ import annotations

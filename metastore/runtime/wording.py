@@ -34,10 +34,10 @@ def format_bytes(size: int) -> str:
 
 
 def did_you_mean(word: str, names: Iterable[str], most: int = 1) -> str:
-    """Return the question which of the names somebody has meant, with a blank at its end; nothing if none is near.
+    """Return the question which of the names was meant, with a blank at its end; nothing if none is near.
 
     Args:
-        word: What somebody has written.
+        word: The word as it was written.
         names: What there is.
         most: How many are asked about.
 

@@ -98,10 +98,10 @@ def unexpected_answer(error: Exception, location: Location, action: str, *, endp
 
 
 def occupied(target: Location, source: Location, how: str) -> StorageError:
-    """Return the error for what somebody else has put where a file was to be ``moved`` or ``copied`` to."""
+    """Return the error for a file of another process at the place that a file was to be ``moved`` or ``copied`` to."""
     return StorageError(
-        f"Somebody else's file is at {shown(str(target))}, where {shown(str(source))} was to be {how} to. Remove or "
-        "register it, and try again.",
+        f"A file of another process is at {shown(str(target))}, where {shown(str(source))} was to be {how} to. Remove "
+        "or register it, and try again.",
         {"location": str(target)},
     )
 
@@ -122,7 +122,7 @@ def boto_code(error: BaseException | None) -> str:
 
 
 def is_boto_throttled(error: Exception) -> bool:
-    """Return whether the store told boto3 that it is too busy, so that the same call may succeed a little later."""
+    """Return whether the store answered boto3 that it is too busy, so that the same call may succeed a little later."""
     return _is_busy(_boto_answer(error))
 
 

@@ -1,7 +1,7 @@
-"""Moves of files that keep names which others give too: every file first gets a name that nobody else has.
+"""Moves files that keep their names, which other engines may give, too: each file first gets a unique name.
 
-A mover that is only slow may rename a file long after its transaction has ended, when somebody else's file has the name
-that it takes. Where a rename is atomic it therefore takes a file to a directory of its own, then asks whether the
+A slow mover may rename a file long after its transaction has ended, when the file of another process has the name that
+it takes. Where a rename is atomic it therefore takes a file to a directory of its own, then asks whether the
 transaction still wants it, and puts it back if not; ``docs/spec/commit-protocol.md`` (Moves) has the reasoning.
 """
 
@@ -62,7 +62,7 @@ class Displaced:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A file that this mover has, where it has it, and where it is to be put if nobody wants it moved."""
+    """A file that this mover has taken, where it is now, and where it goes if it is not wanted any more."""
 
     file: StagedLocation
     place: Location
@@ -111,10 +111,10 @@ class Mover:
     def restore(self, files: Sequence[StagedLocation]) -> list[Displaced]:
         """Bring files that were moved, or were to be, back to their sources; return those that have another place.
 
-        What somebody else has put at a source or a target stays, and what somebody has deleted is not missed.
+        Files that another process has put at a source or a target stay. Files that were deleted are no error.
 
         Raises:
-            OvertakenError: Somebody else has brought them back.
+            OvertakenError: Another process has brought them back.
             StorageError: The store does not answer.
         """
         self._displaced.clear()
@@ -190,7 +190,7 @@ class Mover:
         )
 
     def _still_wanted(self) -> bool:
-        """Return whether the transaction wants the files that were taken; nobody knows whose they are till then.
+        """Return whether the transaction still wants the files that were taken; until then their owner is unknown.
 
         Raises:
             IndexDatabaseError: The index does not answer; what was taken is back.
@@ -212,7 +212,7 @@ class Mover:
             if there is not None and (found := self._grab(_FORTH, file, source, source)) is not None:
                 return found
             for place in held.get(_digest(file), ()):
-                # What is on its way back is somebody else's.
+                # A file on its way back belongs to another process.
                 if place.parent.name.startswith(_FORTH):
                     found = self._grab(_FORTH, file, place, source)
                     if found is not None:
@@ -222,7 +222,7 @@ class Mover:
                 return None
             held = self._held()
             if not held.get(_digest(file)):
-                # Whoever held it has put it down.
+                # The process that had taken it has put it back.
                 check_moved(file, self._storage.stat(file.target))
                 return None
         raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
@@ -233,7 +233,7 @@ class Mover:
         for _ in range(_ATTEMPTS):
             if is_moved(file, self._storage.stat(file.target)):
                 if is_moved(file, self._storage.stat(source)):
-                    # It was never moved, and what is at the target is somebody else's.
+                    # It was never moved, and the file at the target is another process's.
                     return None
                 found = self._grab(_BACK, file, file.target, file.target)
                 if found is not None:
@@ -246,7 +246,7 @@ class Mover:
                 return None
             held = self._held()
             if not held.get(_digest(file)) and not is_moved(file, self._storage.stat(file.target)):
-                # Back since the look, elsewhere since an earlier undoing, or deleted by somebody.
+                # Back since the look, elsewhere since an earlier undoing, or deleted.
                 places = (name_beside(source, file), self.exile(file))
                 self._displaced += [Displaced(file, p) for p in places if is_moved(file, self._storage.stat(p))]
                 return None
@@ -261,7 +261,7 @@ class Mover:
             return None
         self._taken[_digest(file)] = found = _Taken(file, mine, origin)
         if not is_moved(file, self._storage.stat(mine)):
-            # Somebody has written it again between the look and the rename.
+            # It was written again between the look and the rename.
             self._return(file, mine, origin)
             del self._taken[_digest(file)]
             if way == _FORTH:
@@ -311,9 +311,9 @@ class Mover:
             except FileExistsError:
                 continue
             if to != origin:
-                logger.warning("%s has got the name %s: somebody else has written there. Repair.", origin, to)
+                logger.warning("%s has got the name %s: another process has written there. Repair.", origin, to)
             return
-        logger.warning("%s stays at %s: somebody else's files are at its name and beside it.", origin, place)
+        logger.warning("%s stays at %s: files of other processes are at its name and beside it.", origin, place)
 
     def _rename(self, source: Location, target: Location) -> bool:
         """Return whether the source was there, and has got the name of the target.
@@ -363,13 +363,13 @@ class Mover:
     def _rewritten(self, file: StagedLocation, source: Location) -> StorageError:
         return StorageError(
             f"The file {shown(str(source))}, which was to be moved to {shown(str(file.target))}, was written again by "
-            "somebody else. Repair the table.",
+            "another process. Repair the table.",
             {"location": str(source)},
         )
 
 
 def name_beside(place: Location, file: StagedLocation) -> Location:
-    """Return the name that the file gets in the directory of a place where somebody else's file has its name."""
+    """Return the name that the file gets in the directory of a place where the file of another process has its name."""
     stem, dot, suffix = place.name.rpartition(".")
     digest = _digest(file)[:12]
     name = f"{stem}-{digest}.{suffix}" if dot and stem else f"{place.name}-{digest}"

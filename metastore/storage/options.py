@@ -273,6 +273,6 @@ def _hadoop_keys(prefix: str, options: S3Options) -> dict[str, str]:
 
 
 def _path_style_text(options: S3Options) -> str | None:
-    # Python addresses an own endpoint by path unless told otherwise; S3A has to do the same.
+    # Python addresses an own endpoint by path by default; S3A has to do the same.
     style = options.path_style if options.path_style is not None else (True if options.host else None)
     return None if style is None else str(style).lower()

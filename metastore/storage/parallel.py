@@ -33,7 +33,7 @@ def _replace_pool() -> None:
     _pool = _new_pool()
 
 
-# A forked child has none of its threads, and its locks as they were: nobody would release one that was held.
+# A forked child has none of its threads, and its locks as they were: one that was held would never be released.
 os.register_at_fork(after_in_child=_replace_pool)
 
 

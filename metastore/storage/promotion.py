@@ -94,7 +94,7 @@ def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
     state = "is not there" if entry is None else f"is a {entry.kind.value} of {entry.size} bytes, not of {size}"
     raise StagedFileMissingError(
         f"{len(wrong)} of {len(staged)} staged files are not as they were written; the first, {shown(str(source))}, "
-        f"{state}. Somebody has deleted or changed them. Write again.",
+        f"{state}. They were deleted or changed. Write again.",
         {"location": str(source), "count": str(len(wrong))},
     )
 
@@ -177,7 +177,7 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
 def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Give files that are to wait again the hidden names that they had; one that has its own is done.
 
-    An upload that was completed under its final name has no other: it stays, as does what somebody else has put there.
+    An upload that was completed under its final name has no other: it stays, as do files of other processes there.
 
     Raises:
         StorageError: The store refuses or does not answer, or another file has the hidden name.
@@ -196,7 +196,7 @@ def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
 
 
 def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Remove staged files and uploads that nobody is to promote; what was promoted stays.
+    """Remove staged files and uploads that will not be promoted; promoted files stay.
 
     Raises:
         StorageError: Something is still there; the message names how many, and the first with its reason.
@@ -242,7 +242,7 @@ def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, hidden: Lo
     try:
         storage.complete_upload(hidden, upload, file.size)
     except StagedFileMissingError:
-        # Somebody may have been faster, and cleaned up.
+        # Another process may have been faster, and cleaned up.
         if not uploads.is_copied(file.target, file.size, file.mark):
             raise
         return
@@ -266,7 +266,7 @@ def rename_file(storage: Storage, source: Location, target: Location) -> bool:
         except FileNotFoundError:
             if storage.stat(source) is None:
                 return False
-            # Its directory is not there yet, or somebody has just removed it as an empty one.
+            # Its directory is not there yet, or another process has just removed it because it was empty.
             storage.create_directory(target.parent)
         except OSError as error:
             raise storage.translate(error, target, "move a file to") from error
@@ -322,7 +322,7 @@ def vanished(target: Location) -> StagedFileMissingError:
     """Return the error for a file that is neither where it was staged nor where it was promoted to."""
     return StagedFileMissingError(
         f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
-        "Somebody has deleted it. Write again.",
+        "It was deleted. Write again.",
         {"location": str(target)},
     )
 

@@ -154,7 +154,7 @@ class StoreReads(StoreConnections):
 
     def _raise_missing(self, place: Location) -> None:
         if place.scheme == "s3a":
-            # A HEAD request cannot tell a missing bucket from a missing key; a listing can.
+            # A HEAD request does not distinguish a missing bucket from a missing key; a listing does.
             self.list_directory(Location("s3a", place.bucket, place.key))
         raise location_not_found(place)
 

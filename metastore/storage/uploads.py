@@ -1,4 +1,4 @@
-"""Multipart uploads that somebody else has sent: completing, aborting and finding them; and deleting many objects.
+"""Completes, aborts and finds multipart uploads that other processes have sent; and deletes many objects.
 
 S3A's tasks send the parts, this process completes the uploads when the write commits: one request a file. Until then
 no listing shows anything. boto3 does it, because pyarrow offers no call for an upload that it has not begun itself.
@@ -211,7 +211,7 @@ class Uploads:
         if there is None or there.get("Metadata", {}).get(_MARK) != mark:
             return
         if self._head(source) is None:
-            # Somebody has deleted it since it was copied.
+            # It was deleted after it had been copied.
             self._copy(target, source, size, {})
         kept = self.delete([target])
         if kept:
@@ -223,14 +223,14 @@ class Uploads:
         found = self._head(source)
         if found is None:
             raise StagedFileMissingError(
-                f"The file {shown(str(source))}, which was to be copied to {shown(str(target))}, is gone. Somebody has "
-                "deleted it. Repair the table.",
+                f"The file {shown(str(source))}, which was to be copied to {shown(str(target))}, is gone: it "
+                "was deleted. Repair the table.",
                 {"location": str(source)},
             )
         if found["ContentLength"] != size:
             raise StorageError(
                 f"The object {shown(str(source))} has {found['ContentLength']} bytes, and not the {size} that it had. "
-                "Somebody has written it again. Repair the table.",
+                "It was written again. Repair the table.",
                 {"location": str(source)},
             )
         there = etag_hash(found.get("ETag"))
@@ -258,7 +258,7 @@ class Uploads:
         state = "and the file is not there" if there is None else f"and a file of {there} bytes, not {size}, is there"
         raise StagedFileMissingError(
             f"The upload of {shown(str(location))} cannot be completed ({boto_code(refused.__cause__)}), {state}. "
-            "Somebody has aborted it, perhaps a lifecycle rule of the bucket. Write again.",
+            "It was aborted, perhaps by a lifecycle rule of the bucket. Write again.",
             {"location": str(location)},
         ) from refused
 

@@ -64,10 +64,10 @@ class EmbeddedMetastore:
             locations are recorded as they are given, which is all that the catalogue needs.
         engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
             expression of a Hive engine, without them by plain comparisons.
-        niceness: What is added to this process's own for the server, if this process starts it: for one that nobody
-            waits for, and that would take the processor from those who somebody does wait for. Until it answers, or
-            somebody in this process waits for it, for 15 s at most, its session has the least share too, where Linux
-            divides the processor among sessions. That another process waits for its start is not noticed here.
+        niceness: Added to this process's own niceness for a server that this process starts in the background, so that
+            its start does not slow down the foreground. On Linux the server's session also has the smallest share of
+            the processor until the server answers, a caller in this process waits for it, or 15 s have passed. Callers
+            in other processes are not noticed.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class EmbeddedMetastore:
         forget_in_children(self)
 
     def forget(self) -> None:
-        """Begin as one that nobody has started, as it is in a forked child: its parent's lease has no use there."""
+        """Reset to the state before a start. A forked child calls this: the lease is its parent's."""
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -140,7 +140,7 @@ class EmbeddedMetastore:
         atexit.register(self.stop)
 
     def uri(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
-        """Return the URI of the server, once it answers; starts it when nobody did.
+        """Return the URI of the server once it answers; start the server if none runs.
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing.
@@ -180,7 +180,7 @@ class EmbeddedMetastore:
     def _run_start(self, started: Future[str]) -> None:
         try:
             self._lease = self._join_or_launch()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the URI
+        except BaseException as error:  # noqa: BLE001 - raised for each caller that asks for the URI
             started.set_exception(error)
         else:
             started.set_result(self._lease.state.uri)
@@ -194,7 +194,7 @@ class EmbeddedMetastore:
             self._acquire(lock)
             try:
                 give_folder_id(self.directory)
-                # Under the lock even to join: whoever starts it gets the first lease.
+                # Take the lock even to join a running server: the process that starts it gets the first lease.
                 return take_lease(self.directory) or self._launch()
             finally:
                 lock.release()
@@ -218,7 +218,7 @@ class EmbeddedMetastore:
         )
 
     def _launch(self) -> Lease:
-        (self.directory / STATE_FILE).unlink(missing_ok=True)  # stale: nobody answered for it
+        (self.directory / STATE_FILE).unlink(missing_ok=True)  # stale: no server answers
         self._write_configuration()
         command = self._command(identity=secrets.token_hex(8))
         make_private_file(self.log_file)
@@ -244,7 +244,7 @@ class EmbeddedMetastore:
         while process.poll() is None and (lasts := time.monotonic() - began) < START_TIMEOUT_SECONDS:
             lease = take_lease(self.directory)
             if others_first and (lease or self._awaited or lasts > _OTHERS_FIRST_S):
-                # Somebody waits for it, or will for what it is told; on a busy machine it would hardly ever start.
+                # A caller waits for the server. With the smallest share it would hardly start on a busy machine.
                 others_first = False
                 share_processor(process.pid, 0)
             if lease:

@@ -14,7 +14,7 @@ ID_FILE = "metastore-id"
 
 
 def folder_id(folder: Path) -> str | None:
-    """Return the id of the metastore in a folder; None where there is no metastore, or one that nobody started yet."""
+    """Return the id of the metastore in a folder; None without a metastore, or before its first start."""
     try:
         return (folder / ID_FILE).read_text(encoding="utf-8").strip() or None
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""What the metastore's notification log tells, in our own words: which table and which partitions somebody changed.
+"""Events of the metastore's notification log: which table and which partitions were changed.
 
 An event is a hint: it says where to look. What is there now is asked of the metastore and of the store.
 """

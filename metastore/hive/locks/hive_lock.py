@@ -52,7 +52,7 @@ class HiveLock:
         agent: What it is for, as ``SHOW LOCKS`` says it, with a mark that no other request has.
         wait_s: How long it is waited for, in seconds.
         pause: Waits so many seconds.
-        clock: Tells seconds.
+        clock: Returns the time, in seconds.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class HiveLock:
         pause: Callable[[float], object] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._metastore = metastore
-        # In one order, whoever asks: the server takes the components of a request one after the other.
+        # Every process asks in one order: the server takes the components of a request one after the other.
         self._components = sorted(components)
         # Others ask for the same: who recovers a transaction, or commits it again. Only ours is given up unseen.
         mark = f" {secrets.token_hex(4)}"
@@ -110,14 +110,14 @@ class HiveLock:
             raise
 
     def _give_up_unanswered(self) -> None:
-        """Give up what a request whose answer was lost may have got: nobody else knows its number."""
+        """Release a lock that a request with a lost answer may have got: no other process knows its number."""
         try:
             # A component each is shown.
             for number in {found.number for found in self._shown() if found.agent == self._agent}:
                 self._metastore.unlock(number)
         except MetastoreError as error:
             logger.warning(
-                "A lock of Hive's on %s may be held by nobody until its time is over: %s", self._what, error.message
+                "A Hive lock on %s may stay, without an owner, until its timeout: %s", self._what, error.message
             )
 
     def _wait(self, state: int, give_up: float) -> None:
@@ -136,7 +136,7 @@ class HiveLock:
     def _looked(self, number: int) -> int:
         """Return what has become of the request; it still waits while a server is away that may be starting again.
 
-        The server has it in its database. Given up now, it would be left there, and everybody wait behind it.
+        The server has it in its database. Given up now, it would stay there, and later requests would wait behind it.
         """
         began = self._clock()
         try:
@@ -155,13 +155,13 @@ class HiveLock:
         try:
             shown = self._shown()
         except MetastoreError as error:
-            return self._timeout(f"somebody who cannot be told ({error.message})")
+            return self._timeout(f"an unknown holder ({error.message})")
         blocking = {one.blocked_by for one in shown if one.number == self._number}
         holders = [one for one in shown if one.number in blocking]
-        # A server that does not say whom a request waits for, or for somebody who has a lock on the database.
+        # The server did not name the blocking lock, or the blocking lock is on the database.
         holders = holders or [one for one in shown if one.is_held and one.number != self._number]
         words = "; ".join(map(str, holders[:_SHOWN]))
-        return self._timeout(words or "somebody who is gone by now")
+        return self._timeout(words or "a holder that is gone by now")
 
     def _timeout(self, who: str) -> HiveLockTimeoutError:
         first = self._components[0]
@@ -206,11 +206,11 @@ class HiveLock:
         except CatalogExtError as error:
             self._warn("The lock %d of %s could not be kept alive: %s", number, error.message)
         except Exception:
-            # Whatever it was, the next time may be better, and nobody else gives a sign.
+            # The next heartbeat may succeed, and only this thread sends heartbeats.
             logger.warning("The lock %d of %s could not be kept alive.", number, self._what, exc_info=True)
 
     def _warn(self, what: str, number: int, *more: str) -> None:
-        # Of what is given up nobody has to hear.
+        # A lock that was released needs no warning.
         if not self._ended.is_set():
             logger.warning(what, number, self._what, *more)
 
@@ -220,7 +220,7 @@ class HiveLock:
         A server that does not answer keeps it until its time is over.
 
         Raises:
-            HiveLockLostError: It is not, or nobody can tell.
+            HiveLockLostError: It is not, or its state is unknown.
         """
         if not self._lost:
             self._give_sign()
@@ -235,7 +235,7 @@ class HiveLock:
         )
 
     def release(self) -> None:
-        """Give it up; a server that cannot be told ends it when its time is over."""
+        """Release it. A server that cannot be reached ends the lock at its timeout."""
         self._ended.set()
         if self._thread.ident is not None:
             # It may be at a server that does not answer, and the write is done.

@@ -56,7 +56,7 @@ class LockComponent:
 
 @dataclass(frozen=True, slots=True)
 class ShownLock:
-    """A lock that somebody has, or waits for.
+    """A lock that is held, or waited for.
 
     Attributes:
         number: The request's.
@@ -94,6 +94,6 @@ class ShownLock:
         what = f"{of}/{self.partition}" if self.partition else of
         transaction = f", transaction {self.transaction}" if self.transaction else ""
         return (
-            f"{self.lock_type} of {what} by {self.user or 'nobody'}@{self.host or 'nowhere'} "
+            f"{self.lock_type} of {what} by {self.user or 'unknown'}@{self.host or 'nowhere'} "
             f"({self.agent or 'it does not say what for'}, lock {self.number}{transaction})"
         )

@@ -81,7 +81,7 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
         if lower in keys:
             continue
         if lower in seen:
-            return f"the columns {column.name!r} differ in case only, which Hive does not tell apart"
+            return f"the columns {column.name!r} differ in case only, which Hive does not distinguish"
         seen.add(lower)
         if hive_type(column.data_type) is None:
             return f"Hive has no type for column {column.name!r} {column.type.upper()}"
@@ -115,7 +115,7 @@ def to_hive(definition: TableDefinition) -> HiveTable:
     columns = tuple(c for c in definition.columns if c.name.lower() not in keys)
     external = definition.table_type is TableType.EXTERNAL
     parameters = (
-        # What is bucketed is told by the descriptor there, and is none that is made here.
+        # Bucketing is read from Hive's storage descriptor. This catalog never creates bucketed tables.
         {k: v for k, v in definition.properties.items() if k != BUCKETED_BY_PROPERTY}
         | ({"EXTERNAL": "TRUE"} if external else {})
         | ({} if definition.comment is None else {"comment": definition.comment})

@@ -38,7 +38,7 @@ class HiveStorage:
         serde_parameters: Its settings, for Spark's tables also the reader's options.
         bucket_columns: Kept as they are found: what is bucketed is read, and not written.
         bucket_count: -1 or 0 for none.
-        skewed_columns: Columns by whose frequent values Hive tells rows apart (``SKEWED BY``); kept as they are found.
+        skewed_columns: The columns of ``SKEWED BY``, by whose frequent values Hive divides rows; kept unchanged.
         skewed_directories: Whether rows with these values lie in directories of their own.
     """
 

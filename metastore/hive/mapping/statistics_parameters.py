@@ -11,7 +11,7 @@ FILES = "numFiles"
 BYTES = "totalSize"
 ROWS = "numRows"
 DDL_TIME = "transient_lastDdlTime"
-"""When somebody last changed a table or partition, in seconds since the epoch, by the metastore's or engine's clock."""
+"""The last change of a table or partition, in seconds since the epoch, by the metastore's or engine's clock."""
 ERASURE_CODED = "numFilesErasureCoded"
 
 _OF_THE_FILES = frozenset(
@@ -24,9 +24,9 @@ SPARK_PREFIX = "spark.sql.statistics."
 def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters after the files have changed: ``new`` says what is known of them now.
 
-    Whatever else somebody had computed for the old files goes: a count of rows that ``new`` does not have, Spark's own,
-    and Hive's mark that they are exact. Without it Hive plans with them and counts for itself: an engine may have added
-    files that the index does not know. Without ``new`` nothing is known, and all stays.
+    All other statistics of the old files are removed: a count of rows that ``new`` does not have, Spark's statistics,
+    and Hive's mark that statistics are exact. Without that mark Hive plans with them, but counts rows itself, since an
+    engine may have added files that the index does not know. An empty ``new`` changes nothing.
 
     Args:
         found: The parameters as they are.

@@ -31,7 +31,7 @@ CLAIM_SECONDS = 300.0
 """A message whose carrier was killed is taken up again after this time."""
 
 MESSAGES_PER_COMMIT = 200
-"""The most messages that a delivery looks at while somebody waits for it; the rest is for the background."""
+"""The most messages that a delivery looks at while its caller waits; the background delivers the others."""
 
 _CLAIM_MS = int(CLAIM_SECONDS * 1000)
 _PAGE = 100
@@ -62,11 +62,11 @@ class OutboxDelivery(Protocol):
         ...
 
     def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
-        """Renew the claim where half of it has passed; False where somebody else has the message."""
+        """Renew the claim where half of it has passed; False where another process has claimed the message."""
         ...
 
     def done(self, outbox_id: int, claim: str) -> bool:
-        """Take the message out; False where somebody else has it."""
+        """Remove the message; False where another process has claimed it."""
         ...
 
     def failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
@@ -82,7 +82,7 @@ class DeliveryReport:
         delivered: Messages that the metastore has accepted.
         pending: Messages that are still in the outbox.
         error: Why the first of them could not be delivered; None when nothing went wrong.
-        reached: Whether there was a metastore to ask; if not, ``error`` is everybody's trouble.
+        reached: Whether there was a metastore to ask; if not, ``error`` stops all messages.
     """
 
     delivered: int
@@ -148,7 +148,7 @@ class Deliverer:
                 run.metastore = self._metastore_factory()
             except CatalogExtError as error:
                 run.stop(error.message)
-            except Exception as error:  # noqa: BLE001 -- whoever committed must not hear of it as if the commit failed
+            except Exception as error:  # noqa: BLE001 -- the commit has succeeded, and must not look as if it had failed
                 run.stop(self._unexpected(error))
         return run.metastore
 
@@ -159,7 +159,11 @@ class Deliverer:
         except IndexDatabaseError:
             raise
         except ClaimLostError:
-            _log.warning("Message %d (%s) is somebody else's now.", delivery.outbox_id, delivery.subject)
+            _log.warning(
+                "Lost the claim on outbox message %d (%s); another process delivers it.",
+                delivery.outbox_id,
+                delivery.subject,
+            )
             run.hold(delivery)
         except MetastoreUnavailableError as error:
             self._failed(delivery, claim, error.message, refused=False)
@@ -248,7 +252,7 @@ class FencedMetastore(CallForwarder):
 
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
         if not self._keep():
-            raise ClaimLostError(f"{method} is not called: the claim on the message is somebody else's now.")
+            raise ClaimLostError(f"{method} is not called: another process has the claim on the message now.")
         return function(self._metastore)
 
     def close(self) -> None:

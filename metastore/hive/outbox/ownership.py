@@ -1,4 +1,4 @@
-"""Whether a table of the metastore is the one that a message is about, or a stranger's of the same name."""
+"""Checks whether a table of the metastore is the one that a message is about, or another one of the same name."""
 
 from __future__ import annotations
 

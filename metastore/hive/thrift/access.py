@@ -26,7 +26,7 @@ class Access:
     Attributes:
         tls: Whom to believe that they are the server; None for no TLS.
         kerberos: Shown over SASL; None for no SASL.
-        user: Told by ``set_ugi`` as who we are, where there is no SASL; None for no such call.
+        user: The user that ``set_ugi`` names, where there is no SASL; None for no such call.
         shuffled: Whether the servers are tried in a random order rather than in the one given.
     """
 

@@ -1,4 +1,4 @@
-"""The client that everybody uses: thrift, failover over the URIs, repetition."""
+"""Makes the client of a metastore: thrift, failover over the URIs, repetition."""
 
 from __future__ import annotations
 

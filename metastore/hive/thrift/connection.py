@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 _IDLE_CONNECTIONS = 8
-# Thrift prints what it raises; whoever wants both configures logging.
+# Thrift also logs each error that it raises. A user who wants these lines configures logging.
 logging.getLogger("thrift").addHandler(logging.NullHandler())
 
 
@@ -53,7 +53,7 @@ class ConnectionPool:
         access: How it is spoken to.
         connect_timeout: Seconds that it has to accept a connection.
         call_timeout: Seconds that it has to answer a call.
-        lost: Is called when a connection is lost, or none is to be had: whoever answers next may be another server.
+        lost: Is called when a connection is lost, or none can be opened: the next one may reach another server.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class ConnectionPool:
             self._lost()
 
     def drop_closed(self) -> None:
-        """Give up the idle connections that the server has closed, and tell of it if there are any."""
+        """Drop the idle connections that the server has closed, and call ``lost`` if there are any."""
         with self._lock:
             kept = [connection for connection in self._idle if connection.socket.isOpen()]
             closed = [connection for connection in self._idle if connection not in kept]
@@ -172,7 +172,7 @@ class ConnectionPool:
         return connection
 
     def _introduce(self, connection: Connection, user: str) -> None:
-        """Say who we are: what the server does on a store it does as that user, where it is told to.
+        """Name our user. A server with impersonation works on the store as that user.
 
         Like Hive's own client this goes on where the server knows no such call, or refuses it.
         """

@@ -84,7 +84,7 @@ class Guard(Protocol):
 
         Args:
             metastore: Who answers.
-            learns: Whether one that nobody has met yet is taken for the one that is meant.
+            learns: Whether a metastore without a known id is accepted as the one that is meant.
 
         Raises:
             MetastoreReplacedError: It is another one than it was.
@@ -93,7 +93,7 @@ class Guard(Protocol):
         ...
 
     def lost(self) -> None:
-        """Forget who the metastore is: a connection was lost, and whoever answers next may be another one."""
+        """Forget who the metastore is: a connection was lost, and the next answer may come from another metastore."""
         ...
 
 

@@ -205,7 +205,7 @@ class HiveMetastore(Protocol):
         ...
 
     def show_locks(self, database: str, table: str) -> list[ShownLock]:
-        """Return the locks of a table and of its partitions that somebody has, or waits for."""
+        """Return the locks of a table and of its partitions that are held, or waited for."""
         ...
 
     def config_value(self, name: str, default: str) -> str:

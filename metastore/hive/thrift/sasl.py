@@ -182,7 +182,7 @@ class SaslTransport(TTransportBase, CReadableTransport):  # type: ignore[misc]
             raise denied(self._address, f"it breaks off the Kerberos handshake ({reason})", _SILENT) from error
 
     def _choose_layer(self, context: SecurityContext, offer: bytes) -> _Layer:
-        """Return the protection that is taken of those offered, and tell the server."""
+        """Choose one of the offered protections, send the choice to the server, and return it."""
         offered = context.unwrap(offer, confidential=False)
         layer = next((layer for layer in reversed(_Layer) if len(offered) == 4 and offered[0] & layer), None)
         if layer is None:

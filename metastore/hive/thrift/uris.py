@@ -1,4 +1,4 @@
-"""Addresses of metastores: ``thrift://a:9083,thrift://b:9083`` and what to say when nobody answers there."""
+"""Addresses of metastores: ``thrift://a:9083,thrift://b:9083`` and the error text when none of them answers."""
 
 from __future__ import annotations
 

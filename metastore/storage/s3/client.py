@@ -47,7 +47,7 @@ def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileS
     """Return a client for ``bucket``; it does not connect before it is used.
 
     Raises:
-        OSError: The region is not known and Amazon does not tell it.
+        OSError: The region is not known and Amazon does not give it.
     """
     region = _region(options, bucket)
     signed = not options.anonymous
@@ -74,9 +74,9 @@ def connect_boto(
         read_s: How long it may take to read an answer at least, in seconds.
 
     Raises:
-        OSError: The region is not known and Amazon does not tell it.
+        OSError: The region is not known and Amazon does not give it.
     """
-    # A quarter of a second that not everybody has to wait.
+    # It takes a quarter of a second: only clients that need it wait.
     import boto3.session
     from botocore import UNSIGNED
     from botocore.config import Config

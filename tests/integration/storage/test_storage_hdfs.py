@@ -118,7 +118,7 @@ def test_promotion_and_its_undoing(store: RenameStore) -> None:
 def test_a_rename_replaces_nothing(store: RenameStore) -> None:
     (place,) = store.stage(1, b"")
     store.write(place.target, b"another")
-    with pytest.raises(StorageError, match="Somebody else's file is at"):
+    with pytest.raises(StorageError, match="A file of another process is at"):
         promote(store.storage, [place])
     assert store.left_behind()
 

@@ -294,7 +294,7 @@ def test_a_foreign_object_is_neither_taken_for_the_copy_nor_removed(uploads: Upl
     source, target = uploads.table.join("k=1/000000_0"), uploads.table.join("k=2/000000_0")
     put(uploads, source, CONTENT)
     put(uploads, target, foreign)
-    with pytest.raises(StorageError, match=r"Somebody else's file is at .* was to be copied to"):
+    with pytest.raises(StorageError, match=r"A file of another process is at .* was to be copied to"):
         move(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     put_back(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     assert [content_of(uploads, place)[0] for place in (source, target)] == [CONTENT, foreign]

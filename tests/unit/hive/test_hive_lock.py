@@ -140,7 +140,7 @@ def test_who_holds_it_is_unknown_where_nobody_can_be_asked(server: FakeMetastore
         raise MetastoreUnavailableError("away")
 
     server.show_locks = refuse  # type: ignore[method-assign, assignment]
-    with pytest.raises(HiveLockTimeoutError, match=r"somebody who cannot be told \(away\)"):
+    with pytest.raises(HiveLockTimeoutError, match=r"an unknown holder \(away\)"):
         lock(server, clock, wait_s=0).acquire()
 
 

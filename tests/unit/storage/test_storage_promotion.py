@@ -58,7 +58,7 @@ def test_a_rename_does_not_replace_another_file(table: Location) -> None:
     source, target = write(table.join("_s/a")), write(table.join("a"), b"other")
     for content in (b"other", b"same"):
         write(target, content)
-        with pytest.raises(StorageError, match=r"Somebody else's file is at .*/a"):
+        with pytest.raises(StorageError, match=r"A file of another process is at .*/a"):
             move(Storage(), source, target, 4)
         assert (Path(target.path).read_bytes(), Path(source.path).read_bytes()) == (content, b"rows")
         put_back(Storage(), source, target, 4, "id")

@@ -314,7 +314,10 @@ def test_a_rename_takes_no_foreign_file_for_its_own(catalog: Catalog, content: b
     def hive_writes(_: str) -> None:
         write(root, "k=2/000001_0", content=content)
 
-    with armed("promote.before", hive_writes), pytest.raises(errors.StorageError, match="Somebody else's file is at"):
+    with (
+        armed("promote.before", hive_writes),
+        pytest.raises(errors.StorageError, match="A file of another process is at"),
+    ):
         catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"})
     assert visible(root) == ["k=1/000000_0", "k=1/000001_0", "k=2/000001_0"]
     assert (root / "k=2" / "000001_0").read_bytes() == content
@@ -337,7 +340,7 @@ def test_undoing_a_rename_leaves_what_hive_has_written_since(catalog: Catalog) -
     with (
         armed("promote.before", hive_writes),
         armed("undo.sources", hive_writes_again),
-        pytest.raises(errors.StorageError, match="Somebody else's file is at"),
+        pytest.raises(errors.StorageError, match="A file of another process is at"),
     ):
         catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"})
     contents = {name: (root / name).read_bytes() for name in visible(root)}

@@ -776,7 +776,7 @@ def test_a_file_that_is_deleted_once_it_has_its_name_is_missed(stand: Stand, roo
     def delete(_: str) -> None:
         (root / "k=1" / staged[0].name).unlink()
 
-    with armed("promote.file", delete, 2), pytest.raises(StagedFileMissingError, match="Somebody has deleted it"):
+    with armed("promote.file", delete, 2), pytest.raises(StagedFileMissingError, match="It was deleted"):
         one_by_one.engine.commit(begun.transaction_id, staged)
     assert stand.listed() == stand.rows()
     assert not stand.strays()
