@@ -1,7 +1,7 @@
 """Completion in shells: names of tables, namespaces and partitions out of the index, within the blink of an eye.
 
 Nothing heavy is imported, a SQLite index is read without SQLAlchemy, and nothing is made. Where the index cannot be
-read there is nothing to offer: a message would tear the line that somebody is typing.
+read there is nothing to offer: a message would tear the line that is being typed.
 """
 
 from __future__ import annotations

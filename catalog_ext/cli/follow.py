@@ -63,7 +63,7 @@ def follow(invocation: Invocation, databases: str | None, once: bool, as_json: b
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             _follow(catalog, chosen, as_json)
         except KeyboardInterrupt:
-            _tell("ended; whoever follows next goes on from here")
+            _note("ended; the next follower goes on from here")
     return 0
 
 
@@ -78,9 +78,9 @@ def _once(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -> 
     if outcome.source == WAITING:
         return EXIT_UNAVAILABLE
     kept = catalog.follower.kept()
-    told = {each.table for each in outcome.tables if each.says_something}
+    noted = {each.table for each in outcome.tables if each.says_something}
     for each in kept:
-        if each.table not in told:
+        if each.table not in noted:
             state = "refused" if each.doubt is None else "left"
             note(message_console(), f"{one_line(each.table)} is still {state}: {one_line(each.error)}")
     return EXIT_ERROR if kept else 0
@@ -91,7 +91,7 @@ def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -
     from catalog_ext.following.follower import WAITING
 
     interval_s = follow_keys.FOLLOW_INTERVAL.read(catalog.settings.conf)
-    _tell(f"following {catalog.metastore.uri()}, every {interval_s:g} s; Ctrl-C ends it")
+    _note(f"following {catalog.metastore.uri()}, every {interval_s:g} s; Ctrl-C ends it")
     trouble: str | None = None
     failures = 0
     before: str | None = None
@@ -103,25 +103,25 @@ def _follow(catalog: Catalog, databases: frozenset[str] | None, as_json: bool) -
                 raise
             failures += 1
             if error.message != trouble:
-                _tell(f"warning: {one_line(error.message)} It is tried again until it works.")
+                _note(f"warning: {one_line(error.message)} It is tried again until it works.")
             trouble = error.message
             time.sleep(pause_s(interval_s, failures))
             continue
         if trouble is not None:
-            _tell("the metastore answers again, and is followed")
+            _note("the metastore answers again, and is followed")
         trouble, failures = None, 0
         waiting = outcome.source == WAITING
         if waiting and before != WAITING:
-            _tell("another process follows the metastore; this one takes over when it ends")
+            _note("another process follows the metastore; this one takes over when it ends")
         elif not waiting and before in (None, WAITING):
             upto = "" if outcome.event_id is None else f" up to event {outcome.event_id:,}"
-            _tell(f"{'in step' if before is None else 'this process follows from now on; in step'}{upto}")
+            _note(f"{'in step' if before is None else 'this process follows from now on; in step'}{upto}")
         before = outcome.source
         time.sleep(_WAITING_PAUSE_S if waiting else interval_s)
 
 
-def _tell(text: str) -> None:
-    """Tell whoever watches, with the time."""
+def _note(text: str) -> None:
+    """Write a line with the time to the terminal."""
     note(message_console(), f"{_now()} {text}")
 
 

@@ -54,7 +54,7 @@ class Invocation:
             with_metastore: Whether the command concerns the metastore. Where it does not, none is connected to.
             makes_index: Whether the command makes an index that is not there.
             at_once: Whether the embedded metastore is needed in any case, and is started meanwhile. Otherwise it is
-                started when there is something to tell it, which costs seconds and a JVM.
+                started when there is something to deliver, which costs seconds and a JVM.
             looks: Whether the command only looks, and makes no embedded metastore where there is none.
 
         Raises:
@@ -171,7 +171,7 @@ def settle(catalog: Catalog) -> DeliveryReport | None:
 
     Returns:
         What is left, after a refusal or half a minute; None where the metastore is not the embedded one, which is not
-        started if there is nothing to tell it.
+        started if there is nothing to deliver.
     """
     if not catalog.metastore.embedded:
         return None

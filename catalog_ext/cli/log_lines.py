@@ -39,7 +39,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """Writes a record as a line for people: no name in it begins another one, or tells a terminal something."""
+    """Writes a record as a line for people: no name in it begins another line, or controls a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """Return the line without its traceback, which has lines of its own."""

@@ -44,7 +44,7 @@ def list_options(columns: Sequence[Column], *, shown: int = SHOWN) -> Callable[[
 
     Args:
         columns: Those that the list has.
-        shown: How many rows people read where nobody said.
+        shown: How many rows people read by default.
     """
 
     def add(command: F) -> F:

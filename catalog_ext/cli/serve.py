@@ -128,7 +128,7 @@ def serve(
 
 
 def what_to_mind(host: str, port: int) -> Iterator[str]:
-    """Yield what whoever opens a service to other machines has to know."""
+    """Yield the warnings for a service that other machines can reach."""
     if is_loopback(host):
         return
     yield f"{host} can be reached from other machines; the token travels unencrypted."

@@ -247,7 +247,7 @@ def _create_namespace(catalog: Catalog, table: str) -> None:
     try:
         catalog.create_namespace(namespace)
     except NamespaceAlreadyExistsError:
-        # Somebody else was first, which is as good.
+        # Another process was first, which is as good.
         return
 
 

@@ -1,4 +1,4 @@
-"""Commands about writes: those in flight, what became of others, and the end of what nobody finishes or needs."""
+"""Commands about writes: those in flight, past ones, recovery and vacuum."""
 
 from __future__ import annotations
 

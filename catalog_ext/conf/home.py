@@ -83,7 +83,7 @@ def record(settings: Settings) -> dict[str, str]:
     where = address(settings)
     host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
     own = {METASTORE: where} | host if where is not None else {}
-    # What nobody has chosen says nothing, and there is no default without one.
+    # A metastore that was not chosen is not recorded, and there is no default without one.
     none = {NO_METASTORE: "true"} if where is None and METASTORE in settings.given else {}
     return {WAREHOUSE: settings.warehouse} | own | none
 

@@ -38,7 +38,7 @@ def no_index(file: Path, found: Contents) -> InvalidConfigurationError:
 
 
 def tell_of_new_index(file: Path, near: Path | None) -> None:
-    """Tell that an index was made where there was none; warn where one is near it, which may be the one meant."""
+    """Log that a new index was made; warn where an existing one is near it, which may be the one that was meant."""
     if near is None:
         logger.info("There was no index at %s: a new one was made.", file)
     else:
@@ -49,7 +49,7 @@ def tell_of_new_index(file: Path, near: Path | None) -> None:
 
 
 def nearest_index(file: Path) -> Path | None:
-    """Return the index that somebody may have meant by a path; None if there is none near it."""
+    """Return the index that may have been meant by a path; None if there is none near it."""
     return next((each for each in _candidates(file) if each != file and holds_index(each)), None)
 
 
@@ -72,5 +72,5 @@ def _candidates(file: Path) -> Iterator[Path]:
 
 
 def _short(path: Path) -> str:
-    """Return the path from the folder that somebody is in, where it is below that."""
+    """Return the path relative to the current folder, where it is below that."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

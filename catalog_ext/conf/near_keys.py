@@ -1,4 +1,4 @@
-"""Keys that are nearly those of settings: what somebody has mistyped is refused, since it would change nothing."""
+"""Keys that are nearly those of settings: a mistyped key is refused, since it would change nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEARLY_OURS = 0.85
-"""``NEARLY`` of variables, which other programs have too; nobody but us has a key below a catalog's prefix."""
+"""``NEARLY`` of variables, which other programs have, too. Only this catalog has keys below a catalog's prefix."""
 _OF_SPARK = frozenset({"defaultdatabase"})
 """What Spark itself reads below the prefix of a catalog, ``spark_catalog``."""
 

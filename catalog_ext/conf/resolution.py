@@ -95,7 +95,7 @@ class Given:
         catalog_conf: The session's ``spark.sql.catalog.<catalog>.<key>``, by key.
         properties: The table's.
         process: What holds for the service's process.
-        others: The names of all other options: what they are to the format nobody asks, but a misspelt one of ours is
+        others: The names of all other options. They are the format's and are not checked; a misspelt one of ours is
             refused.
         others_of_catalog: The keys of all else that the session's conf gives to the catalog, for the same reason.
     """
@@ -128,7 +128,7 @@ def names(use: Use) -> tuple[str, ...]:
 def resolve(use: Use, given: Given) -> Resolved:
     """Return the typed values by key; None where nothing is given and there is no default.
 
-    ``missing-files`` is None too where nobody gave it, because an option of Spark's reader then decides, and so is
+    ``missing-files`` is None too where it was not given, because an option of Spark's reader then decides, and so is
     ``partitionOverwriteMode``, whose default is another one in the session catalog.
 
     Raises:

@@ -54,7 +54,7 @@ class Settings:
         storage: Settings for the stores, by Hadoop's or our short names.
         state: The local folder of everything embedded.
         conf: The settings by key that Spark's conf, the environment or Hive's files give (``catalog_ext.conf.keys``).
-        given: Which of ``warehouse``, ``metastore`` and ``index`` somebody named; the others are defaults.
+        given: Which of ``warehouse``, ``metastore`` and ``index`` were named; the others are defaults.
     """
 
     name: str
@@ -195,7 +195,7 @@ def _metastore(argument: MetastoreArgument, configured: str | None) -> str | Non
 
 
 def check_metastore(text: str) -> str | None:
-    """Return the metastore that somebody names: URIs, ``embedded``, or None for ``none``.
+    """Return the metastore that a text names: URIs, ``embedded``, or None for ``none``.
 
     Raises:
         InvalidConfigurationError: It is a word that is neither, and no address for all that is known.

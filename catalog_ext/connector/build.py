@@ -32,7 +32,7 @@ SUPPORTED_SPARK = ("4.0", "4.1", "4.2", "4.3")
 """Minor versions, oldest first."""
 NEWEST_JAVA = {"4.0": 23, "4.1": 23}
 """Of minor versions that do not start on every Java: the newest that they do. From Java 24 on `Subject.getSubject`
-fails, by which the Hadoop that they ship tells who the user is."""
+fails, by which the Hadoop that they ship finds the user."""
 SCALA = "2.13"
 COMPILE_VARIABLE = "CATALOG_EXT_COMPILE"
 """The environment variable that asks for a jar from the sources though the release carries one."""
@@ -179,7 +179,7 @@ def check_pyspark(version: str) -> None:
 def check_java() -> None:
     """Do nothing where the installed Spark starts on the Java that a session would take, as far as that is known.
 
-    No JVM is started for it: the Java's own files tell its version.
+    No JVM is started for it: its version stands in Java's own files.
 
     Raises:
         EnvironmentSetupError: There is no Java, or it is too old or too new for the installed Spark.
@@ -244,7 +244,7 @@ def check_fits(jar: Path) -> None:
 
 
 def _installed_spark() -> tuple[str, str]:
-    """Return the versions of Scala and of Spark that the names of PySpark's jars tell."""
+    """Return the versions of Scala and of Spark, from the names of PySpark's jars."""
     pattern = re.compile(r"spark-core_([^-]+)-(.+)\.jar")
     found = (pattern.fullmatch(jar.name) for jar in jar_folder().iterdir())
     scala, version = next(match.groups() for match in found if match)

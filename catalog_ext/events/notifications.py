@@ -47,7 +47,7 @@ class StoreEvent:
 
 
 def read_notification(text: str | bytes) -> list[StoreEvent]:
-    """Return the events in one notification, in its order; none where it is a test, or tells of something else.
+    """Return the events in one notification, in its order; none where it is a test, or about something else.
 
     Raises:
         InvalidInputError: It is no JSON, or no notification of a store.

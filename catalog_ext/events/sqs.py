@@ -84,7 +84,7 @@ class Queue:
         while True:
             known = len(self._unreadable)
             messages = self._receive_batch(wait=wait)
-            # Behind messages that are none there may be others; those that were told before come round again.
+            # Unreadable messages may hide others behind them. Those that were noted before come again.
             if messages or len(self._unreadable) == known:
                 return messages
 

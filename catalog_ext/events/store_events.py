@@ -1,4 +1,4 @@
-"""Brings the index in step with what events of a store tell: they name what is in doubt, repair looks at it."""
+"""Syncs the index with events of a store: events name the partitions in doubt, and a repair looks at these."""
 
 from __future__ import annotations
 
@@ -170,10 +170,10 @@ class Sequencers:
     def latest(self, events: Iterable[StoreEvent]) -> list[StoreEvent]:
         """Return the last event of each object, but for those after which one has been dealt with already.
 
-        Events without sequencers are all returned: which of them is the last nobody says.
+        Events without sequencers are all returned: their order is unknown.
         """
         last: dict[str, StoreEvent] = {}
-        # Without order, but each once: a store may tell of the same many times.
+        # Without order, but each once: a store may send an event many times.
         unordered: dict[StoreEvent, None] = {}
         for event in events:
             if not event.sequencer:

@@ -208,7 +208,7 @@ class _Page:
         return self._form(http, to)
 
     def _form(self, http: Request, to: str, problem: str = "", status: int = 200, wait_s: float = 0) -> Response:
-        """Return the form, with a cookie that it is good for: nobody signs somebody else in from another site."""
+        """Return the form, with a cookie that it is good for, so that another site cannot sign a browser in."""
         # The same for all tabs of a browser: a form that was opened before another is good, too.
         kept = http.cookies.get(f"{self._cookie}_form", "")
         visitor = kept if Sessions.is_visitor(kept) else self._sessions.new_visitor()
@@ -235,7 +235,7 @@ class _Page:
         cookie = self._sessions.open(form.get("token", "").strip())
         if cookie is None:
             self._wrong.note(client)
-            logger.warning("Somebody at %s gave the page a wrong token", formats.visible(client[:64]))
+            logger.warning("A client at %s gave the page a wrong token", formats.visible(client[:64]))
             return self._form(http, to, "This is not the service's token.", 401)
         answer = RedirectResponse(to if is_local(to) else f"{ROOT}/", 303)
         self._set_cookie(http, answer, self._cookie, cookie, SESSION_S)

@@ -98,7 +98,7 @@ def table_path(identifier: TableIdentifier) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Return whether an address is one of the page's own, to which somebody may be sent after signing in."""
+    """Return whether an address is one of the page's own, to which a browser may be sent after signing in."""
     if len(address) > _LONGEST_ADDRESS:
         return False
     return address.startswith(f"{ROOT}/") and "\\" not in address and address.isprintable() and "//" not in address

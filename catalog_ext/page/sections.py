@@ -86,7 +86,7 @@ class Kept:
             self._forget(key)
             self._answers[key] = (self._clock() + _KEPT_S, weight, made)
             self._weight += weight
-            # In the order in which they were made, so that what nobody asks for again goes first.
+            # In the order in which they were made, so that answers that are not asked for again go first.
             while self._answers and (self._weight > self._most or next(iter(self._answers.values()))[0] <= now):
                 self._forget(next(iter(self._answers)))
         return made

@@ -69,7 +69,7 @@ class Sessions:
 
     @staticmethod
     def new_visitor() -> str:
-        """Return a random cookie of somebody who has not signed in yet."""
+        """Return a random cookie for a browser that has not signed in yet."""
         return secrets.token_urlsafe(16)
 
     @staticmethod

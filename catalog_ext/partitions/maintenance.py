@@ -113,7 +113,7 @@ class PartitionMaintenance:
             TableNotFoundError: There is no such table.
             InvalidInputError: A name is no partition column of the table, a type cannot be a key's, or nothing is said.
             InvalidValueError: Values of partitions do not fit the new types. Nothing was changed.
-            ConflictError: Somebody is writing to the table.
+            ConflictError: Another process is writing to the table.
         """
         target = self._context.load_table(table)
         if mode is None and not types:

@@ -48,7 +48,7 @@ INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
 
 LOST = "neither the metastore has it nor is anything at its place: it stays as it is registered, until a repair"
-"""Why a partition is left alone of which nobody is known to have dropped it, and whose store may be away."""
+"""Why a partition is left alone: no drop of it is known, and its store may be away."""
 
 MISSING = "the location names it, and nothing lies there"
 """The reason of what a location with wildcards names by itself."""

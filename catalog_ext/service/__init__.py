@@ -1,4 +1,4 @@
 """The service: the catalog over loopback HTTP, for the connector in Spark's JVM (``docs/spec/service.md``)."""
 
 LOOPBACK = "127.0.0.1"
-"""Where a service listens unless it is told otherwise."""
+"""The address that a service listens on by default."""

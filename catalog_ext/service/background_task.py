@@ -19,11 +19,11 @@ _STOP_S = 5.0
 
 
 class BackgroundTask:
-    """A thread that does some work again and again; nobody waits for it.
+    """A thread that does some work again and again, in the background.
 
     Args:
         name: Names the thread, and its runs for those who count them.
-        work: Does it; whoever is next can go on where it has ended.
+        work: Does it. The next run goes on where the last one has ended.
         interval_s: Seconds between two runs; 0 for none at all.
         failure: Says that the work could not be done, for the log.
     """
@@ -57,7 +57,7 @@ class BackgroundTask:
         while not self._ended.wait(self._interval_s):
             try:
                 self._work()
-            except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
+            except Exception as error:  # noqa: BLE001 -- no caller waits for the answer; it is logged, and tried again
                 emit(TaskRan(self.name, failed=True))
                 self._log(error)
             else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_S = 2.0
-"""How long a look is good for: whoever asks more often costs the database nothing."""
+"""How long a look is good for. Clients that ask more often cost the database nothing."""
 
 WAIT_S = 4.0
 """How long an answer is waited for. Probes of Kubernetes and scrapes of Prometheus give up after 10 s at the most."""
@@ -40,7 +40,7 @@ class Look:
 
 
 class IndexProbe:
-    """Looks at an index; one look at a time, which everybody who asks meanwhile shares.
+    """Looks at an index; one look at a time, shared by all clients that ask meanwhile.
 
     Args:
         state: Returns the index's state.
@@ -59,7 +59,7 @@ class IndexProbe:
     async def look(self) -> Look:
         """Return what the last look has found, if that is new enough, or what one does now; no thread waits for it.
 
-        One that does not end in time is an error like any other; it goes on, and whoever asks next finds it.
+        One that does not end in time is an error like any other; it goes on, and the next caller finds it.
         """
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._begun())), self._wait_s)

@@ -63,7 +63,7 @@ class ServiceMetrics:
     """Counts what happens in this process while it listens.
 
     Args:
-        index: The index, of which connections and statements are told.
+        index: The index, whose connections and statements are counted.
 
     Attributes:
         in_progress: Requests that are being answered.
@@ -129,7 +129,7 @@ class ServiceMetrics:
         self._last_run = self._gauge("background_last_success_timestamp_seconds", last, "task")
 
     def _begin_with_zeros(self) -> None:
-        # What has not happened yet is zero: an increase from nothing is seen by nobody.
+        # Begin at zero: Prometheus shows no increase from a missing series.
         for kind, outcome in product(WriteKind, ("committed", "conflict", "failed")):
             self._commits.labels(str(kind), outcome)
         for change in ("added", "removed"):
@@ -147,7 +147,7 @@ class ServiceMetrics:
                 self._errors[subject].labels(code)
 
     def expect(self, operations: Iterable[str], tasks: Iterable[str]) -> None:
-        """Begin at zero with what these may come to: errors that nobody foresaw, and runs."""
+        """Begin the counters of operations and tasks at zero: unexpected errors, and runs."""
         for operation in operations:
             self._request_errors.labels(operation, CatalogExtError.code)
         for task, outcome in product(tasks, ("done", "failed")):

@@ -44,7 +44,7 @@ class Monitoring:
 
     Attributes:
         metrics: What it counts.
-        threads: Where calls are carried out, of which it tells whether they suffice.
+        threads: Where calls are carried out; its metrics show whether they suffice.
         routes: The pages.
     """
 
@@ -79,14 +79,14 @@ class Monitoring:
             behind = self._index.incarnations.behind
             writes = {} if behind is None else {"writes": False, "code": behind.code, "reason": f"{_BEHIND} {_LOG}"}
             return JSONResponse({"ready": True, **writes}, headers=_NOT_KEPT)
-        # The message names hosts and files, which are nobody's business who has no token; the log has it.
+        # The message names hosts and files, which clients without a token must not see; the log has it.
         code = look.error.code
         reason = _REASONS.get(code, "The index refuses to be read.")
         answer = {"ready": False, "code": code, "reason": f"{reason} {_LOG}"}
         return JSONResponse(answer, 503, _NOT_KEPT)
 
     async def _metrics(self, _: Request) -> Response:
-        # In the loop itself: the threads of the requests may all be waiting for what is to be told here.
+        # In the loop itself: the threads of the requests may all be waiting for what these metrics would show.
         text = self.metrics.text(await self._probe.look(), self.threads.states())
         return Response(text, media_type=CONTENT_TYPE, headers=_NOT_KEPT)
 

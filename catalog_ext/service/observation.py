@@ -28,7 +28,7 @@ PREFIX = "/v1/"
 """How the paths of operations begin."""
 
 OTHER = "other"
-"""The name of every operation that there is not: whoever asks for some makes no new time series."""
+"""The name for all unknown operations, so that asking for them makes no new time series."""
 
 
 def operation_of(path: str, operations: Collection[str]) -> str:
@@ -56,7 +56,7 @@ class Observation:
         with self._metrics.in_progress.track_inprogress(), serving(operation, headers, operation=operation):
 
             async def noted(message: Message) -> None:
-                # Whoever has no token comes no further than to the door.
+                # A request without a token is counted, and goes no further.
                 if message["type"] == "http.response.start" and message["status"] == HTTPStatus.UNAUTHORIZED:
                     self._metrics.refused(operation, UnauthorizedError.code)
                 await send(message)

@@ -74,7 +74,7 @@ class RowsResponse(StreamingResponse):
             )  # fmt: skip
 
     async def stream_response(self, send: Send) -> None:
-        """Send the parts, and give up what makes them, also where somebody has hung up."""
+        """Send the parts, and give up what makes them, also where the client has hung up."""
         async with closed(self.body_iterator):
             await super().stream_response(send)
 

@@ -228,7 +228,7 @@ class Service:
         return self._open_writes.wait(seconds)
 
     def forget(self) -> None:
-        """Close the socket of a forked child: the parent answers, and nobody is to wait for it when that has ended."""
+        """Close the socket of a forked child: the parent answers, and no client waits for the child later."""
         self._socket.close()
 
     def _drain(self, seconds: int) -> None:

@@ -83,7 +83,7 @@ async def send_batches(
                 return
             yield part.result()
     finally:
-        # Also when the client has hung up, and nobody asks for the rest; what is being made can be given up after it.
+        # Also when the client has hung up: the part that is being made is given up after it.
         if part is None or part.done():
             rest.close()
         else:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class UnderWay:
-    """Counts calls while they run, whether somebody waits for their answers or has hung up."""
+    """Counts calls while they run, whether their clients wait for the answers or have hung up."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -82,7 +82,7 @@ class OpenWrites:
             try:
                 is_open = self._state_of(transaction_id) is State.OPEN
             except CatalogExtError as error:
-                # Without the index nothing can end: nobody is to wait for that.
+                # Without the index no transaction can end: do not wait for it.
                 logger.debug("The state of transaction %s is not known: %s", transaction_id, error.message)
                 is_open = False
             if not is_open:

@@ -67,7 +67,7 @@ class _Running:
 
 
 _EXIT_DRAIN_S = 60
-"""How long writes have that are under way when Python ends: one cut off is ended by whoever recovers it, later."""
+"""How long writes may take that are in flight when Python ends; a later recovery ends the others."""
 _CANCEL_AGAIN_S = 1.0
 _COMPARED: dict[str, Callable[[Settings], object]] = {
     "index": lambda settings: public_url(parse_url(settings.index)),
@@ -276,14 +276,14 @@ def _end_writes(services: Sequence[Service], deadline: float) -> None:
     """
     if not services:
         return
-    told = False
+    logged = False
     while _cancel_jobs() and not all(service.wait_for_writes(_CANCEL_AGAIN_S) for service in services):
         if time.monotonic() > deadline:
             logger.warning("Writes that do not end are left open: a recovery undoes them when their lease is over")
             return
-        if not told:
+        if not logged:
             logger.info("Python ends when the writes that are open are undone, at the latest after %d s", _EXIT_DRAIN_S)
-            told = True
+            logged = True
 
 
 def _cancel_jobs() -> bool:

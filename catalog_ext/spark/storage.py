@@ -46,7 +46,7 @@ def aws_sdk_version(hadoop: str) -> str:
     """Return the version of the AWS SDK that goes with a release of Hadoop.
 
     Args:
-        hadoop: Its version; a vendor's name behind the numbers tells nothing.
+        hadoop: Its version; a vendor's name behind the numbers is ignored.
     """
     own = _numbers(hadoop)
     older = [sdk for first, sdk in AWS_SDKS.items() if _numbers(first) <= own]

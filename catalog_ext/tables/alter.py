@@ -67,7 +67,7 @@ class TableAlterations:
                 (``catalog_ext.metastore.model.alterations``).
             InvalidConfigurationError: A property's value is none that its key may have.
             LocationNotFoundError, StorageError: The location is no directory that can be read.
-            ConflictError: The location is to change, and somebody is writing to the table.
+            ConflictError: The location is to change, and another process is writing to the table.
         """
         there = self._context.load_table(table)
         checked = self.checked(there, set_ or {}, remove)

@@ -64,7 +64,7 @@ class _Statement:
 
 
 class Freshness:
-    """Compares with the store what queries select and nobody has compared lately."""
+    """Compares the partitions that queries select with the store, unless they were compared lately."""
 
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context
@@ -116,7 +116,7 @@ class Freshness:
             statement.oldest_ms = of_all.now_ms - staleness.max_ms
         oldest_ms = statement.oldest_ms
         if of_all.whole is not None and of_all.whole.at_ms >= oldest_ms and of_all.whole.version <= table.version:
-            # From here on whoever compares later makes no difference to it.
+            # A later comparison by another process makes no difference from here on.
             statement.compared = None
             return
         selects_all = ids is None and constant_of(predicate) is True and bool(table.definition.partition_columns)

@@ -182,7 +182,7 @@ class HiveImport:
         _warn_of_skipped(table, scratch)
         numbers: dict[PartitionDescriptor | None, int] = {None: 0}
         for chunk in batched(partitions, _BATCH):
-            # In the place of a number of files, which nobody asks for here.
+            # In the place of the number of files, which is not needed here.
             rows = [(name, location, numbers.setdefault(own, len(numbers)), 0) for name, location, own in chunk]
             scratch.insert("indexed_partitions", rows, columns=4, ignore=True)
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TAKEN, THERE, REFUSED = "taken", "there already", "refused"
 JOBS = 4
-"""Tables imported at a time, unless somebody says otherwise."""
+"""Tables imported at a time, by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which table, view or namespace somebody may have meant by a name that is none."""
+"""Suggests similar names for a table, view or namespace that does not exist."""
 
 from __future__ import annotations
 

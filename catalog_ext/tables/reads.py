@@ -116,9 +116,9 @@ class TableReads:
             condition: The predicate, None for all.
             clauses: PARTITION clauses, one of which has to name the files' partition.
             among: Where alone to look.
-            rows: How many rows are enough; None for all. The rows of files that nobody has counted count for none.
+            rows: How many rows are enough; None for all. Files with unknown row counts count as none.
             bounds: Data columns of which to say what is known in each file.
-            staleness: How fresh the partitions have to be; None where nobody asks. What lay on the store and was not in
+            staleness: How fresh the partitions have to be; None for no check. What lay on the store and was not in
                 the index is read with them.
             descriptor: The number of the descriptor that the partitions are to have, 0 for their table's; None: any.
             unmeasured: Only the files whose row count is unknown, or whose columns were never measured.

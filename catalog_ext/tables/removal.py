@@ -72,7 +72,7 @@ class TableRemoval:
         transactions.recover_before(there)
         with transactions.locks.of_drop(there, locks):
             if locks != WITHOUT_LOCKS:
-                # Somebody may have altered it while the lock was waited for.
+                # Another process may have altered it during the wait for the lock.
                 there = self._context.load_table(table)
             return self._drop(there, purge=purge)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest:
-    """A view that somebody wants.
+    """A view that is to be made or changed.
 
     Attributes:
         columns: All of them, in their order.

@@ -51,7 +51,7 @@ class ViewRefresh:
     def refresh_stale(self) -> None:
         """Bring the views in step whose tables have changed; what cannot be done now is done at the next occasion.
 
-        It runs after somebody's change, which is committed whatever becomes of this.
+        It runs after a change of a table, which is committed even if this fails.
         """
         try:
             for identifier in self._index.views.stale():

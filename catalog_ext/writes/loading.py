@@ -1,4 +1,4 @@
-"""LOAD DATA: files that somebody has put somewhere become a partition's, moved there by the commit protocol."""
+"""LOAD DATA: moves the user's files into a partition, by the commit protocol."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _SAFE_S = 3600.0
 
 
 class _Chosen(NamedTuple):
-    """What somebody wants of a vacuum: the retention in seconds or None, whether it may be short, and what goes."""
+    """What a vacuum is to do: the retention in seconds or None, whether it may be short, and what goes."""
 
     age: float | None
     free: bool

@@ -55,7 +55,7 @@ class Batch:
         app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
         options: The write's own options.
         session: What its session gives to the catalog, by key.
-        transaction_id: Of the writer's choice: begun twice, it is one transaction; None for one that nobody has had.
+        transaction_id: Of the writer's choice: begun twice, it is one transaction; None for a new id.
         planned: What the table's format and options were when the write was planned; None for those of today, and of a
             write that makes its table.
     """
@@ -219,7 +219,7 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: Somebody else is committing an epoch of the query.
+            ConflictError: Another process is committing an epoch of the query.
         """
         table = self._context.index.tables.load_by_id(table_id)
         return self.transactions.waiting.release(
@@ -247,7 +247,7 @@ class Writes:
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: A clause is none over them.
             PartitionNotFoundError: A clause names no partition.
-            ConflictError: Somebody else changed one of them meanwhile.
+            ConflictError: Another process changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
         check_one_directory(table.definition, "TRUNCATE TABLE" if truncate else "DELETE FROM")
@@ -285,7 +285,7 @@ class Writes:
 
 
 def _check_owns_files(definition: TableDefinition, command: str) -> None:
-    """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
+    """Return unless the table is external: Hive and Spark do not delete its files."""
     purge = write_keys.EXTERNAL_TABLE_PURGE
     if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
         raise OperationNotSupportedError(

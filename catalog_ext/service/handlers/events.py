@@ -1,4 +1,4 @@
-"""Answers ``events/put``: notifications of object stores, pushed by whoever has the token."""
+"""Answers ``events/put``: notifications of object stores, pushed by clients with the token."""
 
 from __future__ import annotations
 

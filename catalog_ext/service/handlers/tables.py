@@ -172,7 +172,7 @@ def _pinned(request: Request) -> tuple[int, int]:
 
 
 def planned(plan: Callable[[], pa.RecordBatchReader]) -> ArrowStream:
-    """Return the answer that a plan gives; what it took is told when its last batch is made, without the waits between.
+    """Return the answer that a plan gives; its duration, without waits, is noted with its last batch.
 
     A client that wants no more of it has had a plan of the files that it took.
     """

@@ -32,7 +32,7 @@ class WriteOperations:
 
     Args:
         catalog: The catalog.
-        open_writes: Is told of the transactions that begin and end.
+        open_writes: Notes the transactions that begin and end.
     """
 
     def __init__(self, catalog: Catalog, open_writes: OpenWrites) -> None:
@@ -117,7 +117,7 @@ class WriteOperations:
         try:
             self._catalog.writes.transactions.abort(transaction, reason)
         finally:
-            # Nobody asks for it again.
+            # No client asks for it again.
             self._open.ended(transaction)
         return {"aborted": True}
 

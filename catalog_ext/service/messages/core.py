@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """A request's JSON object; every field that is asked for is checked, and one that nobody asked for is refused."""
+    """A request's JSON object; every field that is read is checked, and a field that is never read is refused."""
 
     def __init__(self, body: object) -> None:
         if not isinstance(body, Mapping):
@@ -96,12 +96,12 @@ class Request:
         return None if value is None else dict(value)
 
     def optional_object(self, name: str) -> Request | None:
-        """Return an object whose fields are read as those of a request, or None; whoever reads it finishes it."""
+        """Return an object whose fields are read as those of a request, or None; its reader has to call ``finish``."""
         value = self._get(name, Mapping, "an object or null", required=False)
         return None if value is None else Request(value)
 
     def objects(self, name: str) -> list[Request]:
-        """Return a list of objects, empty when left out; whoever reads them finishes them."""
+        """Return a list of objects, empty when left out; their reader has to call ``finish``."""
         value = self._get(name, list, "a list of objects", required=False) or []
         if not all(isinstance(v, Mapping) for v in value):
             raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
@@ -142,7 +142,7 @@ class Request:
         return TableIdentifier.of(self.text("namespace"), self.text("name"))
 
     def finish(self) -> None:
-        """Check that nothing was sent that nobody asked for.
+        """Check that every field of the request was read.
 
         Raises:
             InvalidInputError: There is an unknown field.

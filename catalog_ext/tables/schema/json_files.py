@@ -37,7 +37,7 @@ class _TwinKeysError(Exception):
 
 
 class _Object(list[tuple[str, Any]]):
-    """The pairs of an object, to tell it from an array."""
+    """The pairs of an object, in a type of their own that is no array's."""
 
 
 def _integer(text: str) -> int | Decimal:

@@ -21,7 +21,7 @@ _INTEGER_PRECISION = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 class TypeConflictError(Exception):
     """Two types that no column can hold together; ``path`` leads to them within the column.
 
-    It stays within this package: whoever knows the two files makes a ``SchemaConflictError`` of it.
+    It stays within this package: the caller, which knows the two files, raises a ``SchemaConflictError`` from it.
     """
 
     def __init__(self, left: DataType, right: DataType, path: str) -> None:

@@ -174,7 +174,7 @@ def test_it_goes_on_until_it_is_interrupted_and_tries_again(
     assert told[0] == "following thrift://fake:9083, every 1 s; Ctrl-C ends it"
     assert told[1].startswith("in step up to event")
     assert told[-2:] == [
-        "the metastore answers again, and is followed", "ended; whoever follows next goes on from here"
+        "the metastore answers again, and is followed", "ended; the next follower goes on from here"
     ]  # fmt: skip
     assert all(line[:4].isdecimal() for line in read.err.splitlines()), "each line has a time"
     assert pauses == [1.0, 1.0, 2.0, 4.0, 1.0]
