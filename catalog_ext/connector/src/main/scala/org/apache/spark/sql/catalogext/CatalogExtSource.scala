@@ -50,7 +50,7 @@ object CatalogExtSource {
   def optionsIn(catalog: String, format: String): Map[String, String] =
     if (CatalogManager.SESSION_CATALOG_NAME == catalog) Map(Format -> format) else Map.empty
 
-  /** The same table with its files' format as the provider, as every other catalog of ours is told of it. */
+  /** The same table with its files' format as the provider, as this catalog's other instances see it. */
   def withFormat(info: TableInfo, default: Option[String] = Some(SQLConf.get.defaultDataSourceName)): TableInfo = {
     val properties = info.properties.asScala.toMap
     val keys = Set(Format, s"${TableCatalog.OPTION_PREFIX}$Format")

@@ -182,7 +182,7 @@ private[catalogext] case class VirtualColumn(name: String, dataType: DataType, o
 
   override def isNullable: Boolean = name != FileFormat.METADATA_NAME
 
-  // Joins by name tell partition columns from the others by it.
+  // Joins by name distinguish partition columns from the others by it.
   override def metadataInJSON(): String =
     if (name == FileFormat.METADATA_NAME || FileColumns.isOne(name)) null else s"""{"${VirtualColumn.KeyMark}":true}"""
 }

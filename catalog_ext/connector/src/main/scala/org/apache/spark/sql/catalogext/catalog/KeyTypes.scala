@@ -7,7 +7,7 @@ import org.apache.spark.sql.types._
  * own list of the first, and `tests/contract/key_types.json` holds both to one answer.
  */
 object KeyTypes {
-  /** Whether the index tells values apart just where Spark does: neither -0.0 and 0.0 nor blanks at the end it does. */
+  /** Whether the index distinguishes values exactly where Spark does: it does not for -0.0 and 0.0, or blanks at the end. */
   def isTold(dataType: DataType): Boolean = dataType match {
     case _: CharType | _: VarcharType => false
     case s: StringType => isBinary(s)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalogext.service.Json._
 
 /**
  * How OpenLineage is to call a table: by its location, as it calls files that are read by their path and tables of Hive, with
- * the table's own name beside it. Its listener finds both among the properties of a table; nobody else is shown them.
+ * the table's own name beside it. Its listener finds both among the properties of a table; they are shown to no other reader.
  */
 private[catalog] object LineageNames {
   private val Prefix = "openlineage.dataset."

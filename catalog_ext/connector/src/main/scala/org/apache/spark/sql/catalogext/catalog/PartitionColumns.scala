@@ -12,7 +12,7 @@ object PartitionColumns {
     StructType(table.partitionColumns.filterNot(key => hidden(table, key.name, resolver)))
 
   /**
-   * All of them, as Spark's readers are told: one that a data column hides gets a name of its own, because the
+   * All of them, as Spark's readers get them: one that a data column hides gets a name of its own, because the
    * readers would put the partition's value into the data column. CHAR and VARCHAR are STRING, unpadded as in paths.
    */
   def forReaders(table: TableMetadata, resolver: Resolver): StructType = {

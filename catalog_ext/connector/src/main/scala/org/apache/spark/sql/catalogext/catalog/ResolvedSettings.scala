@@ -40,7 +40,7 @@ object ResolvedSettings {
 
   /**
    * The settings of a use, which docs/spec/service.md lists. Where neither the options nor the session give one, they
-   * came with the table, and nobody is asked.
+   * came with the table, and the service is not asked.
    */
   def of(
       use: String,

@@ -42,7 +42,7 @@ case class AnalyzeColumnsExec(table: CatalogExtTable, names: Option[Seq[String]]
   override def output: Seq[Attribute] = Nil
 
   override protected def run(): Seq[InternalRow] = {
-    // Statistics of columns tell little without the number of rows.
+    // Statistics of columns are of little use without the number of rows.
     TableAnalysis.analyze(session, table, Map.empty, noScan = false)
     TableAnalysis.put(table, Nil, columns = ColumnStatistics.compute(session, table, names))
     Nil

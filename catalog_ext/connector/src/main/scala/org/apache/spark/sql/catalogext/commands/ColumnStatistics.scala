@@ -28,7 +28,7 @@ object ColumnStatistics {
 
   /**
    * As the optimizer takes them, for `rows` of the table's: fewer rows have as many NULLs in proportion, and no more
-   * values than there are rows. Nothing where nobody has counted them, nor of partition columns of a part of the table,
+   * values than there are rows. Nothing where they were not counted, nor of partition columns of a part of the table,
    * of which the filter has left some values only.
    */
   def of(table: TableMetadata, rows: Option[Long]): util.Map[NamedReference, V2ColumnStatistics] =
@@ -81,7 +81,7 @@ object ColumnStatistics {
 
   /** The table as it was loaded, to be read whole and without leaving out what is missing. */
   def relation(table: CatalogExtTable): DataSourceV2Relation = {
-    // Whoever asks for statistics of a whole table means it, in strict mode too.
+    // ANALYZE of a whole table is allowed in strict mode, too.
     val options = new CaseInsensitiveStringMap(
       Map(Analyze -> "true", ReadOptions.MissingFiles -> "error", StrictMode.Check -> "false").asJava)
     DataSourceV2Relation.create(table, None, None).copy(options = options)

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 
-/** A file as `tables/plan` gave it, whose rows nobody has counted. */
+/** A file as `tables/plan` gave it, with an unknown row count. */
 case class UncountedFile(partition: String, path: String, uri: String, size: Long, modifiedMillis: Long)
 
 /** Counts the rows of files: out of footers where the format has them, otherwise by reading. */
@@ -108,7 +108,7 @@ object FileCounts extends Logging {
     case NonFatal(e) => Left(Some(Option(e.getMessage).getOrElse(e.getClass.getName)))
   }
 
-  /** Reads the whole table: text files tell their rows in no other way. */
+  /** Reads the whole table: the rows of text files can only be counted by reading them. */
   private def byReading(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] = {
     val relation = ColumnStatistics.relation(table).withMetadataColumns()
     val path = UnresolvedAttribute(Seq("_metadata", "file_path"))

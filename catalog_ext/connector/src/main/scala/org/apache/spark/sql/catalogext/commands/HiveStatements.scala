@@ -56,7 +56,7 @@ case class LoadDataExec(
       }
       load(copies.toString)
     } catch {
-      // Whoever finishes the write takes the copies.
+      // The process that finishes the write takes the copies.
       case e: CatalogExtRuntimeException if e.getCondition == ConnectorErrors.CommitStateUnknown.code =>
         unknown = true
         throw e

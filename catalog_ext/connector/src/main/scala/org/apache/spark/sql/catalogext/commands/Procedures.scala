@@ -156,7 +156,7 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
 
   /**
    * Calls the service. Spark gives NULL for an argument that was left out where NULL is the default, so that it is left
-   * out here too; elsewhere somebody wrote it, and the service says what it thinks of that.
+   * out here too; elsewhere the user wrote it, and the service checks it.
    *
    * @param own a table of Spark's own that has the name in the arguments
    */

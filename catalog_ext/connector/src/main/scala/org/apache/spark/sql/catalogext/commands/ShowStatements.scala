@@ -150,7 +150,7 @@ case class ShowCreateDatabaseExec(output: Seq[Attribute], catalog: SupportsNames
   }
 }
 
-/** SHOW PROCEDURES of our catalogs tells the parameters too, behind Spark's own columns. */
+/** SHOW PROCEDURES of our catalogs lists the parameters too, behind Spark's own columns. */
 class ShowSignatures extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case ShownProcedures(ResolvedNamespace(catalog: CatalogBase, namespace, _), output) =>

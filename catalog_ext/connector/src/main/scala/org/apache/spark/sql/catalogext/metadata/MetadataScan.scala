@@ -41,7 +41,7 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   private val ofNumbers = new PredicateTranslator(table.numbers.map(name => name -> name).toMap, zone)
 
   private val translator = {
-    // A key is told from a column of this table of the same name by the struct's name in front.
+    // The struct's name in front distinguishes a key from a column of this table with the same name.
     val fields = table.keys.fieldNames.map(key => s"${MetadataScan.OfStruct}$key" -> key)
     val columns = (fields ++ table.keyColumns.map(key => key.name -> key.name)).toMap
     new PredicateTranslator(columns, zone, PredicateTranslator.chars(table.of.partitionColumns))
@@ -143,7 +143,7 @@ class MetadataScan(
 }
 
 private object MetadataScan {
-  /** Tells a field of the struct from a column of the same name. */
+  /** Distinguishes a field of the struct from a column of the same name. */
   // A column can have the name "values.k", and none this.
   val OfStruct = "\u0000values."
 
@@ -153,7 +153,7 @@ private object MetadataScan {
     if (parts.isEmpty) "" else parts.map(PredicateJson.sql).mkString(" PushedFilters: [", ", ", "]")
   }
 
-  /** Whether the index tells values of a key apart just where Spark does: neither -0.0 nor blanks at the end. */
+  /** Whether the index distinguishes a key's values exactly where Spark does: not for -0.0, or blanks at the end. */
   def isPlain(key: StructField): Boolean = KeyTypes.isTold(key.dataType)
 }
 

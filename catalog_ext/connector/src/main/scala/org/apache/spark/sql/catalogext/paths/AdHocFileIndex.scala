@@ -33,7 +33,7 @@ class AdHocFileIndex(
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
 
   /**
-   * Size and rows, which only a listing tells. With nothing but a join's IS NOT NULL pushed it waits for the filter that
+   * Size and rows, which only a listing gives. With nothing but a join's IS NOT NULL pushed it waits for the filter that
    * the join will find: until then the path counts as large.
    */
   override def totals: (Long, Option[Long]) = synchronized {

@@ -22,7 +22,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
 
   /**
    * Whether a name is a path: no table's name has a slash. It stands behind the catalog's name alone, or alone after
-   * USE or SET PATH; behind a namespace it is Spark's own (parquet.`/path`) or nobody's.
+   * USE or SET PATH; behind a namespace it is Spark's own (parquet.`/path`) or none.
    */
   def named(ident: Identifier): Boolean = hasSlash(ident) && (ident.namespace().isEmpty || isUnqualified(ident))
 

@@ -267,7 +267,7 @@ class CatalogExtScan(
   override def supportedCustomMetrics(): Array[CustomMetric] = ReadMetrics.supported
   override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric]) { chosen =>
     val cost = (index +: described.map(_.index)).map(_.cost).reduce(_ + _)
-    // Of ad-hoc paths nobody knows what else there is.
+    // The other files of an ad-hoc path are unknown.
     val all = if (index.isRegistered) ReadMetrics.ofTable(index.table.totals) else Array.empty[CustomTaskMetric]
     chosen.metrics ++ all ++ cost.metrics :+ DriverMetric("packingTime", packingNanos / 1000000)
   }

@@ -69,7 +69,7 @@ private[catalogext] class DirectoryFiles {
     counted = 0
   }
 
-  /** Adds a file; `rows` is negative where nobody knows. */
+  /** Adds a file; `rows` is negative where it is unknown. */
   def add(path: TextBuffer, size: Long, modifiedMs: Long, rows: Long): Unit = {
     reserve(path.length)
     System.arraycopy(path.bytes, 0, paths, pathStart(files), path.length)
@@ -93,7 +93,7 @@ private[catalogext] class DirectoryFiles {
   }
 
   def count: Int = files
-  /** Of all files; nothing where nobody knows of one. */
+  /** Of all files; nothing where one is unknown. */
   def rows: Option[Long] = Option.when(counted >= 0)(counted)
   def size(file: Int): Long = sizes(file)
   def modifiedMs(file: Int): Long = times(file)
@@ -113,7 +113,7 @@ private[catalogext] class DirectoryFiles {
     sum
   }
 
-  /** Leaves only files for which `keep` holds; how many rows some of them have nobody knows. */
+  /** Leaves only files for which `keep` holds; their row count is unknown. */
   def retain(keep: Int => Boolean): Unit = {
     val kept = Array.tabulate(files)(keep)
     var start = 0
@@ -143,7 +143,7 @@ private[catalogext] class DirectoryFiles {
 }
 
 private[catalogext] object DirectoryFiles {
-  // Spark splits by size alone; only a LocatedFileStatus tells it of blocks.
+  // Spark splits by size alone; only a LocatedFileStatus gives it the blocks.
   private val NoBlockSize = 0L
 
   def join(parent: String, child: String): String =

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.{AGGREGATE, COUNT}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /**
- * Makes `least(count(1), 1)` of a `count(DISTINCT 1)` over a table of ours, or what it tells of itself: where Spark offers it to a source, it is
+ * Makes `least(count(1), 1)` of a `count(DISTINCT 1)` over a table of ours, or over its metadata: where Spark offers it to a source, it is
  * `count(*)`, and the word DISTINCT is lost.
  */
 object DistinctLiterals extends Rule[LogicalPlan] {

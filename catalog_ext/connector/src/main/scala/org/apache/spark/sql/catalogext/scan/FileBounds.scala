@@ -24,12 +24,12 @@ private[catalogext] class FileBounds(fields: Seq[StructField]) {
   private val text = new TextBuffer
   private var vectors = Array.empty[VarCharVector]
 
-  /** Of the file; negative where nobody knows. */
+  /** Of the file; negative where unknown. */
   var rows: Long = -1
 
   def minimum(column: Int): Any = least(column)
   def maximum(column: Int): Any = greatest(column)
-  /** How many NULLs; negative where nobody knows. */
+  /** How many NULLs; negative where unknown. */
   def nulls(column: Int): Long = nullCounts(column)
   /** Bounds are of values that are no NULLs: with one of them the count is wrong. */
   def isAllNull(column: Int): Boolean =

@@ -48,7 +48,7 @@ private[catalogext] object FileSkipping {
   }
 
   /**
-   * Whether a file's columns are those of its statistics: both go by the names, which readers can be told to compare
+   * Whether a file's columns are those of its statistics: both go by the names, which readers can be set to compare
    * otherwise.
    */
   def isByName(format: String, options: CaseInsensitiveStringMap, hadoop: String => String): Boolean = {

@@ -146,7 +146,7 @@ private[scan] class AnswerRows(
   extends GroupConsumer {
   private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
   private var values = 0L
-  // Never again once it is not: whoever gives the groups stops then, and the others never come.
+  // Never again once it is not: the source of the groups stops then, and the others never come.
   private var isKnown = true
   private var uncounted = false
   /** Which of the values have rows, where the answer asks for that alone. */
@@ -210,13 +210,13 @@ object IndexAnswers {
   /** Those whose rows do not depend on the options of the read. */
   val Formats = Set("parquet", "orc")
 
-  /** Whether a read goes on without files that it cannot read: then nobody knows its rows before. */
+  /** Whether a read goes on without files that it cannot read: then its rows are unknown before it. */
   def skipsFiles(options: CaseInsensitiveStringMap): Boolean = {
     val source = new FileSourceOptions(CaseInsensitiveMap(options.asCaseSensitiveMap().asScala.toMap))
     source.ignoreMissingFiles || source.ignoreCorruptFiles
   }
 
-  /** Whether the bounds of a file are values of it, whoever wrote it: texts may be cut short, and NaN left out. */
+  /** Whether the bounds of a file are values of it, by every writer: texts may be cut short, and NaN left out. */
   private def hasExactBounds(dataType: DataType): Boolean = dataType match {
     case _: StringType | FloatType | DoubleType => false
     case other => FileBounds.isBounded(other)

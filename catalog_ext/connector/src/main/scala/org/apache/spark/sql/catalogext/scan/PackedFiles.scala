@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.read.InputPartition
  * and nothing else that grows with the number of files.
  *
  * @param choice what they come to
- * @param rows of all files; nothing where nobody knows of one
+ * @param rows of all files; nothing where one is unknown
  */
 private[catalogext] class PackedFiles(
     chunks: IndexedSeq[Array[Byte]],

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  * Partitions with equal values of some keys, which `values` has; those of the other keys are of any one of them.
  *
  * @param partitions whole ones; 0 for some files of one
- * @param rows none where nobody knows
+ * @param rows none where unknown
  * @param bounds of the one file that this stands for, until the next one is read
  */
 case class PartitionGroup(

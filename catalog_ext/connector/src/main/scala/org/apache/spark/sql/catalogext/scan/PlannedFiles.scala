@@ -188,7 +188,7 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
 
   def partitionId(row: Int): Long = ids.get(row)
   def size(row: Int): Long = sizes.get(row)
-  /** Negative where nobody knows. */
+  /** Negative where unknown. */
   def rowCount(row: Int): Long = if (rows.isNull(row)) -1 else rows.get(row)
 
   /** Makes `directory` the one that the file lies in. */

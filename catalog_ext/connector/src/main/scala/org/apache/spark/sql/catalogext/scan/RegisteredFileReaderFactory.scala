@@ -65,7 +65,7 @@ class RegisteredFileReaderFactory(
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
           "newest one. If a Hive engine has dropped the table, it is gone here as soon as the metastore is followed to " +
-          s"that point. Otherwise somebody has deleted the file; bring the index in step: ${repair("")}.")
+          s"that point. Otherwise the file was deleted; bring the index in step: ${repair("")}.")
       case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
     }
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
@@ -146,7 +146,7 @@ private object RegisteredFileReaderFactory {
 
   private def isOfTheJvm(cause: Throwable): Boolean = cause.isInstanceOf[VirtualMachineError]
 
-  /** Whether a file may be whole, and the store only did not answer: nobody is to delete it for that. */
+  /** Whether a file may be whole, and the store only did not answer: such a file must not be deleted. */
   private def isOfTheStore(cause: Throwable): Boolean = cause match {
     case _: InterruptedIOException | _: SocketException | _: UnknownHostException | _: SSLException => true
     case other => StoresClients.exists(other.getClass.getName.startsWith)
@@ -161,7 +161,7 @@ private object RegisteredFileReaderFactory {
 
   /**
    * Whether a newer Spark's VARIANT is what a reader stopped at: Parquet at a footer with a logical type that came later, which is
-   * none of those that it tells apart there, or Spark at one in parts.
+   * none of those that it distinguishes there, or Spark at one in parts.
    */
   def isOfNewerSpark(e: Throwable): Boolean = SPARK_VERSION.startsWith("4.0.") && (
     conditions(e).contains("INVALID_VARIANT_FROM_PARQUET.WRONG_NUM_FIELDS") || causes(e).exists {

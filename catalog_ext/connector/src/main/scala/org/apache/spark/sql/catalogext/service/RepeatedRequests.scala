@@ -11,7 +11,7 @@ import org.apache.spark.internal.Logging
 /**
  * What may pass by itself: the service cannot be reached, the connection broke, or the answer says that a store is busy.
  *
- * @param error what the user is told when it does not pass
+ * @param error the error that the user gets when it does not pass
  * @param sent whether the service may have acted upon the request
  */
 private[service] class PassingFailure(val error: Throwable, val sent: Boolean) extends RuntimeException(error)

@@ -31,6 +31,6 @@ private[service] object ServiceAddresses {
   // A new session does not ask again the one that others have found dead.
   private val known = new ConcurrentHashMap[String, ServiceAddresses]()
 
-  /** Those of a list with commas; the same for everybody in this driver who has the same list. */
+  /** Those of a list with commas; the same for all of this driver with the same list. */
   def of(list: String): ServiceAddresses = known.computeIfAbsent(list, text => new ServiceAddresses(text.split(',').toSeq))
 }

@@ -173,9 +173,9 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
               "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
             Map("uri" -> address), retryable = false)
         // A service of another index, which has done nothing: the next one may be of ours.
-        case (Misdirected, Some(node)) => new PassingFailure(told(node), sent = false)
+        case (Misdirected, Some(node)) => new PassingFailure(exceptionOf(node), sent = false)
         case (_, Some(node)) =>
-          val found = told(node)
+          val found = exceptionOf(node)
           // A conflict stays one, however often the commit is asked for: the statement may be run again.
           if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
         // A proxy, before a service that is being started again.
@@ -184,7 +184,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       }
     }
 
-    private def told(error: JsonNode): ServiceException = new ServiceException(
+    private def exceptionOf(error: JsonNode): ServiceException = new ServiceException(
       Condition(error.string("code"), error.string("sqlstate")), isAnalysis(error.string("kind")),
       error.string("message"), error.stringMap("parameters"), error.field("retryable").asBoolean())
 

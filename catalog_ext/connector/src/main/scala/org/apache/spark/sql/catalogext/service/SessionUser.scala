@@ -14,7 +14,7 @@ private[catalogext] object SessionUser {
   /** Code points that the service keeps. */
   private val Longest = 128
 
-  /** How Spark Connect tags the jobs of an operation. It does not tell Spark's own `current_user()` who its client is. */
+  /** How Spark Connect tags the jobs of an operation. Spark's own `current_user()` does not name its client. */
   private val OfConnect = "(?s)SparkConnect_OperationTag_User_(.+)_Session_.+_Operation_.+".r
 
   /** The client's name in Spark Connect; otherwise what `current_user()` says, which knows the Thrift server's clients. */

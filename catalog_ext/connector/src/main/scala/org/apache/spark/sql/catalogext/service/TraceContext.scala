@@ -11,7 +11,7 @@ private[catalogext] object TraceContext {
   private val Variable = "TRACEPARENT"
   private val Form = "[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}".r
 
-  /** None where nobody has said it, or where it is no trace context: no statement fails for one. */
+  /** None where it was not given, or where it is no trace context: no statement fails for one. */
   def current: Option[String] =
     SparkContext.getActive.flatMap(context => Option(context.getLocalProperty(Property)))
       .orElse(sys.env.get(Variable)).filter(Form.matches)

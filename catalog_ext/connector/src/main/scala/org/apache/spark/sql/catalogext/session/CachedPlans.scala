@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalogext.release.Caches
 import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.classic.SparkSession
 
-/** Spark's cache finds a table by its name, so that it must be told when a command has changed one. */
+/** Spark's cache finds a table by its name, so a command that changes one has to invalidate it. */
 object CachedPlans {
   /** Has what is cached of `table` read again at its next use. */
   def refresh(session: SparkSession, table: CatalogExtTable): Unit =

@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, Proced
 import org.apache.spark.sql.connector.read.Scan
 
 /**
- * `register_table` in the session catalog: the service is told where a table of Spark's own lies that has the name,
+ * `register_table` in the session catalog: the service learns where a table of Spark's own lies that has the name,
  * because the registered one would hide it. One at the same location is the same data, and is taken over.
  */
 class GuardedRegistration(procedure: ServiceProcedure, own: TableCatalog, prepareNamespace: Array[String] => Unit)

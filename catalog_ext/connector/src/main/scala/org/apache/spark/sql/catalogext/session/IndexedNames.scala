@@ -9,7 +9,7 @@ import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableCatalog}
 
-/** Tells which names are of tables in the index, for rules that come before Spark's own resolution. */
+/** Finds which names are of tables in the index, for rules that come before Spark's own resolution. */
 class IndexedNames(session: SparkSession) extends LookupCatalog {
   override protected lazy val catalogManager: CatalogManager =
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager

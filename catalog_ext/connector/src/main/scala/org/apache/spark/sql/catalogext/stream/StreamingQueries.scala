@@ -37,7 +37,7 @@ object StreamingQueries extends Logging {
    * Sees to it that partitions which still wait when the query ends by itself are committed: its end is the end of
    * time.
    *
-   * Spark tells a sink of no query's end. A thread waits for it, and `awaitEnds` lets readers of this driver see what
+   * Spark does not notify a sink of a query's end. A thread waits for it, and `awaitEnds` lets readers of this driver see what
    * it commits.
    */
   def watch(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit =
@@ -110,7 +110,7 @@ object StreamingQueries extends Logging {
         s"${target.tableName} that waited for their time are committed, version ${answer.field("version").asLong()}")
     }
   } catch {
-    case _: StreamingQueryException => // It failed; whoever restarts it goes on.
+    case _: StreamingQueryException => // It failed; a restart goes on.
     case NonFatal(e) => logError(s"Query ${execution.id} has ended, but partitions of ${target.tableName} that " +
       "waited for their time could not be committed. They are committed when the query is run again to its end.", e)
   }

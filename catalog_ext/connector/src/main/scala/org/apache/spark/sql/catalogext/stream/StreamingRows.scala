@@ -63,7 +63,7 @@ object StreamingRows {
     }
   }
 
-  /** The session's conf with Spark's strict policy: a stream has nobody who sees the row at which it fails. */
+  /** The session's conf with Spark's strict policy: no user sees the row at which a stream fails. */
   private def withoutLoss: SQLConf = {
     val conf = SQLConf.get.clone()
     conf.setConfString(SQLConf.STORE_ASSIGNMENT_POLICY.key, StoreAssignmentPolicy.STRICT.toString)

@@ -48,7 +48,7 @@ class CatalogExtStreamingWrite(
   override def abort(epochId: Long, messages: Array[WriterCommitMessage]): Unit =
     running.foreach(_.abort(s"epoch $epochId of query $queryId failed"))
 
-  // Spark tells of the epoch only at its commit; the query's thread carries the number.
+  // Spark gives the epoch only at its commit; the query's thread carries the number.
   private def epoch: Long = Option(spark.sparkContext.getLocalProperty(Streaming.BatchId)).getOrElse(
     throw ConnectorErrors.notSupported(
       s"Table ${target.tableName} is written in micro-batches: use another trigger than a continuous one.")).toLong

@@ -19,7 +19,7 @@ import org.apache.spark.util.{RpcUtils, ThreadUtils}
  * partitions than a plan holds have a location of their own. Each is asked of the service once; what is asked while a
  * request is under way goes with the next one, so that there are as many requests as it takes and not one a partition.
  *
- * What goes over the wire are the JDK's types only, whoever loaded our classes.
+ * What goes over the wire are the JDK's types only, whichever class loader has our classes.
  */
 private class AskedLocations(override val rpcEnv: RpcEnv, client: ServiceClient, transaction: String)
   extends RpcEndpoint with Logging {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV
 
 /**
  * Gives an overwrite, or what replaces a table, the lowest version of its table that the statement reads, cached plans
- * included: whoever has changed after it what the write replaces was not seen by the rows that are written.
+ * included: a later change of what the write replaces was not seen by the rows that are written.
  */
 object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
 

@@ -204,7 +204,7 @@ class CatalogExtBatchWrite(
 }
 
 /**
- * The form in which a task's files go to the driver: JDK and Spark types only, whoever loaded our classes. The driver
+ * The form in which a task's files go to the driver: JDK and Spark types only, whichever loader has our classes. The driver
  * holds those of all tasks at once, so they are compressed until they are read, one file after the other.
  */
 object StagedFiles {

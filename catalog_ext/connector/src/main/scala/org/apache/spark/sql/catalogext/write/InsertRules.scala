@@ -23,7 +23,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Notes which partition columns an INSERT gives one value, before Spark turns the statement into a command that no
- * longer tells. The note travels among the target's options.
+ * longer shows. The note travels among the target's options.
  */
 class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)

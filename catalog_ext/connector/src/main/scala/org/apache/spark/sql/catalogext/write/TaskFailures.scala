@@ -6,9 +6,9 @@ import org.apache.spark.{SparkContext, TaskContext, TaskKilledException}
 import org.apache.spark.util.CollectionAccumulator
 
 /**
- * Why tasks of a write have failed, for the driver: Spark tells a writer that its job did, and not why.
+ * Why tasks of a write have failed, for the driver: Spark notifies a writer that its job did, and not why.
  *
- * What goes over the wire are texts in a class of Spark's, whoever loaded ours.
+ * What goes over the wire are texts in a class of Spark's, whichever loader has ours.
  */
 class TaskFailures private (said: CollectionAccumulator[String]) extends Serializable {
   /** In a task: has the driver hear why it fails, if it does. */

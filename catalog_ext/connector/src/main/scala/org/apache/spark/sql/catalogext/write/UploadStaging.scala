@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.Utils
 
 /**
- * Files of an object store: written to local disk, then sent as multipart uploads that nobody completes before the
+ * Files of an object store: written to local disk, then sent as multipart uploads that are not completed before the
  * commit.
  *
  * A finished file is sent in the background while the next one is written. At most `MostWaiting` finished files lie

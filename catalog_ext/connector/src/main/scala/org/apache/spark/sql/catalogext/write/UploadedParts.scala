@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.{MultipartUploader, PartHandle, Path, UploadHandle}
 
 /**
  * Sends parts by the call that the Hadoop at hand has: since its release 3.4.2 it has to know the last one. A Spark
- * without Hadoop of its own gets the platform's, so that Spark's release does not tell.
+ * without Hadoop of its own gets the platform's, so that Spark's release does not decide it.
  */
 object UploadedParts {
   private val putPart = {

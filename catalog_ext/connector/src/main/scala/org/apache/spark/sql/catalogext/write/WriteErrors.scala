@@ -41,7 +41,7 @@ object WriteErrors {
     case NonFatal(e) if isOfStorage(e) => throw storage(table, path, e)
   }
 
-  /** Whether a file system, or an object store, is what failed, of which nobody has said so yet. */
+  /** Whether a file system, or an object store, is what failed, without an error of ours yet. */
   def isOfStorage(e: Throwable): Boolean =
     !e.isInstanceOf[SparkThrowable] && chain(e).exists(_.isInstanceOf[IOException])
 

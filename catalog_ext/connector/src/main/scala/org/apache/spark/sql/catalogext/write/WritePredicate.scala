@@ -86,8 +86,8 @@ object WritePredicate {
 
   /**
    * CHAR values come padded, and are unpadded in paths and in the index. A virtual key is STRING in queries: one with
-   * blanks at the end equals no value of it there, which the index, for which they do not count, cannot be told. Nor can
-   * it tell what a declared one ends with, or where it has the blanks that it is padded with.
+   * blanks at the end equals no value of it there, which the index, for which they do not count, cannot express. Nor can
+   * it express what a declared one ends with, or where it has the blanks that it is padded with.
    */
   private def value(table: TableMetadata, column: Attribute, name: String, literal: V2Literal[_]): Option[Literal] = {
     val isChar = PredicateTranslator.chars(table.partitionColumns)(column.name)

@@ -120,7 +120,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
 
   private def beat(): Unit =
     try client.call("writes/heartbeat", obj("transaction" -> text(id))) catch {
-      // The job goes on: an owner that was only slow may commit unless somebody moved its transaction.
+      // The job goes on: an owner that was only slow may commit unless another process moved its transaction.
       case NonFatal(e) => logWarning(s"The heartbeat of transaction $id (table ${target.tableName}) failed", e)
     }
 
@@ -189,7 +189,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
       s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
     Map("transaction" -> id, "table" -> target.tableName), Some(cause))
 
-  /** Whether the service has said that to ask again changes nothing until somebody mends what is wrong. */
+  /** Whether the service has said that to ask again changes nothing until the cause is mended. */
   private def isSettled(e: ServiceException): Boolean = e.parameters.get(AskAgain).contains("false")
 
   /** Undoes the transaction; what cannot be undone now is left to `recover`, because its lease ends. */
@@ -213,7 +213,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   }
 }
 
-/** The request for a commit has not left: nobody could be connected to. */
+/** The request for a commit was not sent: no connection could be made. */
 private class UnsentException(cause: Throwable) extends RuntimeException(cause)
 
 object WriteTransaction {

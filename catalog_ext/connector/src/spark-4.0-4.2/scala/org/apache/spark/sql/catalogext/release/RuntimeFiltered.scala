@@ -7,7 +7,7 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering
 import org.apache.spark.sql.types.NullType
 
 /**
- * A scan that is told what joins have found while running: as lists of values. What a scalar subquery finds Spark keeps
+ * A scan that gets what joins have found while running: as lists of values. What a scalar subquery finds Spark keeps
  * to itself before 4.3.
  */
 trait RuntimeFiltered extends SupportsRuntimeV2Filtering {
