@@ -16,9 +16,10 @@ from catalog_ext.metastore.index.database.prepared import Prepared
 from catalog_ext.metastore.index.database.schema import (
     dropped_tables,
     tables,
+    transactions,
 )
 from catalog_ext.metastore.index.read.spellings import PlaceKeys, other_spellings, scheme_with_names
-from catalog_ext.metastore.index.write.transaction_rows import insert_deletion
+from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS, insert_deletion
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.runtime.local_paths import both_spellings
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 500
+_DROP_TABLE = "DROP TABLE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ class DroppedTables:
     def note_deleted(self, dropped: DroppedTable, owner: str) -> None:
         """Give a dropped table's directory free, once nothing is in it.
 
-        A finished transaction stays, for registrations that listed files of the directory before.
+        A finished transaction stays for registrations that listed files of the directory before. Those of tables that
+        were dropped more than 30 days ago are removed, at most 500 at a time.
 
         Args:
             dropped: The table.
@@ -134,13 +137,24 @@ class DroppedTables:
 
         def work(connection: sa.Connection) -> None:
             if connection.execute(gone).rowcount:
+                now = now_ms(connection)
                 insert_deletion(
                     connection, dropped.table_id, dropped.name, dropped.location, DataDeletion.INSIDE,
-                    operation="DROP TABLE", state=State.FINISHED, owner=owner, staging="", version=0,
-                    now_ms=now_ms(connection),
+                    operation=_DROP_TABLE, state=State.FINISHED, owner=owner, staging="", version=0, now_ms=now,
                 )  # fmt: skip
+                _forget_old_drops(connection, now - FORGOTTEN_KEPT_MS)
 
         self._database.write(work)
+
+
+def _forget_old_drops(connection: sa.Connection, before_ms: int) -> None:
+    """Remove finished transactions of DROP TABLE. No vacuum of a table does, since their tables are gone."""
+    t = transactions.c
+    old = (t.state == str(State.FINISHED), t.expires_at_ms < before_ms, t.operation == _DROP_TABLE)
+    # MariaDB takes no LIMIT in a subquery of DELETE.
+    found = connection.execute(sa.select(t.transaction_id).where(*old).limit(_AT_ONCE)).scalars().all()
+    if found:
+        connection.execute(sa.delete(transactions).where(t.transaction_id.in_(found)))
 
 
 def any_undeleted(connection: sa.Connection) -> bool:

@@ -28,6 +28,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.write.claim_checks import forget_claims
 from catalog_ext.metastore.index.write.deferred_deletes import complete
 from catalog_ext.metastore.index.write.partition_sums import merge_sums
+from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -151,10 +152,6 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, abo
     connection.execute(sa.delete(transaction_files).where(theirs))
     removed += connection.execute(sa.delete(transactions).where(forgotten)).rowcount
     return removed
-
-
-FORGOTTEN_KEPT_MS = 30 * 24 * 3_600_000
-"""How long the id of a forgotten transaction is kept where no vacuum looks for what it has left."""
 
 
 @dataclass(frozen=True, slots=True)

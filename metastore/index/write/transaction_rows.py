@@ -41,6 +41,9 @@ MOVES = '%"moves":true%'
 
 _DELETION_LEASE_MS = 600_000
 
+FORGOTTEN_KEPT_MS = 30 * 24 * 3_600_000
+"""For how long the id of a forgotten transaction, or the row of a DROP TABLE, is kept where no vacuum looks for it."""
+
 _AS_THEY_ARE = (
     "transaction_id", "table_id", "operation", "base_version", "began_at_ms", "expires_at_ms", "ended_at_ms", "app_id",
     "app_version", "version", "error",

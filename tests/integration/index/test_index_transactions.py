@@ -9,16 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.commit import Commit
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
+from catalog_ext.metastore.index.database.schema import transactions
 from catalog_ext.metastore.index.write import deferred_deletes
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.index.write.repairs import RepairRecord, SkippedPath
+from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
@@ -39,8 +42,6 @@ from tests.transaction_cases import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import sqlalchemy as sa
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
@@ -349,3 +350,24 @@ def test_a_commit_keeps_what_was_registered_after_reserve(index: Index, monkeypa
             there = fixed_set_cases.filled(index, f"fixed_{few}_{number}")
             fixed_set_cases.check(index, there, statement)
             index.tables.drop(there.identifier, deliver=False)
+
+
+def test_rows_of_old_drops_are_removed(index: Index) -> None:
+    """DROP TABLE leaves a finished transaction, for registrations that listed the directory before: it stayed."""
+
+    def drops(folder: str) -> list[str]:
+        made = create(index, "dropped", {"k": "int"}, folder=folder)
+        index.tables.drop(made.identifier, deliver=False, deletes=True)
+        (dropped,) = index.dropped_tables.undeleted(made.definition.location)
+        index.dropped_tables.note_deleted(dropped, "test")
+        done = [one for one in index.transactions.all() if one.operation == "DROP TABLE"]
+        return [one.plan.location.rpartition("/")[2] for one in done]
+
+    drops("drop_1")
+    assert {"drop_1", "drop_2"} <= set(drops("drop_2"))
+    aged = sa.update(transactions).where(transactions.c.plan.contains("s/drop_1"))
+    aged = aged.values(expires_at_ms=index.now_ms() - FORGOTTEN_KEPT_MS - 1000)
+    index._database.write(lambda connection: connection.execute(aged))
+    left = set(drops("drop_3"))
+    assert {"drop_2", "drop_3"} <= left
+    assert "drop_1" not in left

@@ -15,7 +15,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.schema import forgotten_transactions
-from catalog_ext.metastore.index.write.expire_versions import FORGOTTEN_KEPT_MS
+from catalog_ext.metastore.index.write.transaction_rows import FORGOTTEN_KEPT_MS
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions import strays
