@@ -110,7 +110,7 @@ def test_a_wrong_token_is_no_way_in_and_five_are_enough(
     assert 0 < int(answer.headers["retry-after"]) <= 61
     assert visitor.get("/ui/").status == 303
     assert [record.getMessage() for record in caplog.records if "wrong token" in record.getMessage()] == [
-        "Somebody at 127.0.0.1 gave the page a wrong token"
+        "A client at 127.0.0.1 gave the page a wrong token"
     ] * 5
 
 
