@@ -3,7 +3,8 @@
 A connector that was compiled against one patch of Spark runs with another if every class, field and method that it
 refers to is there with the same types and can be used as it is used (from where it is used, as a static member or as
 an object's, as a class or as an interface), nothing abstract was added to what it extends, and nothing that it
-overrides became final. What it overrides in the one and not in the other links, and nobody calls it.
+overrides became final. A method that overrides one in the first patch only
+still links, but is never called.
 ``python -m release.patches`` (make patches) prints what is not so.
 
 Class files are read by chapter 4 of the Java Virtual Machine Specification, instructions by chapter 6, references
@@ -278,7 +279,7 @@ class Linkage:
     def problems(self, of: ClassFile) -> Iterator[str]:
         """Yield what keeps a class from being linked, or would fail at the call: one line each."""
         for reference in sorted(of.references, key=str):
-            # Where there is nothing to forward to, nobody calls who does.
+            # A forwarder without a target is never called.
             if reference.member in of.forwarders and reference.owner in self._ancestors(of.name):
                 continue
             yield from (f"{of.name}: {reference} is {what}" for what in self._reachable(of, reference))
@@ -345,7 +346,7 @@ class Linkage:
             else:
                 members = found.fields if reference.kind == _FIELD else found.methods
                 flags = members.get(reference.member)
-                # An interface's own methods are nobody else's.
+                # Static and private methods of an interface are not inherited.
                 own = found.flags & _INTERFACE and name != reference.owner and reference.kind != _FIELD
                 if flags is not None and not (own and flags & (_STATIC | _PRIVATE)):
                     return found, flags
