@@ -3,8 +3,7 @@
 A connector that was compiled against one patch of Spark runs with another if every class, field and method that it
 refers to is there with the same types and can be used as it is used (from where it is used, as a static member or as
 an object's, as a class or as an interface), nothing abstract was added to what it extends, and nothing that it
-overrides became final. A method that overrides one in the first patch only
-still links, but is never called.
+overrides became final. A method that overrides one in the first patch only still links, but is never called.
 ``python -m release.patches`` (make patches) prints what is not so.
 
 Class files are read by chapter 4 of the Java Virtual Machine Specification, instructions by chapter 6, references
